@@ -57,8 +57,34 @@ struct Task {
   const std::vector<const calibrate::Row*>& rows;
   const Prior& prior;
   const FrameworkFitOptions& options;
-  calibrate::FitOptions solver;
+  calibrate::FitOptions solver;     ///< weights of the rows, then of the sources' common errors, where there are any
+  std::vector<std::size_t> source;  ///< of each row
+  std::size_t sources = 0;
 };
+
+/// b_s of every source (framework_fit.h), from log(t/T) of the rows.
+std::vector<double> common_errors(const Task& task, const std::vector<double>& ratio) {
+  constexpr double kFar = 0.5;  // a row in a state of its own says nothing about its cluster
+  std::vector<double> common(task.sources, 0.0);
+  if (task.options.between_sources <= 0) return common;
+  std::vector<double> precision(task.sources, 1.0 / (task.options.between_sources * task.options.between_sources));
+  for (std::size_t i = 0; i < ratio.size(); ++i) {
+    const double p = task.solver.weight[i] / (task.options.noise * task.options.noise);
+    if (std::abs(ratio[i]) > kFar) continue;
+    common[task.source[i]] += p * ratio[i];
+    precision[task.source[i]] += p;
+  }
+  for (std::size_t s = 0; s < common.size(); ++s) common[s] /= precision[s];
+  return common;
+}
+
+void number_sources(Task& task) {
+  std::map<std::string, std::size_t> numbers;
+  for (const calibrate::Row* row : task.rows)
+    task.source.push_back(numbers.try_emplace(row->family, numbers.size()).first->second);
+  task.sources = numbers.size();
+  if (task.options.between_sources > 0) task.solver.weight.resize(task.rows.size() + task.sources, 1.0);
+}
 
 /// Solves for the fields that are free; the others stay at the prior. Sigma and `fitted` of the free ones are filled.
 FrameworkFit solve(const Task& task, const std::array<bool, 16>& free) {
@@ -81,10 +107,15 @@ FrameworkFit solve(const Task& task, const std::array<bool, 16>& free) {
   };
   const auto residuals = [&](std::span<const double> x, std::span<double> r) {
     const std::vector<double> t = calibrate::predicted_s(task.rows, coefficients(x), task.options.threads);
-    for (std::size_t i = 0; i < r.size(); ++i)
-      r[i] = std::isfinite(t[i]) ? std::log(t[i] / *task.rows[i]->result.measured_s) / task.options.noise : 0.0;
+    std::vector<double> ratio(task.rows.size());
+    for (std::size_t i = 0; i < ratio.size(); ++i)
+      ratio[i] = std::isfinite(t[i]) ? std::log(t[i] / *task.rows[i]->result.measured_s) : 0.0;
+    const std::vector<double> common = common_errors(task, ratio);
+    for (std::size_t i = 0; i < ratio.size(); ++i) r[i] = (ratio[i] - common[task.source[i]]) / task.options.noise;
+    for (std::size_t s = 0; s < common.size() && task.options.between_sources > 0; ++s)
+      r[ratio.size() + s] = common[s] / task.options.between_sources;
   };
-  const calibrate::FitResult solved = calibrate::least_squares(parameters, task.rows.size(), residuals, task.solver);
+  const calibrate::FitResult solved = calibrate::least_squares(parameters, task.solver.weight.size(), residuals, task.solver);
   fit.value = coefficients(solved.values);
   for (std::size_t i = 0; i < field.size(); ++i) {
     const std::size_t j = field[i];
@@ -115,8 +146,10 @@ FrameworkFit fit_framework(const std::vector<const calibrate::Row*>& rows, const
   fit.sigma = prior.sigma;
   fit.rows = static_cast<std::int64_t>(rows.size());
   if (rows.empty()) return fit;
-  Task task{rows, prior, options, {}};
+  Task task{rows, prior, options, {}, {}, 0};
   task.solver.weight = weights_of(rows, options.most_rows);
+  for (double w : task.solver.weight) fit.effective_rows += w;
+  number_sources(task);
   task.solver.huber = 2.0;
   task.solver.far = 3.0;
   task.solver.iterations = 12;
@@ -130,7 +163,6 @@ FrameworkFit fit_framework(const std::vector<const calibrate::Row*>& rows, const
     fit.sigma = solved.sigma;
     fit.fitted = keep;
   }
-  for (double w : task.solver.weight) fit.effective_rows += w;
   return fit;
 }
 

@@ -2,7 +2,9 @@
 // Framework coefficients from measured runs.
 //
 // One engine: minimise over θ (src/plan/coefficients.h; logarithms of multipliers, additive ones in units of their sigma)
-//     Σ_i w_i · H( log(t_i(θ)/T_i) / noise )  +  Σ_j ((θ_j − prior_j)/σ_j)²
+//     Σ_i w_i · H( (log(t_i(θ)/T_i) − b_s) / noise )  +  Σ_s (b_s/σ_b)²  +  Σ_j ((θ_j − prior_j)/σ_j)²
+// b_s: what all runs of source s have in common beside the engine (a cluster that is slow as a whole): for given θ the value that minimises
+// the sum without Huber's loss, Σ w·log(t/T)/noise² / (Σ w/noise² + 1/σ_b²). It is no coefficient: another cluster has another one.
 // t predicted, T measured seconds; H Huber's loss with threshold 2, a logarithm from 6 on (0.48: a factor 1.6, where some runs are in a
 // state of their own, as nanotron's with slow messages); w_i the row's weight, scaled so that no source counts for more than
 // `most_rows` independent rows (rows of one table share its cluster, its authors and its code: they are not independent).
@@ -42,7 +44,10 @@ struct FrameworkFit {
 };
 
 struct FrameworkFitOptions {
-  double noise = 0.08;    ///< of one row, relative
+  double noise = 0.08;  ///< of one row, relative
+  /// Standard deviation, on the logarithmic scale, of what a source's cluster and software add to all of its runs alike. 0: the runs are
+  /// of the cluster that is predicted, so that it belongs to the coefficients.
+  double between_sources = 0.12;
   double most_rows = 60;  ///< independent rows that one family counts for at most
   int most_fitted = 5;    ///< coefficients of one engine: those that the data determine best
   int threads = 1;

@@ -29,10 +29,15 @@ Weighted general(const std::vector<Residual>& residuals, double general_runs) {
   return out;
 }
 
-planner::Interval interval_of(const Weighted& residuals, double level, double widening) {
+constexpr double kTenth = 1.2816;  // standard deviations of a normal distribution below which nine tenths lie
+
+planner::Interval interval_of(const Weighted& residuals, const IntervalOptions& options, double widening) {
+  const double between = kTenth * options.between_sources;
+  const double low = std::min(0.0, weighted_quantile(residuals, (1 - options.level) / 2)),
+               high = std::max(0.0, weighted_quantile(residuals, (1 + options.level) / 2));
   planner::Interval i;
-  i.low = std::clamp(std::exp(widening * weighted_quantile(residuals, (1 - level) / 2)), 1e-3, 1.0);
-  i.high = std::clamp(std::exp(widening * weighted_quantile(residuals, (1 + level) / 2)), 1.0, 1e3);
+  i.low = std::clamp(std::exp(-widening * std::hypot(low, between)), 1e-3, 1.0);
+  i.high = std::clamp(std::exp(widening * std::hypot(high, between)), 1.0, 1e3);
   return i;
 }
 
@@ -55,7 +60,7 @@ planner::IntervalTable fit_intervals(const std::vector<Residual>& residuals, con
       runs += (e || engine.empty()) && (d || device.empty());
     }
     const double unknown = (device.empty() ? options.widening : 1.0) * (engine.empty() ? options.widening : 1.0);
-    planner::Interval interval = interval_of(mixed, options.level, unknown);
+    planner::Interval interval = interval_of(mixed, options, unknown);
     interval.runs = runs;
     table[{engine, device}] = interval;
   }

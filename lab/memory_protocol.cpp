@@ -40,12 +40,12 @@ void judge_memory(const calibrate::Corpus& corpus, Protocols& p) {
     p.source_out_bytes[i] = p.grouped_bytes[i] = static_cast<double>(*r.result.predicted_bytes);
     if (!has_reserve(r)) continue;
     const double pooled = reserve_of(corpus, kPriorReserve, [&](const calibrate::Row& o) { return o.family != r.family; });
-    const double engine = reserve_of(
-        corpus, pooled, [&](const calibrate::Row& o) { return o.family != r.family && o.result.engine == r.result.engine; });
+    const double engine =
+        reserve_of(corpus, pooled, [&](const calibrate::Row& o) { return o.family != r.family && o.engine == r.engine; });
     p.source_out_bytes[i] = tensors(r) * (1 + engine);
     const double inside = reserve_of(corpus, engine, [&](const calibrate::Row& o) {
       const auto at = static_cast<std::size_t>(&o - corpus.rows.data());
-      return o.family == r.family && o.result.engine == r.result.engine && p.grouped[at].fold != p.grouped[i].fold;
+      return o.family == r.family && o.engine == r.engine && p.grouped[at].fold != p.grouped[i].fold;
     });
     p.grouped_bytes[i] = tensors(r) * (1 + inside);
   }

@@ -13,7 +13,7 @@ using Fits = std::map<std::string, FrameworkFit>;
 std::map<std::string, Rows> by_engine(const calibrate::Corpus& corpus, const std::string& without) {
   std::map<std::string, Rows> out;
   for (const calibrate::Row& row : corpus.rows)
-    if (row.timed() && row.trusted && row.family != without) out[row.result.engine].push_back(&row);
+    if (calibrate::teaches(row) && row.family != without) out[row.engine].push_back(&row);
   return out;
 }
 
@@ -32,21 +32,53 @@ Fits fit_each(const std::map<std::string, Rows>& rows, const Prior& prior, const
   return fits;
 }
 
-/// Coefficients of every engine when `without` is unknown: fitted where other sources have the engine, else the pooled prior.
+/// Coefficients of every engine, and of devices, when `without` is unknown: fitted where other sources speak of them, else the pooled prior.
 struct Knowledge {
   Fits first, fits;  ///< from the base prior, then from the pooled one
   Prior pooled;
+  TrainingFit training;
 };
-Knowledge learn(const calibrate::Corpus& corpus, const std::string& without, const ProtocolOptions& options,
-                const Knowledge* all) {
+
+std::map<std::string, FrameworkCoefficients> values_of(const std::map<std::string, Rows>& rows, const Fits& fits,
+                                                       const Prior& pooled) {
+  std::map<std::string, FrameworkCoefficients> out;
+  for (const auto& [engine, list] : rows) {
+    const auto it = fits.find(engine);
+    out[engine] = it == fits.end() ? pooled.center : it->second.value;
+  }
+  return out;
+}
+
+/// Engines and devices in turn, on all rows.
+Knowledge learn_all(calibrate::Corpus& corpus, const ProtocolOptions& options) {
+  Knowledge k;
+  set_training_values(corpus, {});
+  const auto rows = by_engine(corpus, "");
+  for (int round = 0; round < options.rounds; ++round) {
+    k.first = fit_each(rows, base_prior(), options, nullptr);
+    k.pooled = pool(k.first, base_prior());
+    k.fits = fit_each(rows, k.pooled, options, nullptr);
+    if (round + 1 == options.rounds) break;
+    k.training = fit_training(corpus, values_of(rows, k.fits, k.pooled), "", options.training);
+    set_training_values(corpus, k.training.values);
+  }
+  return k;
+}
+
+/// Without one family: devices again with what the other families say of engines, then the engines of the family.
+Knowledge learn_without(calibrate::Corpus& corpus, const std::string& without, const ProtocolOptions& options,
+                        const Knowledge& all) {
   Knowledge k;
   const auto rows = by_engine(corpus, without);
-  k.first = fit_each(rows, base_prior(), options, all ? &all->first : nullptr);
+  set_training_values(corpus, all.training.values);
+  k.first = fit_each(rows, base_prior(), options, &all.first);
   k.pooled = pool(k.first, base_prior());
+  k.training = fit_training(corpus, values_of(rows, k.first, k.pooled), without, options.training);
+  set_training_values(corpus, k.training.values);
   std::map<std::string, Rows> wanted;
   for (const auto& [engine, list] : rows) {
     const bool needed = std::any_of(corpus.rows.begin(), corpus.rows.end(), [&, name = engine](const calibrate::Row& r) {
-      return r.result.engine == name && (without.empty() || r.family == without);
+      return r.engine == name && r.family == without;
     });
     if (needed) wanted.emplace(engine, list);
   }
@@ -84,7 +116,7 @@ void predict_rows(const calibrate::Corpus& corpus, const Rows& rows, const Frame
 std::map<std::string, Rows> family_rows(const calibrate::Corpus& corpus, const std::string& family) {
   std::map<std::string, Rows> out;
   for (const calibrate::Row& row : corpus.rows)
-    if (row.timed() && row.family == family) out[row.result.engine].push_back(&row);
+    if (row.timed() && row.family == family) out[row.engine].push_back(&row);
   return out;
 }
 
@@ -94,6 +126,8 @@ void judge_grouped(const calibrate::Corpus& corpus, const std::string& family, c
   Rows all;
   for (const auto& [engine, rows] : engines) all.insert(all.end(), rows.begin(), rows.end());
   const auto fold = folds_of(all, options.folds);
+  FrameworkFitOptions inside = options.fit;
+  inside.between_sources = 0;
   for (const auto& [engine, rows] : engines) {
     Prior prior = base_prior();
     prior.center = coefficients_for(known, engine);
@@ -101,7 +135,7 @@ void judge_grouped(const calibrate::Corpus& corpus, const std::string& family, c
       Rows train, test;
       for (const calibrate::Row* r : rows) (fold.at(r->group) == f ? test : train).push_back(r);
       if (test.empty()) continue;
-      const FrameworkFit fit = fit_framework(train, prior, options.fit);
+      const FrameworkFit fit = fit_framework(train, prior, inside);
       predict_rows(corpus, test, fit.value, options.fit.threads, out);
       for (const calibrate::Row* r : test) out[static_cast<std::size_t>(r - corpus.rows.data())].fold = f;
     }
@@ -117,7 +151,7 @@ std::vector<Residual> residuals_without(const calibrate::Corpus& corpus, const s
   for (std::size_t i = 0; i < corpus.rows.size(); ++i) {
     const calibrate::Row& r = corpus.rows[i];
     if (r.timed() && r.trusted && r.family != without)
-      out.push_back({log_ratio(r, judged[i]), r.weight, r.family, r.result.engine, r.device});
+      out.push_back({log_ratio(r, judged[i]), r.weight, r.family, r.engine, r.device});
   }
   return out;
 }
@@ -129,7 +163,7 @@ void source_intervals(const calibrate::Corpus& corpus, const ProtocolOptions& op
     for (std::size_t i = 0; i < corpus.rows.size(); ++i) {
       const calibrate::Row& r = corpus.rows[i];
       if (!r.timed() || r.family != family) continue;
-      const planner::Interval interval = planner::interval_for(table, r.result.engine, r.device);
+      const planner::Interval interval = planner::interval_for(table, r.engine, r.device);
       judged[i].low_s = judged[i].predicted_s * interval.low;
       judged[i].high_s = judged[i].predicted_s * interval.high;
     }
@@ -163,25 +197,29 @@ void grouped_intervals(const calibrate::Corpus& corpus, const ProtocolOptions& o
 
 }  // namespace
 
-Protocols run_protocols(const calibrate::Corpus& corpus, const ProtocolOptions& options) {
+Protocols run_protocols(calibrate::Corpus& corpus, const ProtocolOptions& options) {
   Protocols p;
   p.shipped.resize(corpus.rows.size());
   p.source_out.resize(corpus.rows.size());
   p.grouped.resize(corpus.rows.size());
-  const Knowledge all = learn(corpus, "", options, nullptr);
+  const Knowledge all = learn_all(corpus, options);
   p.fits = all.fits;
   p.pooled = all.pooled;
+  p.training = all.training;
   for (const std::string& family : corpus.families) {
     const auto engines = family_rows(corpus, family);
     if (engines.empty()) continue;
-    const Knowledge others = learn(corpus, family, options, &all);
-    for (const auto& [engine, rows] : engines) {
+    set_training_values(corpus, all.training.values);
+    for (const auto& [engine, rows] : engines)
       predict_rows(corpus, rows, coefficients_for(all, engine), options.fit.threads, p.shipped);
+    const Knowledge others = learn_without(corpus, family, options, all);
+    for (const auto& [engine, rows] : engines) {
       predict_rows(corpus, rows, coefficients_for(others, engine), options.fit.threads, p.source_out);
       p.left_out[family][engine] = coefficients_for(others, engine);
     }
     if (options.grouped) judge_grouped(corpus, family, others, options, p.grouped);
   }
+  set_training_values(corpus, all.training.values);
   judge_memory(corpus, p);
   source_intervals(corpus, options, p.source_out);
   p.intervals = fit_intervals(residuals_without(corpus, options.grouped ? p.grouped : p.source_out, ""),

@@ -3,6 +3,8 @@
 //
 //   S  the whole source left out: coefficients of its engines from the other sources, or the pooled prior where no other source has that
 //      engine. What a user of a new cluster gets.
+//      The same of what devices keep of their kernels' rates while they train (training_fit.h): fitted without the source.
+//
 //   G  grouped folds inside the source: groups = (model, GPU count) dealt to `folds` folds in the order of their names, largest group
 //      first to the emptiest fold; each fold is predicted with coefficients fitted on the others, the prior being what S gave. What
 //      a user gets after `espalier calibrate` on some runs.
@@ -21,6 +23,7 @@
 
 #include "lab/framework_fit.h"
 #include "lab/interval_fit.h"
+#include "lab/training_fit.h"
 
 namespace espalier::lab {
 
@@ -33,6 +36,7 @@ struct Protocols {
   std::vector<Judged> shipped, source_out, grouped;  ///< by row of the corpus; rows that are not timed keep zeros
   std::map<std::string, FrameworkFit> fits;          ///< by engine, on all rows: what ships
   Prior pooled;
+  TrainingFit training;                                 ///< devices, on all rows: what ships
   std::vector<double> source_out_bytes, grouped_bytes;  ///< by row; 0 where no memory was measured
   planner::IntervalTable intervals;                     ///< from the residuals of S on all rows: what ships
   std::map<std::string, std::map<std::string, FrameworkCoefficients>> left_out;  ///< family -> engine -> coefficients of S
@@ -42,6 +46,8 @@ struct ProtocolOptions {
   FrameworkFitOptions fit;
   int folds = 5;
   IntervalOptions interval;
+  TrainingFitOptions training;
+  int rounds = 3;  ///< engines with the devices held, devices with the engines held
   double prior_rows = 10;
   bool grouped = true;  ///< G takes most of the time
 };
@@ -49,6 +55,7 @@ struct ProtocolOptions {
 /// Fills source_out_bytes and grouped_bytes; needs the folds.
 void judge_memory(const calibrate::Corpus& corpus, Protocols& p);
 
-Protocols run_protocols(const calibrate::Corpus& corpus, const ProtocolOptions& options);
+/// Changes the devices of the rows to what is fitted; they keep what was fitted to all rows.
+Protocols run_protocols(calibrate::Corpus& corpus, const ProtocolOptions& options);
 
 }  // namespace espalier::lab

@@ -113,10 +113,15 @@ def acceptance(rows, contradictory):
     together = [r for r in rows if r["family"].startswith(TOGETHER)]
     small = [r for r in of(PLAYBOOK) if r["devices"] <= 128 and re.search(r"\b[13]B\b|1\.\d+B|3\.\d+B", r["group"].split("|")[0])]
     accuracy = lambda chosen: lambda p: (summary(chosen, p) or {}).get("accuracy")
+    multi_node = [r for r in of("vTrain") if r["devices"] > 8]
+    single_node = [r for r in of("vTrain") if r["devices"] <= 8]
+    bridge = lambda routed: [r for r in of("NVIDIA Megatron-Bridge") if ("Qwen3" in r["group"]) == routed]
+    far = [r for r in of(PLAYBOOK) if r["devices"] > 128]
+    simumax = of("SimuMax")
     lines = [
         ("Korthikanti Table 5, mean accuracy", of("Korthikanti"), accuracy(of("Korthikanti")), (.95, .98), (.97, .985), True),
-        ("vtrain_single_node, mean accuracy", of("vTrain"), accuracy(of("vTrain")), (.85, .92), (.92, .95), True),
-        ("vtrain_single_node, mean top-1 regret", of("vTrain"), lambda p: (summary(of("vTrain"), p) or {}).get("regret"), (.06, .03), (.03, .015), False),
+        ("vtrain_single_node, mean accuracy", single_node, accuracy(single_node), (.85, .92), (.92, .95), True),
+        ("vtrain_single_node, mean top-1 regret", single_node, lambda p: (summary(single_node, p) or {}).get("regret"), (.06, .03), (.03, .015), False),
         ("mosaicml_llm_foundry, mean accuracy", of("MosaicML"), accuracy(of("MosaicML")), (.86, .93), (.945, .97), True),
         ("internevo, oneflow, fms_fsdp, nemo_docs, jax_toolbox, automodel together, mean accuracy", together, accuracy(together), (.82, .90), (.88, .94), True),
         ("playbook 1B/3B, ≤ 128 GPUs, median error", small, lambda p: (summary(small, p) or {}).get("median"), (.25, .15), (.16, .09), False),
@@ -127,6 +132,18 @@ def acceptance(rows, contradictory):
          lambda p: mean_abs(memory_errors([r for r in of(GOLDEN) if r["id"] not in contradictory], p + "_bytes")), (.05, .02), (.03, .01), False),
         ("peak memory MAPE, playbook", [r for r in of(PLAYBOOK) if "measured_bytes" in r],
          lambda p: mean_abs(memory_errors(of(PLAYBOOK), p + "_bytes")), (.12, .07), (.08, .05), False),
+        ("megatron_bridge, dense, mean accuracy", bridge(False), accuracy(bridge(False)), (.88, .95), (.95, .98), True),
+        ("megatron_bridge, routed, mean accuracy", bridge(True), accuracy(bridge(True)), (.78, .90), (.90, .94), True),
+        ("nemo_docs, mean accuracy", of("NVIDIA NeMo docs"), accuracy(of("NVIDIA NeMo docs")), (.93, .96), (.95, .98), True),
+        ("torchtitan on H100 at 500 W, mean accuracy", of("torchtitan"), accuracy(of("torchtitan")), (.88, .94), (.92, .96), True),
+        ("zero bubble, mean accuracy", of("Zero Bubble"), accuracy(of("Zero Bubble")), (.94, .97), (.96, .98), True),
+        ("vocabulary baseline, mean accuracy", of("Vocabulary"), accuracy(of("Vocabulary")), (.92, .96), (.95, .98), True),
+        ("SC'21, mean accuracy", of("Narayanan"), accuracy(of("Narayanan")), (.95, .98), (.97, .99), True),
+        ("simumax on B200, mean accuracy", simumax, accuracy(simumax), (.92, .96), (.96, .98), True),
+        ("vtrain_multi_node, mean accuracy", multi_node, accuracy(multi_node), (.92, .95), (.95, .97), True),
+        ("bigscience on one node, mean accuracy", of("BigScience"), accuracy(of("BigScience")), (.80, .85), (.90, .95), True),
+        ("playbook, > 128 GPUs, mean accuracy", far, accuracy(far), (.60, .72), (.75, .80), True),
+        ("peak memory MAPE, simumax", [r for r in simumax if "measured_bytes" in r], lambda p: mean_abs(memory_errors(simumax, p + "_bytes")), (.025, .01), (.015, .005), False),
         ("coverage of the 80 % interval", [r for r in rows if "measured_s" in r], lambda p: coverage(rows, p), None, None, None),
     ]
     out = []

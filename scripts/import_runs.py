@@ -73,6 +73,25 @@ def switches(extra):
     return out
 
 
+def options_of(record):
+    """Engine options (data/engines.yaml) that a Megatron-Bridge recipe switches on, with the key that does, in the order of src/runs/remarks.cpp."""
+    extra = record.get("extra")
+    recipe = extra.get("recipe") if isinstance(extra, dict) else None
+    if not isinstance(recipe, dict):
+        return {}
+    out = {}
+    if recipe.get("moe_flex_dispatcher_backend") in ("deepep", "hybridep"):
+        out["flex-dispatcher"] = "extra.recipe.moe_flex_dispatcher_backend"
+    if recipe.get("moe_a2a_overlap") is True:
+        out["overlap-experts"] = "extra.recipe.moe_a2a_overlap"
+    scope = recipe.get("cuda_graph_scope")
+    if recipe.get("cuda_graph_impl") == "transformer_engine" and isinstance(scope, list) and "moe_router" in scope:
+        out["moe-graphs"] = "extra.recipe.cuda_graph_scope"
+    if recipe.get("cuda_graph_impl") == "full_iteration":
+        out["cuda-graphs"] = "extra.recipe.cuda_graph_impl"
+    return out
+
+
 def techniques_of(record):
     """Technique -> the words it stands on, in the order of the table."""
     extra = record.get("extra")
@@ -131,7 +150,7 @@ def curated(record):
     record = without_nulls(plain(record))
     if "techniques" in record:
         return record
-    techniques = techniques_of(record)
+    techniques = techniques_of(record) | options_of(record)
     record["techniques"] = list(techniques)
     provenance = {"techniques": techniques}
     memory = memory_kind_of(record)

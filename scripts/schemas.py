@@ -10,9 +10,12 @@ against what the program says it expects, and every example and the documents ma
 """
 import json
 import pathlib
+import re
 import sys
 
-FOLDER = pathlib.Path(__file__).resolve().parent.parent / "docs" / "schema"
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+FOLDER = ROOT / "docs" / "schema"
+ENGINE_OPTIONS = sorted(set(re.findall(r"^      - name: (\S+)$", (ROOT / "data/engines.yaml").read_text(encoding="utf-8"), re.M)))
 
 # ---- building blocks -------------------------------------------------------------------------------------------------------
 
@@ -381,7 +384,7 @@ RUN = nullable({
     "interconnect": either(TEXT, nullable({"intra": TEXT, "inter": TEXT})),
     **{n: WHOLE for n in ("tp", "pp", "dp", "cp", "ep", "etp", "vpp", "microbatch", "global_batch")},
     "zero_stage": {"type": "integer", "minimum": 0, "maximum": 3},
-    "techniques": array(one_of("lora", "compile", "hsdp", "deepep", "offload"), description="what was done beside the degrees; present: text is not read"),
+    "techniques": array(one_of("lora", "compile", "hsdp", "deepep", "offload", *ENGINE_OPTIONS), description="what was done beside the degrees; present: text is not read"),
     "curated": described({"type": "object"}, "fields that scripts/import_runs.py added, each with the words it stands on"),
     "sp": YES_NO, "fsdp": YES_NO, "recompute": TEXT, "precision": TEXT, "schedule": TEXT,
     "status": described(TEXT, "ok or oom; others are not evaluated"),

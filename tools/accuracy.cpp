@@ -83,6 +83,9 @@ void print_tables(const calibrate::Corpus& corpus, const Protocols& p, bool grou
       lines("  up to 128 GPUs", [&](const calibrate::Row& r) { return r.family == family && r.devices <= 128; });
   }
   lines("all", [](const calibrate::Row&) { return true; });
+  for (const auto& [key, value] : p.training.values)
+    std::printf("%-20s %-20s %.4g +- %.2g  %s\n", key.first.c_str(), key.second.c_str(), value, p.training.sigma.at(key),
+                p.training.sources.at(key).c_str());
   for (const auto& [engine, fit] : p.fits) {
     std::printf("%-20s %lld rows (%.0f), %d fitted:", engine.c_str(), static_cast<long long>(fit.rows), fit.effective_rows,
                 fit.fitted_scalars());
@@ -120,6 +123,31 @@ std::string framework_yaml(const calibrate::Corpus& corpus, const Protocols& p) 
   for (const auto& [engine, fit] : p.fits)
     entry(engine, std::to_string(fit.rows) + " runs, " + std::to_string(fit.fitted_scalars()) + " coefficients fitted",
           fit.value);
+  return out;
+}
+
+std::string training_yaml(const TrainingFit& fit) {
+  std::string out =
+      "# What training keeps of the rates of isolated kernels, by device; fields, ranges and priors: "
+      "src/cluster/calibration.cpp, method: "
+      "lab/training_fit.h.\n"
+      "# Written by `./dev fit`; a field that is not listed has the prior of data/devices.yaml. error: relative standard error.\n"
+      "schema: espalier.device-calibration/1\ncalibrations:\n";
+  std::map<std::string, std::map<std::string, double>> devices;
+  for (const auto& [key, value] : fit.values) devices[key.first][key.second] = value;
+  for (const auto& [device, values] : devices) {
+    std::string numbers, errors, basis;
+    for (const auto& [name, value] : values) {
+      char text[64];
+      std::snprintf(text, sizeof text, "%s%s: %.4g", numbers.empty() ? "" : ", ", name.c_str(), value);
+      numbers += text;
+      std::snprintf(text, sizeof text, "%s%s: %.2g", errors.empty() ? "" : ", ", name.c_str(), fit.sigma.at({device, name}));
+      errors += text;
+      basis += (basis.empty() ? "" : "; ") + name + " from runs of " + fit.sources.at({device, name});
+    }
+    out += "  - device: " + device + "\n    basis: \"" + basis + "\"\n    coefficients: {" + numbers + "}\n    error: {" +
+           errors + "}\n";
+  }
   return out;
 }
 
@@ -217,13 +245,15 @@ int main(int argc, char** argv) {
   ProtocolOptions options;
   options.fit.threads = base::hardware_threads();
   options.grouped = a.grouped;
-  const calibrate::Corpus corpus = calibrate::make_corpus(records, a.notes, options.fit.threads);
+  options.training.threads = options.fit.threads;
+  calibrate::Corpus corpus = calibrate::make_corpus(records, a.notes, options.fit.threads);
   const Protocols p = run_protocols(corpus, options);
   print_tables(corpus, p, a.grouped);
   if (!a.json.empty()) write_json(a.json, corpus, p);
   if (!a.write.empty()) {
     std::ofstream(a.write + "/frameworks.yaml") << framework_yaml(corpus, p);
     std::ofstream(a.write + "/intervals.yaml") << intervals_yaml(p);
+    std::ofstream(a.write + "/training.yaml") << training_yaml(p.training);
   }
   return 0;
 }

@@ -38,6 +38,7 @@ struct DeviceEfficiency {
   double gemm_grouped = 0.9;   ///< grouped GEMMs of experts relative to gemm_max
   double sustained = 0.88;  ///< what training keeps of the rates above: they are read off isolated kernels with warm caches and
                             ///< full clocks; under power limits and between other kernels less remains
+  double sustained_fp8 = 1.0;       ///< what 8-bit matrix products keep relative to `sustained`
   double attention_max = 0.5;       ///< fused attention forward, head size 128, long sequences: fraction of peak
   double attention_softmax = 64;    ///< work on a score beside its two products (exponential, rescaling), in units of head size
   double attention_prologue = 200;  ///< keys that a query costs beside those it attends to: loads, the masked diagonal, epilogue

@@ -8,6 +8,7 @@
 #include <set>
 
 #include "base/parallel.h"
+#include "plan/structure.h"
 #include "planner/estimate.h"
 
 namespace espalier::calibrate {
@@ -61,6 +62,7 @@ Corpus make_corpus(const std::vector<RunRecord>& records, const SourceNotes& not
     row.run = std::move(std::get<MappedRun>(runs::settled_run(r, planner::predict)));
     row.family = family_of(row.result.source, notes);
     row.trusted = prefix_among(notes.untrusted, row.result.source).empty();
+    row.engine = fitted_engine(*find_engine(row.result.engine));
     row.device = row.run.job.cluster.groups.front().device.name;
     row.devices = row.run.job.cluster.devices();
     row.group = r.model.name + "|" + std::to_string(row.devices);
@@ -80,6 +82,8 @@ Corpus make_corpus(const std::vector<RunRecord>& records, const SourceNotes& not
   corpus.families.assign(families.begin(), families.end());
   return corpus;
 }
+
+bool teaches(const Row& row) { return row.timed() && row.trusted && !has_experts(row.run.job.model); }
 
 double predicted_s(const Row& row, const FrameworkCoefficients& coefficients) {
   return predicted_s(std::vector<const Row*>{&row}, coefficients, 1).front();

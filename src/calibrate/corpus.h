@@ -18,12 +18,17 @@ struct Row {
   MappedRun run;
   std::string family;  ///< what counts as one source in cross-validation: `source`, or the prefix that several sources share
   std::string device;  ///< catalogue name
+  std::string engine;  ///< under whose name its coefficients are fitted (plan/engine.h, fitted_engine)
   std::string group;   ///< (model, GPU count): what is left out together inside a source
   std::int64_t devices = 1;
   bool trusted = true;  ///< its step time may teach other sources; false: judged, and fitted only inside its own source (G)
   double weight = 1;    ///< how many independent measurements the row stands for: repeats of one configuration share one
   [[nodiscard]] bool timed() const { return result.measured_s.has_value() && *result.measured_s > 0; }
 };
+
+/// Whether its step time may teach what other sources are predicted with. Routed experts do not: one configuration differs by up to a factor 2
+/// between releases of one engine, which would be charged to coefficients that dense models share.
+bool teaches(const Row& row);
 
 struct Corpus {
   std::vector<Row> rows;  ///< in the order of the records

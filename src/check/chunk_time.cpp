@@ -241,7 +241,7 @@ class PlanClock {
         view_.engine.communication.scattered_messages && s.tp > 1 && s.sp == SequenceParallel::none && s.partition.empty();
     double time = plain_.message(sender, from, to, scattered ? bytes / s.tp : bytes);
     if (scattered) time += tensor_.gather(tensor_.tensor(sender), bytes);
-    return time + view_.engine.communication.message_host_calls * kernels_.launch;
+    return time + view_.engine.communication.message_host_calls * kernels_.launch + view_.engine.communication.message_block_s;
   }
 
   /// Bytes that the update of `e` moves.
@@ -332,6 +332,7 @@ double unlike_message_s(const View& view, std::size_t c, double sent, double tak
   const double launch = Kernels(here).launch;
   const double other = Kernels(view_on(view, static_cast<std::size_t>(from))).launch;
   const double calls = view.engine.communication.message_host_calls;
+  time += view.engine.communication.message_block_s;
   time += calls * (end == End::least ? std::min(launch, other) : launch + other);
   if (end == End::least || parts(receiver) <= 1) return time;
   const View under = view_of(here, receiver);

@@ -225,6 +225,12 @@ double Fabric::exchange(const Group& g, double bytes) const {
   return ramped(path.start + path.exchange, slowest, ramp);
 }
 
+std::int64_t Fabric::by_nvlink(const Group& g) const {
+  std::size_t level = 0;
+  while (level + 1 < levels_.size() && levels_[level + 1].kind == FabricKind::nvl72) ++level;
+  return g.members.empty() ? 1 : g.members[std::min(level, g.members.size() - 1)];
+}
+
 double Fabric::link(std::size_t level, double bytes) const {
   const FabricLevel& l = levels_[level];
   return l.start.count() + l.latency.count() + bytes / rate(l, 1);

@@ -54,6 +54,8 @@ class Fabric {
   [[nodiscard]] double gather(const Group& g, double bytes) const;
   [[nodiscard]] double reduce(const Group& g, double bytes) const;
   [[nodiscard]] double exchange(const Group& g, double bytes) const;
+  /// Ranks of the group in one node, or in one NVLink domain of several.
+  [[nodiscard]] std::int64_t by_nvlink(const Group& g) const;
   /// One step of a ring through the group.
   [[nodiscard]] double ring_step(const Group& g, double bytes) const;
   /// From a rank of one stage to that of another, the worst pair.

@@ -12,7 +12,7 @@ Kernels::Kernels(const View& view) {
   const double slower = engine.coefficients.compute;
   const double peak = device.peak_of(precision).count() * e.sustained / slower;
   const double half = fp8 ? device.peak_of(Precision::bf16).count() * e.sustained / slower : peak;
-  product = peak * e.gemm_max * (fp8 ? e.gemm_fp8 : 1);
+  product = peak * e.gemm_max * (fp8 ? e.gemm_fp8 * e.sustained_fp8 : 1);
   wide = half * e.gemm_max;
   batched = wide * e.gemm_batched;
   grouped = product * e.gemm_grouped;

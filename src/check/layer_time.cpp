@@ -67,15 +67,15 @@ class LayerClock {
   void compute(double forward, double backward, double starts_forward, double starts_input) {
     forward_ += forward;
     input_ += backward;
-    starts_forward_ += starts_forward;
-    starts_input_ += starts_input;
+    starts_forward_ += graphed_ * starts_forward;
+    starts_input_ += graphed_ * starts_input;
   }
   void communicate(double forward, double backward, double starts_forward, double starts_input) {
     exposed_forward_ += forward;
     exposed_backward_ += backward;
     exposed_input_ += backward;
-    starts_forward_ += starts_forward;
-    starts_input_ += starts_input;
+    starts_forward_ += graphed_ * starts_forward;
+    starts_input_ += graphed_ * starts_input;
   }
   void wait(double forward, double backward) {
     waits_forward_ += forward * static_cast<double>(tp_.size);
@@ -85,6 +85,7 @@ class LayerClock {
   /// Under a profile what was measured stands for the kernels; what runs beside them is counted as ever.
   void add_timed(const Operator& op) {
     const double forward = forward_, input = input_, weight = weight_, selective = selective_;
+    graphed_ = depends_on_routing(op.kind) ? 1 : e_.kernels.graphed_launches;
     add(op);
     const auto measured = measured_seconds(view_, kind_, op);
     if (!measured) return;
@@ -92,6 +93,11 @@ class LayerClock {
     input_ = input + measured->input;
     weight_ = weight + measured->weight;
     selective_ = selective + (op.kind == OperatorKind::attention ? measured->forward : 0);
+  }
+
+  static bool depends_on_routing(OperatorKind kind) {
+    using enum OperatorKind;
+    return kind == dispatch || kind == combine || kind == expert_linear || kind == expert_activation;
   }
 
   void add(const Operator& op) {
@@ -139,7 +145,7 @@ class LayerClock {
     compute(forward, input, 1, 1);
     if (!lora_) {
       weight_ += weight + accumulate(n * k);
-      starts_weight_ += op.parameters > op.in * op.out ? 4 : 2;
+      starts_weight_ += graphed_ * (op.parameters > op.in * op.out ? 4 : 2);
     } else if (end_ == End::most) {  // adapters, wherever they are
       const double pass = k_.move(k_.a * m * k) + k_.move(2 * k_.a * m * n);
       compute(pass, 2 * pass, 2, 4);
@@ -245,7 +251,7 @@ class LayerClock {
   /// Share of the copies that are sent where copies for one place travel once: P·(1 − (1 − 1/P)^top_k)/top_k of P places.
   [[nodiscard]] double sent_share(const Operator& op) const {
     if (!e_.communication.deduplicates_dispatch || ep_.size <= 1 || op.top_k <= 1) return 1;
-    const auto inside = static_cast<double>(std::max<std::int64_t>(1, ep_.members.front()));
+    const auto inside = static_cast<double>(std::max<std::int64_t>(1, fabric_.by_nvlink(ep_)));
     const double places = static_cast<double>(ep_.size) > inside ? static_cast<double>(ep_.size) / inside : inside;
     const double share = places * (1 - std::pow(1 - 1 / places, op.top_k)) / op.top_k;
     return end_ == End::most ? 1 : share;
@@ -254,7 +260,9 @@ class LayerClock {
   void add_exchange(const Operator& op) {
     const double bytes = k_.a * copies(op) * static_cast<double>(op.in);
     compute(k_.move(2 * bytes), k_.move(2 * bytes), 6, 5);
-    const double sent = fabric_.exchange(ep_, bytes * sent_share(op));
+    // Beside another micro-batch all of it may be hidden.
+    const bool hidden = e_.communication.overlaps_experts && end_ != End::most;
+    const double sent = hidden ? 0 : fabric_.exchange(ep_, bytes * sent_share(op));
     double forward = sent, backward = sent;
     if (s_.etp > 1 && s_.sp != SequenceParallel::none) {
       forward += fabric_.gather(etp_, bytes * s_.etp);
@@ -272,16 +280,17 @@ class LayerClock {
     (op.split == TpSplit::row ? k : n) /= s_.etp;
     const double pass = k_.multiply_many(k_.grouped, local, m, n, k);
     compute(pass, pass, 1, 1);
+    if (k_.operand < k_.a) compute(k_.move(4 * local * m * k), k_.move(4 * local * m * n), 1, 1);  // scaled and cast to 8 bits
     if (lora_) return;
     weight_ += k_.multiply_many(k_.grouped, local, m, n, k, local * accumulated_bytes() * n * k) + accumulate(local * n * k);
-    starts_weight_ += 1;
+    starts_weight_ += graphed_;
   }
 
   void add_router(const Operator& op) {
     const double pass = k_.multiply(k_.wide, sequence_tokens_, op.experts, static_cast<double>(op.in), k_.a);
     compute(pass, pass, 14, 10);
     weight_ += pass;
-    starts_weight_ += 1;
+    starts_weight_ += graphed_;
   }
 
   /// Bytes a token that element-wise operators read and write; every byte counts as the engine's kernels move it.
@@ -299,7 +308,7 @@ class LayerClock {
       forward = in;
       backward = (2 * a + 1) * in;
     }
-    if (op.kind == OperatorKind::norm) starts_weight_ += op.parameters > op.in ? 3 : 2;
+    if (op.kind == OperatorKind::norm) starts_weight_ += graphed_ * (op.parameters > op.in ? 3 : 2);
     const double f = tokens * forward / k_.elementwise + (dropout ? 0 : k_.floor);
     compute(f, k_.floor + tokens * backward / k_.elementwise, dropout ? 0 : 1, 1);
   }
@@ -312,7 +321,7 @@ class LayerClock {
       const double columns = std::max(1.0, static_cast<double>(op.out));
       const double rows = vocabulary && vocabulary_ > 0 ? vocabulary_ / width_ : static_cast<double>(op.parameters) / columns;
       weight_ += k_.move(rows * static_cast<double>(op.out) * (2 * k_.a + 2.0 * e_.memory.states.gradient) + 12.5 * bytes);
-      starts_weight_ += 4;
+      starts_weight_ += graphed_ * 4;
     }
     if (!vocabulary || s_.tp == 1 || ulysses_) return;
     if (megatron_) {
@@ -346,6 +355,7 @@ class LayerClock {
   double width_ = 1, imbalance_ = 1, vocabulary_ = 0;
   double forward_ = 0, input_ = 0, weight_ = 0, selective_ = 0;
   double exposed_forward_ = 0, exposed_backward_ = 0, exposed_input_ = 0, exposed_weight_ = 0;
+  double graphed_ = 1;  // share of the operator's launches that no graph replays
   double starts_forward_ = 0, starts_input_ = 0, starts_weight_ = 0, waits_forward_ = 0, waits_input_ = 0;
   double column_forward_ = 0, column_input_ = 0, column_weight_ = 0;
 };

@@ -14,8 +14,8 @@ namespace {
 struct Layer {
   double tokens = 0, encoder_tokens = 0;  ///< T of the layer and of the encoder, before the sequence is split over tp
   double keys = 0, encoder_keys = 0;      ///< tokens of a whole sample
-  double a = 2;
-  double sequence = 1, split = 1;  ///< divisors of the two regions
+  double a = 2, operand = 2;              ///< bytes of an element, and of what matrix products keep of one
+  double sequence = 1, split = 1;         ///< divisors of the two regions
   double etp = 1, imbalance = 1;
   double padding = 1;        ///< padded vocabulary over vocabulary
   double output_copies = 1;  ///< of the attention kernel
@@ -33,6 +33,7 @@ Layer layer_of(const View& view, const LayerKind& kind, RecomputeKind recompute)
   layer.tokens = share * layer.keys;
   layer.encoder_tokens = share * layer.encoder_keys;
   layer.a = training.precision == Precision::fp32 || training.precision == Precision::tf32 ? 4 : 2;
+  layer.operand = training.precision == Precision::fp8 ? 1 : layer.a;
   layer.split = s.tp;
   layer.sequence = s.sp == SequenceParallel::none ? 1 : s.tp;
   layer.etp = s.etp;
@@ -93,7 +94,7 @@ class Walk {
     switch (op.kind) {
       case OperatorKind::norm: return (l_.a * in + (l_.fused ? 4 : 0)) * l_.tokens / region;
       case OperatorKind::linear: return linear_bytes(i);
-      case OperatorKind::patch_embed: return l_.a * in * l_.tokens / l_.sequence;
+      case OperatorKind::patch_embed: return l_.operand * in * l_.tokens / l_.sequence;
       case OperatorKind::attention: return attention_bytes(l_, op);
       case OperatorKind::activation: {
         const bool gated = l_.eager_gate && op.in == 2 * op.out;
@@ -117,9 +118,10 @@ class Walk {
   double linear_bytes(std::size_t i) {
     const Operator& op = operators_[i];
     const OperatorKind before = kind_before(i);
-    if (l_.fused && before == OperatorKind::attention) return 0;  // the attention kernel keeps its output
+    const bool eight = l_.operand < l_.a;
+    if (l_.fused && before == OperatorKind::attention && !eight) return 0;  // the attention kernel keeps its output
     if (l_.fused && l_.selective && before == OperatorKind::activation) return 0;
-    const double bytes = l_.a * static_cast<double>(op.in);
+    const double bytes = (op.split == TpSplit::vocab ? l_.a : l_.operand) * static_cast<double>(op.in);
     if (op.split == TpSplit::row) return bytes * l_.tokens / l_.split;
     const int source = source_of(i);
     if (std::find(kept_.begin(), kept_.end(), source) != kept_.end()) return 0;
@@ -131,7 +133,7 @@ class Walk {
 
   /// The gate's weight gradient needs its input; shared experts, where there are any, keep the same tensor.
   [[nodiscard]] double router_input_bytes(std::size_t i) const {
-    for (std::size_t n = i + 1; n < operators_.size(); ++n)
+    for (std::size_t n = i + 1; n < operators_.size() && l_.operand == l_.a; ++n)
       if (operators_[n].kind == OperatorKind::linear && operators_[n].in == operators_[i].in &&
           operators_[n].split != TpSplit::row)
         return 0;
@@ -142,7 +144,7 @@ class Walk {
   double expert_linear_bytes(std::size_t i) {
     const Operator& op = operators_[i];
     const double gathered = l_.etp / expert_divisor(l_);  // tokens split over tp are gathered by the etp ranks
-    return l_.a * static_cast<double>(op.in) * routed_copies(l_, op) /
+    return l_.operand * static_cast<double>(op.in) * routed_copies(l_, op) /
            (op.split == TpSplit::row ? expert_divisor(l_) : 1 / gathered);
   }
 

@@ -11,13 +11,14 @@ namespace {
 
 using E = DeviceEfficiency;
 
-constexpr std::array<EfficiencyField, 13> kFields = {{
+constexpr std::array<EfficiencyField, 14> kFields = {{
     {"gemm_max", &E::gemm_max, 0.05, 1.0, 0.75, 0.2, "fraction of peak that a large GEMM reaches"},
     {"gemm_memory", &E::gemm_memory, 0.2, 1.0, 0.75, 0.2, "fraction of the memory bandwidth at which GEMM operands stream"},
     {"gemm_fp8", &E::gemm_fp8, 0.3, 1.2, 1.0, 0.2, "fp8 GEMMs relative to gemm_max"},
     {"gemm_batched", &E::gemm_batched, 0.2, 1.2, 0.85, 0.2, "batched GEMMs of unfused attention relative to gemm_max"},
     {"gemm_grouped", &E::gemm_grouped, 0.2, 1.0, 0.9, 0.2, "grouped GEMMs of experts relative to gemm_max"},
     {"sustained", &E::sustained, 0.1, 1.0, 0.88, 0.1, "what training keeps of the rates of isolated kernels"},
+    {"sustained_fp8", &E::sustained_fp8, 0.5, 1.5, 1.0, 0.08, "what 8-bit matrix products keep relative to sustained"},
     {"attention_max", &E::attention_max, 0.02, 1.0, 0.5, 0.3,
      "fused attention at head size 128 and long sequences, fraction of peak"},
     {"attention_softmax", &E::attention_softmax, 0.0, 1000, 64, 0.7,
@@ -61,6 +62,13 @@ Result<std::vector<DeviceCalibration>> read_device_calibration(std::string_view 
   root.finish();
   if (!sink.ok()) return *sink.first();
   return out;
+}
+
+void apply_training(const DeviceCalibration& calibration, DeviceKind& device) {
+  for (const auto& [member, value] : calibration.values) device.efficiency.*member = value;
+  const auto same = [](const auto& source) { return source.first == "efficiency"; };
+  const auto found = std::find_if(device.sources.begin(), device.sources.end(), same);
+  if (found != device.sources.end()) found->second += "; " + calibration.basis;
 }
 
 void apply(const DeviceCalibration& calibration, DeviceKind& device) {

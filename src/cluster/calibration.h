@@ -37,5 +37,7 @@ Result<std::vector<DeviceCalibration>> read_device_calibration(std::string_view 
 
 /// Writes the stated coefficients over the catalogue's priors and adds the basis to the sources.
 void apply(const DeviceCalibration& calibration, DeviceKind& device);
+/// The same for what was fitted to training runs (data/calibration/training.yaml): the device stays calibrated, or not, by its operators.
+void apply_training(const DeviceCalibration& calibration, DeviceKind& device);
 
 }  // namespace espalier::cluster

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "base/check.h"
 #include "base/shipped.h"
 #include "cluster/calibration.h"
 #include "cluster/device_reader.h"
@@ -11,6 +12,7 @@
 #include "data/device_calibration_yaml.h"
 #include "data/devices_yaml.h"
 #include "data/fabric_calibration_yaml.h"
+#include "data/training_calibration_yaml.h"
 
 namespace espalier::cluster {
 namespace {
@@ -144,7 +146,7 @@ const Catalogue& catalogue() {
   // Read-only after construction: a constant that happens to be written as text.
   static const Catalogue embedded = [] {
     constexpr const char *kDevices = "data/devices.yaml", *kFabrics = "data/calibration/fabrics.yaml",
-                         *kCalibrations = "data/calibration/devices.yaml";
+                         *kCalibrations = "data/calibration/devices.yaml", *kTraining = "data/calibration/training.yaml";
     Catalogue c = base::shipped(read_catalogue(embedded::devices_yaml, kDevices), kDevices);
     apply(base::shipped(read_fabric_calibration(embedded::fabric_calibration_yaml, kFabrics), kFabrics), c);
     const auto calibrations =
@@ -152,9 +154,22 @@ const Catalogue& catalogue() {
     for (const DeviceCalibration& calibration : calibrations)
       for (DeviceKind& device : c.devices)
         if (device.name == calibration.device) apply(calibration, device);
+    const auto training = base::shipped(read_device_calibration(embedded::training_calibration_yaml, kTraining), kTraining);
+    for (const DeviceCalibration& calibration : training)
+      for (DeviceKind& device : c.devices)
+        if (device.name == calibration.device) apply_training(calibration, device);
     return c;
   }();
   return embedded;
+}
+
+const DeviceEfficiency& prior_efficiency(std::string_view device) {
+  // Read-only after construction: a constant that happens to be written as text.
+  static const Catalogue priors = base::shipped(read_catalogue(embedded::devices_yaml, "data/devices.yaml"), "data/devices.yaml");
+  const auto found =
+      std::find_if(priors.devices.begin(), priors.devices.end(), [&](const DeviceKind& d) { return d.name == device; });
+  ESPALIER_CHECK(found != priors.devices.end());
+  return found->efficiency;
 }
 
 }  // namespace espalier::cluster

@@ -63,6 +63,8 @@ std::string bare_name(std::string_view name);
 Result<Catalogue> read_catalogue(std::string_view text, const std::string& where);
 /// The one compiled into the library, read once.
 const Catalogue& catalogue();
+/// What data/devices.yaml says of a device of the catalogue, nothing fitted.
+const DeviceEfficiency& prior_efficiency(std::string_view device);
 
 /// {kind, nics_per_node | nics, bandwidth, latency, efficiency, …}: what is absent keeps the value of `network`.
 void read_network(base::Reader& reader, NetworkSpec& network, std::string_view nics_key);

@@ -24,6 +24,12 @@ struct Regions {
   }
 };
 
+/// 8-bit products keep the cast input; the output projection stays in 16 bits.
+i64 kept_bytes(const Operator& op, const LayerGeometry& g) {
+  return g.operand_bytes > 0 && op.split != TpSplit::vocab ? g.operand_bytes : g.element_bytes;
+}
+bool casts(const LayerGeometry& g) { return g.operand_bytes > 0 && g.operand_bytes < g.element_bytes; }
+
 i64 vocabulary_width(const Operator& op, i64 width, const LayerGeometry& g) {
   return op.split == TpSplit::vocab && g.padded_vocabulary > 0 ? g.padded_vocabulary : width;
 }
@@ -58,17 +64,19 @@ void add_attention(Regions& r, const Operator& op, const LayerGeometry& g, Activ
 /// What the previous operator leaves behind decides whether a linear's input is a tensor of its own.
 void add_linear(Regions& r, const Operator& op, const Operator* before, const LayerGeometry& g, ActivationPolicy policy) {
   const bool fused = policy == ActivationPolicy::fused_attention;
-  if (fused && before != nullptr && before->kind == OperatorKind::attention) return;
+  const bool after_attention = fused && before != nullptr && before->kind == OperatorKind::attention;
+  if (after_attention && !casts(g)) return;  // attention keeps its output; a cast of it is another tensor
   const bool after_norm = before != nullptr && before->kind == OperatorKind::norm;
   const bool after_activation = before != nullptr && before->kind == OperatorKind::activation;
   const i64 tokens = op.cross ? g.cross_tokens : g.tokens;
   const bool cheap = fused && (after_norm || after_activation);
+  const i64 a = kept_bytes(op, g);
   if (op.split == TpSplit::column && g.keeps_gathered && g.weight_split > 1) {
-    r.whole += g.element_bytes * tokens * op.in;
-    if (cheap) r.cheap_whole += g.element_bytes * tokens * op.in;
+    r.whole += a * tokens * op.in;
+    if (cheap) r.cheap_whole += a * tokens * op.in;
     return;
   }
-  r.add(op.split == TpSplit::row ? TpSplit::row : TpSplit::none, g.element_bytes * tokens * op.in, cheap);
+  r.add(op.split == TpSplit::row ? TpSplit::row : TpSplit::none, a * tokens * op.in, cheap);
 }
 
 void add_operator(Regions& r, const Operator& op, const Operator* before, const LayerGeometry& g, ActivationPolicy policy) {
@@ -86,14 +94,15 @@ void add_operator(Regions& r, const Operator& op, const Operator* before, const 
     }
     case OperatorKind::dropout: r.add(op.split == TpSplit::none ? TpSplit::none : TpSplit::heads, t * op.in); break;
     case OperatorKind::router: r.add(TpSplit::none, 4 * t * op.experts); break;
-    case OperatorKind::dispatch: r.expert += a * routed_tokens(op, g) * gathered(g) * op.in; break;
+    case OperatorKind::dispatch: r.expert += kept_bytes(op, g) * routed_tokens(op, g) * gathered(g) * op.in; break;
     case OperatorKind::combine: r.expert += a * own_copies(op, g) * op.in; break;
     case OperatorKind::expert_activation:
     case OperatorKind::expert_linear: {
       // after dispatch the routed copies are the first linear's input: counted there
       if (before != nullptr && before->kind == OperatorKind::dispatch) break;
       const i64 divisor = op.split == TpSplit::row || op.kind == OperatorKind::expert_activation ? g.expert_split : 1;
-      r.expert += ceil_div(a * routed_tokens(op, g) * gathered(g) * op.in, divisor);
+      const i64 bytes = op.kind == OperatorKind::expert_linear ? kept_bytes(op, g) : a;
+      r.expert += ceil_div(bytes * routed_tokens(op, g) * gathered(g) * op.in, divisor);
       break;
     }
     case OperatorKind::cross_entropy: r.add(op.split, i64{g.loss.saved} * t * vocabulary_width(op, op.in, g)); break;
@@ -122,8 +131,9 @@ bool shares_input(const LayerKind& kind, std::size_t i) {
   return false;
 }
 
-/// The gate's weight gradient needs its input; shared experts, where there are any, keep the same tensor.
-bool router_keeps_input(const LayerKind& kind, std::size_t router) {
+/// The gate's weight gradient needs its input; shared experts, where there are any, keep the same tensor, unless they cast it.
+bool router_keeps_input(const LayerKind& kind, std::size_t router, const LayerGeometry& g) {
+  if (casts(g)) return true;
   return std::none_of(kind.operators.begin() + static_cast<std::ptrdiff_t>(router), kind.operators.end(),
                       [&](const Operator& op) {
                         return op.kind == OperatorKind::linear && op.in == kind.operators[router].in && op.split != TpSplit::row;
@@ -136,7 +146,7 @@ SavedBytes saved_activations(const LayerKind& kind, const LayerGeometry& g, Acti
   Regions r;
   const Operator* before = nullptr;
   for (std::size_t i = 0; i < kind.operators.size(); ++i) {
-    if (kind.operators[i].kind == OperatorKind::router && router_keeps_input(kind, i)) {
+    if (kind.operators[i].kind == OperatorKind::router && router_keeps_input(kind, i, g)) {
       const bool cheap = policy == ActivationPolicy::fused_attention && before != nullptr && before->kind == OperatorKind::norm;
       r.add(TpSplit::none, i64{g.element_bytes} * g.tokens * kind.operators[i].in, cheap);
     }

@@ -36,6 +36,7 @@ struct LayerGeometry {
   std::int64_t cross_tokens = 0;         ///< micro_batch · encoder tokens / cp
   std::int64_t cross_keys = 0;           ///< encoder tokens per sample
   std::int32_t element_bytes = 2;        ///< a
+  std::int32_t operand_bytes = 0;        ///< of what matrix products keep of their inputs: 1 under fp8, 0: as `element_bytes`
   std::int32_t split = 1;                ///< divisor of split tensors: tp
   std::int32_t sequence_split = 1;       ///< divisor of sequence tensors: tp with sequence parallelism, else 1
   std::int32_t weight_split = 1;         ///< parts of a split weight: tp, 1 under Ulysses

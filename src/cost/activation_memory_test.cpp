@@ -78,6 +78,16 @@ TEST(SavedActivations, TheLossKeepsWhatTheEngineSays) {
   EXPECT_EQ(working.forward, 10 * 10 * 1000 / 8);
 }
 
+// 8-bit products keep their inputs in a byte. Of a GPT layer without dropout: the inputs of QKV and of the first linear (after a norm) and of the
+// second (4h) lose one byte an element; the projection, whose input attention keeps in 16 bits, keeps a cast of its own.
+TEST(SavedActivations, EightBitProductsKeepBytes) {
+  LayerGeometry g = geometry(1, false);
+  const std::int64_t wide = saved_activations(gpt_block(), g, ActivationPolicy::fused_attention).none;
+  g.operand_bytes = 1;
+  const std::int64_t eight = saved_activations(gpt_block(), g, ActivationPolicy::fused_attention).none;
+  EXPECT_EQ(wide - eight, s * b * (h + h + 4 * h - h));
+}
+
 // A lookup works on its output, not on one value per row of the table.
 TEST(SavedActivations, AnEmbeddingReadsIndices) {
   LayerKind kind;

@@ -22,7 +22,7 @@ PhaseTime phase(double compute, double exposed, double hidden, double launches_s
   return t;
 }
 
-LayerCost cost_of(const Scene& x, const LayerKind& kind) {
+LayerCost cost_in(const Scene& x, const LayerKind& kind) {
   Sums<NoRecord> sum;
   add_layer(sum, x, kind);
   const LayerWaits waits = waits_of(sum, x);
@@ -38,6 +38,10 @@ LayerCost cost_of(const Scene& x, const LayerKind& kind) {
   return cost;
 }
 
+LayerCost cost_of(const Scene& x, const LayerKind& kind) {
+  return overlaps_experts(x) ? cost_in(beside_other_micro_batch(x, kind), kind) : cost_in(x, kind);
+}
+
 }  // namespace
 
 LayerGeometry geometry_of(const Workload& w, const EngineModel& engine, const LayerKind& kind, const Strategy& s,
@@ -48,6 +52,7 @@ LayerGeometry geometry_of(const Workload& w, const EngineModel& engine, const La
   g.cross_keys = w.training.sequence.encoder;
   g.cross_tokens = g.cross_keys * micro_batch / s.cp;
   g.element_bytes = w.element_bytes;
+  g.operand_bytes = static_cast<std::int32_t>(w.operand_bytes);
   g.split = s.tp;
   g.sequence_split = s.sp == SequenceParallel::none ? 1 : s.tp;
   g.expert_split = s.etp;

@@ -289,5 +289,48 @@ TEST(LayerCost, ExpertParallel) {
   EXPECT_EQ(c.expert_parameters, 4 * 64 * 256);
 }
 
+// The same beside another micro-batch: each of the four all-to-alls has a quarter of the layer's compute to hide in.
+TEST(LayerCost, ExpertsBesideAnotherMicroBatch) {
+  Strategy s;
+  s.dp = s.ep = 2;
+  const LayerCost alone = cost_of(experts(), s, round_cluster(2), "megatron-core");
+  const LayerCost beside = cost_of(experts(), s, round_cluster(2), "megatron-core+overlap-experts");
+  const std::int64_t quarter = (alone.forward.compute_ns + alone.backward.compute_ns) / 4;
+  EXPECT_EQ(alone.forward.exposed_ns, 2 * kBoundary);
+  EXPECT_EQ(beside.forward.compute_ns, alone.forward.compute_ns);
+  EXPECT_NEAR(static_cast<double>(beside.forward.exposed_ns), static_cast<double>(2 * (kBoundary - quarter)), 4);
+  EXPECT_NEAR(static_cast<double>(beside.backward.exposed_ns), static_cast<double>(2 * (kBoundary - quarter)), 4);
+  EXPECT_NEAR(static_cast<double>(beside.forward.hidden_ns), static_cast<double>(2 * quarter), 4);
+}
+
+// Without expert parallelism there is nothing to overlap.
+TEST(LayerCost, OverlapOfExpertsNeedsThemElsewhere) {
+  EXPECT_EQ(cost_of(experts(), {}, round_cluster(1), "megatron-core+overlap-experts").forward,
+            cost_of(experts(), {}, round_cluster(1), "megatron-core").forward);
+}
+
+// Graphs launch nothing; graphs up to the dispatch leave the launches of the experts: 6 + 2 kernels of each permutation and its exchange, one of
+// each product.
+TEST(LayerCost, GraphsTakeLaunchesAway) {
+  Cluster c = round_cluster(2);
+  c.groups[0].device.efficiency.kernel_launch = microseconds(50);
+  Strategy s;
+  s.dp = s.ep = 2;
+  LayerKind kind = experts();
+  kind.operators.insert(kind.operators.begin(), linear("router", 64, 4, TpSplit::none));
+  const auto forward = [&](const char* engine) { return cost_of(kind, s, c, engine).forward; };
+  constexpr std::int64_t kLaunch = 18 * 50000;  // Transformer Engine's modules
+  EXPECT_EQ(forward("megatron-core").duration_ns(), (2 * (6 + 2) + 2 + 1) * kLaunch);
+  EXPECT_EQ(forward("megatron-core+moe-graphs").duration_ns(), (2 * (6 + 2) + 2) * kLaunch);
+  EXPECT_EQ(forward("megatron-core+cuda-graphs").other_ns, 0);
+}
+
+// 8-bit experts are cast as well: 4 bytes of traffic an element of the input forward, of the output gradient backward.
+TEST(LayerCost, EightBitExpertsAreCast) {
+  const LayerCost wide = cost_of(experts(), {}, round_cluster(1)), eight = trained(experts(), Optimizer::adam, Precision::fp8);
+  EXPECT_EQ(eight.forward.compute_ns - wide.forward.compute_ns, 4 * (64 + 256));
+  EXPECT_EQ(eight.backward.compute_ns - wide.backward.compute_ns, 4 * (256 + 64));
+}
+
 }  // namespace
 }  // namespace espalier::cost

@@ -47,6 +47,12 @@ void add_casts(Sum& sum, const Scene& x, double m, double n, double k) {
   sum.compute(memory_bound_s(x.c.device.rates, 2 * m * k), memory_bound_s(x.c.device.rates, 4 * m * n), 1, 1);
 }
 
+/// The same of experts, whose input comes from the permutation and is read for its cast (2 bytes in, 1 + 1 out).
+template <class Sum>
+void add_expert_casts(Sum& sum, const Scene& x, double m, double n, double k) {
+  sum.compute(memory_bound_s(x.c.device.rates, 4 * m * k), memory_bound_s(x.c.device.rates, 4 * m * n), 1, 1);
+}
+
 template <class Sum>
 [[gnu::always_inline]] inline void add_linear(Sum& sum, const Scene& x, const LayerKind& kind, const Operator& op,
                                               Region& region) {
@@ -70,7 +76,7 @@ template <class Sum>
   // its GEMM and the addition to the accumulated gradient; with a bias its reduction and its addition
   if (!adapters) {
     sum.weight(weight);
-    sum.kernels_weight += op.parameters > op.in * op.out ? 4 : 2;
+    sum.kernels_of_weights(op.parameters > op.in * op.out ? 4 : 2);
     accumulate(sum, x, n * k);
   }
   if (adapters && op.name.ends_with(".qkv")) add_adapters(sum, x, m, n, k);
@@ -111,15 +117,25 @@ template <class Sum>
   }
 }
 
+inline constexpr double kExchanges = 4;  // of a layer and micro-batch: to the experts and back, in both passes
+
 /// Token copies of the fullest rank, and what its experts see of them once expert tensor parallelism has gathered them.
 inline double routed(const Scene& x, const Operator& op) { return x.sequence_tokens * op.top_k * x.g.imbalance; }
 inline double gathered(const Scene& x, const Operator& op) { return routed(x, op) * (x.g.sequence_split > 1 ? x.s.etp : 1); }
+
+/// Ranks of the expert group in one node, or in one NVLink domain of several.
+inline std::int64_t joined_by_nvlink(const Scene& x) {
+  std::int64_t inside = x.ep.members[0];
+  for (std::size_t k = 1; k < x.c.fabric.levels.size() && x.c.fabric.levels[k].kind == FabricKind::nvl72; ++k)
+    inside = x.ep.members[k];
+  return inside;
+}
 
 /// Share of the token copies that a deduplicating dispatcher sends: of top_k copies on random experts as many as they reach distinct
 /// places among P nodes (or ranks of one node), P·(1 − (1 − 1/P)^top_k).
 inline double dispatched_share(const Scene& x, const Operator& op) {
   if (!x.c.engine->communication.deduplicates_dispatch || x.ep.size <= 1 || op.top_k <= 1) return 1.0;
-  const double inside = static_cast<double>(std::max<std::int64_t>(1, x.ep.members[0]));
+  const double inside = static_cast<double>(std::max<std::int64_t>(1, joined_by_nvlink(x)));
   const double places = static_cast<double>(x.ep.size) > inside ? static_cast<double>(x.ep.size) / inside : inside;
   return places * (1.0 - std::pow(1.0 - 1.0 / places, op.top_k)) / op.top_k;
 }
@@ -134,20 +150,25 @@ void add_exchange(Sum& sum, const Scene& x, const Operator& op) {
   const Placement there = dispatch ? Placement::after : Placement::before, back = dispatch ? Placement::before : Placement::after;
   const auto forward = [&](const PricedTraffic& moved) { return alone(moved, there, StepPart::forward, sum.op); };
   const auto backward = [&](const PricedTraffic& moved) { return alone(moved, back, StepPart::input_gradient, sum.op); };
+  // Beside the compute of another micro-batch, which is as long as this one's.
+  const auto sent = [&](const PricedTraffic& moved, Placement where, StepPart part) {
+    return x.other_compute > 0 ? beside(moved, x.other_compute, x.ep_slowdown, part, sum.op, sum.op)
+                               : alone(moved, where, part, sum.op);
+  };
   const auto exchange = price<CollectiveKind::all_to_all, GroupKind::expert>(x, bytes * dispatched_share(x, op));
   if (x.s.etp > 1 && x.g.sequence_split > 1) {  // gather before the experts, scatter after; the same backwards
     const auto gather = price<CollectiveKind::all_gather, GroupKind::expert_tensor>(x, bytes * x.s.etp);
     const auto scatter = price<CollectiveKind::reduce_scatter, GroupKind::expert_tensor>(x, bytes * x.s.etp);
-    sum.move(SumPhase::forward, forward(exchange), forward(dispatch ? gather : scatter));
-    sum.move_back(backward(exchange), backward(dispatch ? scatter : gather));
+    sum.move(SumPhase::forward, sent(exchange, there, StepPart::forward), forward(dispatch ? gather : scatter));
+    sum.move_back(sent(exchange, back, StepPart::input_gradient), backward(dispatch ? scatter : gather));
   } else if (x.s.etp > 1) {  // all ranks hold the tokens: partial sums are reduced after the experts, gradients before them
     const auto reduce = price<CollectiveKind::all_reduce, GroupKind::expert_tensor>(x, bytes);
     const PricedTraffic none;
-    sum.move(SumPhase::forward, forward(exchange), forward(dispatch ? none : reduce));
-    sum.move_back(backward(exchange), backward(dispatch ? reduce : none));
+    sum.move(SumPhase::forward, sent(exchange, there, StepPart::forward), forward(dispatch ? none : reduce));
+    sum.move_back(sent(exchange, back, StepPart::input_gradient), backward(dispatch ? reduce : none));
   } else {
-    sum.move(SumPhase::forward, forward(exchange));
-    sum.move_back(backward(exchange));
+    sum.move(SumPhase::forward, sent(exchange, there, StepPart::forward));
+    sum.move_back(sent(exchange, back, StepPart::input_gradient));
   }
   const int collectives = kCollectiveLaunches * (1 + (x.s.etp > 1));
   sum.kernels(collectives, collectives);
@@ -162,9 +183,10 @@ void add_expert_linear(Sum& sum, const Scene& x, const Operator& op) {
   const DeviceRates& d = x.c.device.rates;
   const double forward = batched_gemm_s(d, d.grouped, local, m, n, k, x.a);
   sum.compute(forward, forward, 1, 1);
+  if (x.c.workload.operand_bytes < x.a) add_expert_casts(sum, x, m * local, n, k);
   if (freezes_weights(x.c.workload.training.optimizer)) return;
   sum.weight(batched_gemm_s(d, d.grouped, local, m, n, k, x.a, local * accumulated_bytes(x) * n * k));
-  sum.kernels_weight += 1;
+  sum.kernels_of_weights(1);
   accumulate(sum, x, local * n * k);
 }
 
@@ -195,7 +217,7 @@ void add_elementwise(Sum& sum, const Scene& x, const Operator& op, double tokens
     default: forward = backward = 2 * x.a * in; break;
   }
   // a norm reduces the gradients of its weight (and bias) and adds each to the accumulated one
-  if (op.kind == OperatorKind::norm) sum.kernels_weight += op.parameters > op.in ? 3 : 2;
+  if (op.kind == OperatorKind::norm) sum.kernels_of_weights(op.parameters > op.in ? 3 : 2);
   const bool fused_away = op.kind == OperatorKind::dropout;
   const double f = fused_away ? tokens * forward / d.memory : memory_bound_s(d, tokens * forward);
   sum.compute(f, memory_bound_s(d, tokens * backward), fused_away ? 0 : 1, 1);
@@ -215,7 +237,7 @@ void add_embedding(Sum& sum, const Scene& x, const Operator& op) {
                             : static_cast<double>(op.parameters) / std::max(1.0, static_cast<double>(op.out));
     const double table = rows * static_cast<double>(op.out) * (2 * x.a + 2.0 * x.c.engine->memory.states.gradient);
     sum.weight(memory_bound_s(d, table + 12.5 * bytes));
-    sum.kernels_weight += 4;  // sort, segments, sum, addition
+    sum.kernels_of_weights(4);  // sort, segments, sum, addition
   }
   if (op.split != TpSplit::vocab || x.s.tp == 1 || x.ulysses) return;
   if (x.megatron_sp) {
@@ -272,7 +294,7 @@ template <class Sum>
           10);  // top-k, masks, counts, loss
       sum.weight(
           gemm_s(x.c.device.rates, x.c.device.rates.gemm_wide, x.sequence_tokens, op.experts, static_cast<double>(op.in), x.a));
-      sum.kernels_weight += 1;
+      sum.kernels_of_weights(1);
       return;
     case OperatorKind::norm:
     case OperatorKind::activation:
@@ -298,15 +320,31 @@ void add_measured(Sum& sum, const Scene& x, const LayerKind& kind, const Operato
                op.kind == OperatorKind::attention ? time.forward * slower : 0.0);
 }
 
+/// Operators whose shapes depend on where tokens go: no graph replays them.
+inline bool is_routed(OperatorKind kind) {
+  return kind == OperatorKind::dispatch || kind == OperatorKind::combine || kind == OperatorKind::expert_linear ||
+         kind == OperatorKind::expert_activation;
+}
+
 template <class Sum>
 [[gnu::always_inline]] inline void add_layer(Sum& sum, const Scene& x, const LayerKind& kind) {
   Region region;
   std::int32_t index = 0;
   for (const Operator& op : kind.operators) {
-    sum.begin_operator(index++);
+    sum.begin_operator(index++, is_routed(op.kind) ? 1.0 : x.c.engine->kernels.graphed_launches);
     if (x.c.engine->measured != nullptr) add_measured(sum, x, kind, op);
     add_operator(sum, x, kind, op, region);
   }
+}
+
+inline bool overlaps_experts(const Scene& x) { return x.c.engine->communication.overlaps_experts && x.ep.size > 1; }
+/// The scene in which all-to-alls run beside another micro-batch.
+inline Scene beside_other_micro_batch(const Scene& x, const LayerKind& kind) {
+  Scene out = x;
+  Sums<NoRecord> own;
+  add_layer(own, x, kind);
+  out.other_compute = (own.forward + own.input_gradient + own.weight_gradient) / kExchanges;
+  return out;
 }
 
 /// What a layer waits for beside its operators, s: fitted waits of ranks for each other, launches and host work.

@@ -17,13 +17,14 @@ struct Scene {
   const Strategy& s;
   LayerGeometry g;
   Group tp, cp, ep, etp;
-  Slowdown tp_slowdown, cp_slowdown;  // of compute beside communication of the group
+  Slowdown tp_slowdown, cp_slowdown, ep_slowdown;  // of compute beside communication of the group
   bool ulysses, megatron_sp;
   double a;             // bytes per element
   double split_tokens;  // tokens of split operators
   double sequence_tokens;
   double width;  // divisor of split widths
   bool pipeline_crosses_nodes;
+  double other_compute = 0;  // s of another micro-batch that one all-to-all of experts runs beside; 0: it stands alone
 };
 
 /// The ranks of a group.
@@ -60,16 +61,18 @@ inline bool waits_for_hosts(const Fabric& fabric, const EngineModel& engine, con
   const LayerGeometry g = geometry_of(c.workload, *c.engine, kind, s, micro_batch);
   const bool ulysses = s.sp == SequenceParallel::ulysses;
   const double tokens = static_cast<double>(g.tokens);
-  const Group tp = tp_group(c.fabric.placing(), s), cp = cp_group(c.fabric.placing(), s);
+  const Group tp = tp_group(c.fabric.placing(), s), cp = cp_group(c.fabric.placing(), s),
+              ep = ep_group(c.fabric.placing(), s, stages);
   return {c,
           s,
           g,
           tp,
           cp,
-          ep_group(c.fabric.placing(), s, stages),
+          ep,
           run_group(c.fabric.placing(), s.etp),
           c.device.slowdown(c.fabric.tensor_levels, tp),
           c.device.slowdown(c.fabric.tensor_levels, cp),
+          c.engine->communication.overlaps_experts ? c.device.slowdown(c.fabric.tensor_levels, ep) : Slowdown{},
           ulysses,
           s.sp == SequenceParallel::megatron,
           static_cast<double>(c.workload.element_bytes),

@@ -11,7 +11,8 @@
 namespace espalier::cost {
 namespace {
 
-LayerSteps megatron_steps(const Scene& x, const LayerKind& kind) {
+LayerSteps megatron_steps(const Scene& scene, const LayerKind& kind) {
+  const Scene x = overlaps_experts(scene) ? beside_other_micro_batch(scene, kind) : scene;
   Sums<StepRecord> sum;
   add_layer(sum, x, kind);
   const LayerWaits waits = waits_of(sum, x);

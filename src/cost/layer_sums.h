@@ -59,14 +59,16 @@ struct Sums {
   double forward = 0, input_gradient = 0, weight_gradient = 0, selective = 0;               // compute
   double exposed_forward = 0, exposed_backward = 0, exposed_input = 0, exposed_weight = 0;  // joint backward | split backward
   double hidden_forward = 0, hidden_backward = 0;
-  int kernels_forward = 0, kernels_input = 0, kernels_weight = 0;
+  double kernels_forward = 0, kernels_input = 0, kernels_weight = 0;  // as the host launches them
+  double launched = 1;                                                // share of the operator's kernels that it does launch
   std::int64_t waits_forward = 0, waits_input = 0;  // ranks of the group, summed over tensor-parallel collectives
   std::int32_t op = -1;                             // that is added now
   bool known = false;                               // the compute of the operator is measured: what is derived of it is left out
   Recorder record;
 
-  void begin_operator(std::int32_t index) {
+  void begin_operator(std::int32_t index, double launched_share) {
     op = index;
+    launched = launched_share;
     known = false;
     record.begin_operator(index);
   }
@@ -96,9 +98,10 @@ struct Sums {
     record.compute(StepPart::recomputation, seconds);
   }
   void kernels(int f, int b) {
-    kernels_forward += f;
-    kernels_input += b;
+    kernels_forward += launched * f;
+    kernels_input += launched * b;
   }
+  void kernels_of_weights(int n) { kernels_weight += launched * n; }
   void wait(std::int64_t ranks, int f, int b) {
     waits_forward += ranks * f;
     waits_input += ranks * b;

@@ -10,7 +10,7 @@ DeviceRates rates_of(const DeviceKind& device, Precision precision) {
   const double peak = device.peak_of(precision).count() * e.sustained;
   const double attention_peak = fp8 ? device.peak_of(Precision::bf16).count() * e.sustained : peak;
   DeviceRates r;
-  r.gemm = peak * e.gemm_max * (fp8 ? e.gemm_fp8 : 1.0);
+  r.gemm = peak * e.gemm_max * (fp8 ? e.gemm_fp8 * e.sustained_fp8 : 1.0);
   r.gemm_wide = attention_peak * e.gemm_max;
   r.batched = attention_peak * e.gemm_max * e.gemm_batched;
   r.grouped = r.gemm * e.gemm_grouped;

@@ -7,7 +7,7 @@
 //        e_g = gemm_memory, f₀ = kernel_floor (start, ramp and tail of a kernel). bytes = operands + result (+ accumulated gradient).
 //        The norm of compute and memory time: near the ridge neither hides the other wholly. Against 150,000 published kernel times
 //        it is off by 4 to 6 % (median, M ≥ 1024) with three scalars, as a form that saturates in the work is with four.
-//   fp8                 the GEMM reads one byte per operand at P₈·σ·g·gemm_fp8; before it each operand is cast: kernels of their own
+//   fp8                 the GEMM reads one byte per operand at P₈·σ·g·gemm_fp8·sustained_fp8; before it each operand is cast: kernels of their own
 //        (memory-bound), without which measured fp8 GEMMs cannot be described (median error 10 % without, 3 % with)
 //   batched, grouped    the same with all the work in one kernel, at gemm_batched or gemm_grouped of the rate
 //   fused attention     t = f₀ + 2(d_qk + d_v + 2d½)·(R·(s̄ + s₀) + R½·s) / (P·σ·a·(1 + d½/128)) + bytes/(H·e)

@@ -5,7 +5,8 @@
 // so that 1000 FLOP and 1000 bytes of memory take 1 ns, and a byte on a link takes 1 ns.
 #pragma once
 
-#include <algorithm>
+#include <functional>
+#include <map>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -17,14 +18,14 @@
 
 namespace espalier::cost::test {
 
-/// A catalogue engine without what was fitted of it: hand-counted times do not move with a calibration.
+/// An engine, with its options, without what was fitted of it: hand-counted times do not move with a calibration.
 inline const EngineModel& plain_engine(std::string_view name) {
-  static const std::vector<EngineModel> plain = [] {
-    std::vector<EngineModel> engines = engine_catalogue();
-    for (EngineModel& e : engines) e.coefficients = FrameworkCoefficients{};
-    return engines;
-  }();
-  return *std::find_if(plain.begin(), plain.end(), [&](const EngineModel& e) { return e.name == name; });
+  static std::map<std::string, EngineModel, std::less<>> plain;
+  const auto known = plain.find(name);
+  if (known != plain.end()) return known->second;
+  EngineModel engine = *find_engine(name);
+  engine.coefficients = FrameworkCoefficients{};
+  return plain.emplace(std::string(name), std::move(engine)).first->second;
 }
 
 inline Cluster round_cluster(std::int64_t devices) {

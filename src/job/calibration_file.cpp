@@ -203,7 +203,8 @@ std::string mismatch(const Calibration& c, const Job& job) {
   if (!job.cluster.homogeneous()) return "the cluster has several kinds of nodes";
   const std::string& device = job.cluster.groups.front().device.name;
   if (!same_device(c.device, device)) return cat("made for device ", c.device, ", the job has ", device);
-  if (!c.engine.empty() && c.engine != job.engine) return cat("made for engine ", c.engine, ", the job has ", job.engine);
+  if (!c.engine.empty() && base_engine(c.engine) != base_engine(job.engine))
+    return cat("made for engine ", c.engine, ", the job has ", job.engine);
   return "";
 }
 

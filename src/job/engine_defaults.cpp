@@ -13,7 +13,7 @@ namespace {
 /// The entry of the engine that holds without further words in a record.
 const FrameworkDefault* entry_of(const std::string& engine) {
   for (const FrameworkDefault& f : run_defaults().frameworks)
-    if (f.engine == engine && f.with.empty()) return &f;
+    if (f.engine == base_engine(engine) && f.with.empty()) return &f;
   return nullptr;
 }
 

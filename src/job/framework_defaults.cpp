@@ -107,6 +107,19 @@ FrameworkDefault read_framework(Reader& r) {
     recipe.finish();
     f.recipes.push_back(std::move(out));
   });
+  r.each("states", false, [&](Reader& state) {
+    FrameworkDefault::State out;
+    out.option = state.required_string("option");
+    out.sources = read_words(state, "sources");
+    out.devices_from = state.optional_int("devices_from", 0, 1 << 20, 0);
+    out.tp_from = state.optional_int("tp_from", 0, 1 << 20, 0);
+    out.microbatches_from = state.optional_int("microbatches_from", 0, 1 << 20, 0);
+    out.replicas_from = state.optional_int("replicas_from", 0, 1 << 20, 0);
+    out.zero = state.optional_int("zero", -1, 3, -1);
+    out.source = state.required_string("source");
+    state.finish();
+    f.states.push_back(std::move(out));
+  });
   f.unsupported_recompute = read_words(r, "unsupported_recompute");
   f.unsupported_recompute_reason = r.optional_string("unsupported_recompute_reason", "");
   if (r.has("binned")) {

@@ -39,7 +39,15 @@ struct FrameworkDefault {
     std::vector<std::string> model;
     std::map<std::string, Value> defaults;
   };
+  /// A state of the engine that all runs of some sources were in where all of the bounds hold; 0 and -1 bound nothing.
+  struct State {
+    std::string option;  ///< of the engine
+    std::vector<std::string> sources;
+    std::int64_t devices_from = 0, tp_from = 0, microbatches_from = 0, replicas_from = 0, zero = -1;
+    std::string source;
+  };
   std::vector<std::string> match, gpu;
+  std::vector<State> states;
   std::vector<std::string> with;  ///< any of these must occur too: in the framework, its precision or its compile flag
   std::string engine;
   std::map<std::string, Value> defaults;

@@ -14,7 +14,7 @@ using F = FrameworkCoefficients;
 
 // Priors: 1 and 0 describe an engine that launches, fuses and communicates as the device model assumes.
 constexpr std::array<CoefficientField, 10> kFields = {{
-    {"compute", &F::compute, 0.7, 2.0, 1.0, 0.10, false, "time of GEMM and attention kernels relative to the device model"},
+    {"compute", &F::compute, 0.9, 2.0, 1.03, 0.08, false, "time of GEMM and attention kernels relative to the device model"},
     {"elementwise", &F::elementwise, 0.3, 6.0, 1.0, 0.30, false, "bytes of memory-bound operators relative to fused kernels"},
     {"launch", &F::launch, 0.1, 10.0, 1.0, 0.30, false, "CPU time per kernel launch relative to the device's host"},
     {"tensor_communication", &F::tensor_communication, 0.5, 5.0, 1.0, 0.30, false, "time of TP, CP and EP collectives"},

@@ -138,8 +138,11 @@ struct EngineKernels {
   bool selective_recomputes_linears = false;
   /// Weight gradients are added to the accumulated ones by the GEMM, not by a pass of their own.
   bool fused_gradient_accumulation = true;
-  double host_launches = 1.0;   ///< host time per kernel in bare launches: 1 where nothing lies between them, 9 for eager PyTorch
-  double eager_launches = 1.0;  ///< kernels of a layer relative to the operator table, where operators are split further
+  double host_launches = 1.0;  ///< host time per kernel in bare launches: 1 where nothing lies between them, 9 for eager PyTorch
+  /// Share of the host time of kernels outside routed experts (attention, norms, router, preparation of the dispatch) that remains: 0 where
+  /// CUDA graphs replay them. What a kernel occupies on the device stays.
+  double graphed_launches = 1.0;
+  double eager_launches = 1.0;       ///< kernels of a layer relative to the operator table, where operators are split further
   double elementwise_traffic = 1.0;  ///< bytes of memory-bound operators, copies included, relative to the operator table
   double loss_forward_bytes = 14, loss_backward_bytes = 6;  ///< bytes per logit that the loss moves
   /// Bytes per element of the rank's whole gradient moved once a step (clipping, zeroing), ZeRO or not.
@@ -154,20 +157,35 @@ struct EngineCommunication {
   bool scattered_messages = false;
   /// Host calls at each end of a pipeline message that the stage waits for (shapes sent first).
   std::int32_t message_host_calls = 0;
+  /// Seconds that each pipeline message blocks both stages beside these calls, whatever its size (a state that runs of nanotron were seen in).
+  double message_block_s = 0;
   double reduce_bucket_bytes = 0;  ///< gradients on the wire per bucket when reduction overlaps; 0 = a layer
   /// Token copies for several experts of one node (or, inside a node, of one rank) are sent once (DeepEP, HybridEP).
   bool deduplicates_dispatch = false;
+  /// All-to-alls of experts run beside the compute of another micro-batch (DualPipe, --overlap-moe-expert-parallel-comm): each of the four
+  /// of a layer beside a quarter of its forward and backward compute.
+  bool overlaps_experts = false;
   bool zero1_all_reduces = false;  ///< ZeRO 1 all-reduces gradients instead of scattering them
   /// Collectives of tensor parallelism stand between computations: nothing runs beside them.
   bool blocking_tensor = false;
 };
 
+/// A mode that a run of an engine can have switched on beside its degrees: statements that replace those of the engine.
+struct EngineOption {
+  std::string name;  ///< "cuda-graphs": an engine with it is called "megatron-core+cuda-graphs"
+  std::string note;
+};
+
 struct EngineModel {
-  std::string name;  ///< "generic", "megatron-core", …
+  std::string
+      name;  ///< "generic", "megatron-core", "megatron-core+cuda-graphs", …: the engine, then its options in the order of the catalogue
+  std::string base;  ///< the engine without options: what rules, coefficients and intervals are kept for
   std::string note;  ///< what it is; figures have their sources in data/engines.yaml
   EngineFamily family = EngineFamily::generic;
-  bool planned = false;  ///< its runtime is no part of this release: named by no `runs_on`
+  std::string fitted_as;  ///< the engine whose coefficients it shares: the same code under another name; empty: its own
+  bool planned = false;   ///< its runtime is no part of this release: named by no `runs_on`
   SplitPolicy split = SplitPolicy::balanced;
+  std::vector<EngineOption> options;  ///< that can be switched on
   EngineRuns runs;
   LayerFreedom layers;  ///< in what layers and stages of one plan may differ
   EngineMemory memory;
@@ -181,8 +199,20 @@ struct EngineModel {
 /// Bytes per element of the states under a precision (fp32: no separate master copy).
 StatePolicy states_of(const EngineModel& engine, const Training& training);
 
+/// Engines without options.
 const std::vector<EngineModel>& engine_catalogue();
+/// An engine of the catalogue, or one with options ("nemo+flex-dispatcher+cuda-graphs", in any order); null: there is none.
 const EngineModel* find_engine(std::string_view name);
+/// `name` up to its first option.
+std::string_view base_engine(std::string_view name);
+/// Host seconds of a pipeline message at each end, `launch_s` for one call.
+inline double message_host_s(const EngineModel& engine, double launch_s) {
+  return engine.communication.message_host_calls * launch_s + engine.communication.message_block_s;
+}
+/// The engine under whose name the coefficients of `engine` are fitted and shipped.
+inline const std::string& fitted_engine(const EngineModel& engine) {
+  return engine.fitted_as.empty() ? engine.base : engine.fitted_as;
+}
 /// Rules of this engine that the configuration breaks, by name ("MEG-VPP-M", …); empty = it can run it.
 std::vector<RuleViolation> engine_violations(const EngineModel& engine, const Model& model, const Cluster& cluster,
                                              const Training& training, const Strategy& strategy, const Schedule& schedule);

@@ -8,6 +8,7 @@
 #include <set>
 #include <utility>
 
+#include "base/check.h"
 #include "base/document.h"
 #include "base/format.h"
 
@@ -133,6 +134,7 @@ void read_kernels(Reader& r, EngineKernels& e) {
   read_word(r, "attention_kernel", {"vendor", "flash2", "flash1"}, e.attention_kernel);
   read_flag(r, "selective_recomputes_linears", e.selective_recomputes_linears);
   read_real(r, "host_launches", 1000, e.host_launches);
+  read_real(r, "graphed_launches", 1, e.graphed_launches);
   read_real(r, "eager_launches", 1000, e.eager_launches);
   read_flag(r, "fused_gradient_accumulation", e.fused_gradient_accumulation);
   read_real(r, "elementwise_traffic", 100, e.elementwise_traffic);
@@ -146,8 +148,10 @@ void read_kernels(Reader& r, EngineKernels& e) {
 void read_communication(Reader& r, EngineCommunication& e) {
   read_flag(r, "scattered_messages", e.scattered_messages);
   read_count(r, "message_host_calls", e.message_host_calls);
+  read_real(r, "message_block_s", 60, e.message_block_s);
   read_real(r, "reduce_bucket_bytes", 1e12, e.reduce_bucket_bytes);
   read_flag(r, "deduplicates_dispatch", e.deduplicates_dispatch);
+  read_flag(r, "overlaps_experts", e.overlaps_experts);
   read_flag(r, "zero1_all_reduces", e.zero1_all_reduces);
   read_flag(r, "blocking_tensor", e.blocking_tensor);
 }
@@ -228,27 +232,78 @@ void read_freedom(Reader& r, EngineModel& e) {
            "per_stage: {differ_in: [layers]}, or pipeline: false");
 }
 
-EngineModel read_engine(Reader& r, const std::vector<EngineModel>& before) {
-  EngineModel e;
+constexpr std::size_t kMostOptions = 6;  // 64 combinations an engine
+
+/// An engine, and the nodes of its options in the order of EngineModel::options.
+struct Entry {
+  EngineModel model;
+  std::vector<Node> options;
+};
+
+/// What an option says replaces what the engine says.
+void apply_option(Reader& r, EngineModel& e) {
+  read_part(r, "memory", e.memory, read_memory);
+  read_part(r, "kernels", e.kernels, read_kernels);
+  read_part(r, "communication", e.communication, read_communication);
+}
+
+void read_options(Reader& engine, Entry& entry) {
+  engine.each("options", false, [&](Reader& r) {
+    const EngineOption option{r.required_string("name"), r.required_string("note")};
+    if (option.name.empty() || option.name.find('+') != std::string::npos) r.fail("name", option.name, "a word without +");
+    for (const EngineOption& other : entry.model.options)
+      if (other.name == option.name) r.fail("name", cat(option.name, " a second time"), "one entry an option");
+    EngineModel tried = entry.model;
+    apply_option(r, tried);
+    r.finish();
+    entry.model.options.push_back(option);
+    entry.options.push_back(r.node());
+  });
+  if (entry.model.options.size() > kMostOptions)
+    engine.fail("options", std::to_string(entry.model.options.size()), cat("at most ", kMostOptions));
+}
+
+/// The engine with each combination of its options but the empty one; bit i of a combination is option i.
+void append_combinations(const base::Document& document, base::ErrorSink& sink, const Entry& entry,
+                         std::vector<EngineModel>& out) {
+  const std::size_t combinations = std::size_t{1} << std::min(entry.options.size(), kMostOptions);
+  for (std::size_t set = 1; set < combinations; ++set) {
+    EngineModel e = entry.model;
+    for (std::size_t i = 0; i < entry.options.size(); ++i) {
+      if (((set >> i) & 1) == 0) continue;
+      Reader r(document, entry.options[i], cat("$.engines.", e.base), sink);
+      apply_option(r, e);
+      e.name.append("+").append(e.options[i].name);
+    }
+    out.push_back(std::move(e));
+  }
+}
+
+Entry read_engine(Reader& r, const std::vector<Entry>& before) {
+  Entry entry;
+  EngineModel& e = entry.model;
   const std::string name = r.required_string("name");
   const auto known = [&](const std::string& other) {
-    return std::find_if(before.begin(), before.end(), [&](const EngineModel& b) { return b.name == other; });
+    return std::find_if(before.begin(), before.end(), [&](const Entry& b) { return b.model.name == other; });
   };
   if (known(name) != before.end()) r.fail("name", cat(name, " a second time"), "one entry an engine");
+  if (name.find('+') != std::string::npos) r.fail("name", name, "a word without +, which joins options to engines");
   if (r.has("like")) {
     const std::string like = r.required_string("like");
     if (known(like) == before.end())
       r.fail("like", like, "the name of an earlier engine");
     else
-      e = *known(like);
+      entry = *known(like);
     e.planned = false;
+    e.fitted_as.clear();
   }
-  e.name = name;
+  e.name = e.base = name;
   e.note = r.required_string("note");
   read_word(r, "family",
             {"generic", "megatron", "megatron-deepspeed", "deepspeed", "fsdp", "torchtitan", "nanotron", "galvatron", "espalier"},
             e.family);
   read_flag(r, "planned", e.planned);
+  if (r.has("fitted_as")) e.fitted_as = r.required_string("fitted_as");
   if (r.has("split")) {
     Reader split = r.child("split", true);
     (void)split.required_string("source");
@@ -260,25 +315,32 @@ EngineModel read_engine(Reader& r, const std::vector<EngineModel>& before) {
   read_part(r, "kernels", e.kernels, read_kernels);
   read_part(r, "communication", e.communication, read_communication);
   read_freedom(r, e);
+  read_options(r, entry);
   if (e.runs.schedules.empty()) r.fail("runs", "no schedules", "at least one, like schedules: [1f1b]");
   if (e.runs.zero.empty()) r.fail("runs", "no ZeRO stages", "at least one, like zero: [0]");
   r.finish();
-  return e;
+  return entry;
 }
 
 }  // namespace
 
-Result<std::vector<EngineModel>> read_engines(std::string_view yaml, const std::string& where) {
+Result<EngineFile> read_engines(std::string_view yaml, const std::string& where) {
   auto document = base::read_yaml(yaml, where);
   if (!document) return document.error();
   base::ErrorSink sink;
   Reader root = Reader::root(*document, sink);
   const std::string schema = root.required_string("schema");
   if (schema != "espalier.engines/1") root.fail("schema", schema, "espalier.engines/1");
-  std::vector<EngineModel> out;
-  root.each("engines", true, [&](Reader& r) { out.push_back(read_engine(r, out)); });
+  std::vector<Entry> entries;
+  root.each("engines", true, [&](Reader& r) { entries.push_back(read_engine(r, entries)); });
   root.finish();
   if (!sink.ok()) return *sink.first();
+  EngineFile out;
+  for (const Entry& entry : entries) {
+    append_combinations(*document, sink, entry, out.with_options);
+    out.engines.push_back(entry.model);
+  }
+  ESPALIER_CHECK(sink.ok());  // each option was read once before
   return out;
 }
 

@@ -33,7 +33,7 @@ TEST(EngineReader, SmallestExample) {
                                               "    per_layer: {source: s, differ_in: [recompute]}\n"),
                                  "engines.yaml");
   ASSERT_TRUE(read.ok()) << read.error().message();
-  const EngineModel &base = (*read)[0], &other = (*read)[1];
+  const EngineModel &base = read->engines[0], &other = read->engines[1];
   EXPECT_EQ(base.runs.schedules, (std::vector{ScheduleKind::one_f_one_b, ScheduleKind::zb_v}));
   EXPECT_EQ(base.runs.zero, (std::vector<ZeroStage>{ZeroStage::none, ZeroStage::optimizer}));
   EXPECT_FALSE(base.runs.ulysses);
@@ -45,6 +45,58 @@ TEST(EngineReader, SmallestExample) {
   EXPECT_EQ(other.kernels.host_launches, 9);
   EXPECT_EQ(to_string(other.layers), "layers may differ in: recompute; stages in: layers");
   EXPECT_TRUE(other.layers.zero_together.empty());
+}
+
+const std::string kOptions =
+    "    options:\n"
+    "      - name: graphs\n        note: n\n        kernels: [{source: s, host_launches: 0}]\n"
+    "      - name: short\n        note: n\n        memory: [{source: s, states: {gradient: 2}}]\n";
+
+// Two options make three engines beside the one without; an engine that is like it has them too, under its own name.
+TEST(EngineReader, OptionsMakeEnginesOfTheirOwn) {
+  const auto read = read_engines(file(kBase + kOptions + "  - name: other\n    like: base\n    note: n\n    fitted_as: base\n"),
+                                 "engines.yaml");
+  ASSERT_TRUE(read.ok()) << read.error().message();
+  ASSERT_EQ(read->engines.size(), 2u);
+  std::vector<std::string> names;
+  for (const EngineModel& e : read->with_options) names.push_back(e.name);
+  EXPECT_EQ(names, (std::vector<std::string>{"base+graphs", "base+short", "base+graphs+short", "other+graphs", "other+short",
+                                             "other+graphs+short"}));
+  const EngineModel &plain = read->engines[0], &both = read->with_options[2], &other = read->with_options[3];
+  EXPECT_EQ(plain.kernels.host_launches, EngineKernels{}.host_launches);
+  EXPECT_EQ(both.kernels.host_launches, 0);
+  EXPECT_EQ(both.memory.states.gradient, 2);
+  EXPECT_EQ(both.memory.states.reduce, 2);  // of the engine itself
+  EXPECT_EQ(both.base, "base");
+  EXPECT_EQ(fitted_engine(both), "base");
+  EXPECT_EQ(other.base, "other");
+  EXPECT_EQ(fitted_engine(other), "base");
+}
+
+TEST(EngineReader, RefusesOptionsThatItCannotName) {
+  EXPECT_EQ(message(kBase + kOptions), "read");
+  EXPECT_THAT(message(kBase + "    options: [{name: a+b, note: n}]\n"), HasSubstr("without +"));
+  EXPECT_THAT(message(kBase + "    options: [{name: a, note: n}, {name: a, note: n}]\n"), HasSubstr("second time"));
+  EXPECT_THAT(message(kBase + "    options: [{name: a}]\n"), HasSubstr("note"));
+  EXPECT_THAT(message(kBase + "    options: [{name: a, note: n, kernels: [{host_launches: 0}]}]\n"), HasSubstr("source"));
+  std::string many = "    options:\n";
+  for (const char* name : {"a", "b", "c", "d", "e", "f", "g"}) many += std::string("      - {name: ") + name + ", note: n}\n";
+  EXPECT_THAT(message(kBase + many), HasSubstr("at most 6"));
+  EXPECT_THAT(message("  - name: a+b\n    note: n\n    runs: [{source: s, schedules: [1f1b], zero: [0]}]\n"),
+              HasSubstr("without +"));
+}
+
+TEST(EngineReader, OptionsAreFoundInAnyOrder) {
+  const EngineModel* engine = find_engine("megatron-core+cuda-graphs+flex-dispatcher");
+  ASSERT_NE(engine, nullptr);
+  EXPECT_EQ(engine->name, "megatron-core+flex-dispatcher+cuda-graphs");
+  EXPECT_TRUE(engine->communication.deduplicates_dispatch);
+  EXPECT_EQ(engine->kernels.host_launches, 0);
+  EXPECT_EQ(engine->coefficients, find_engine("megatron-core")->coefficients);
+  EXPECT_EQ(base_engine(engine->name), "megatron-core");
+  for (const char* wrong :
+       {"megatron-core+", "megatron-core+nothing", "megatron-core+cuda-graphs+cuda-graphs", "+cuda-graphs", "none+cuda-graphs"})
+    EXPECT_EQ(find_engine(wrong), nullptr) << wrong;
 }
 
 TEST(EngineReader, RefusesWhatItCannotMean) {

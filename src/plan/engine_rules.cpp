@@ -156,6 +156,11 @@ std::string nano_m_text(E, F f, S s, C c) {
   return cat(microbatches_of(f, s, c), " micro-batches, fewer than pp − 1 = ", c.stages - 1);
 }
 
+bool ep_overlap(E, F, S s, C c) { return s.ep == 1 || c.stages == 1 || c.kind == ScheduleKind::interleaved; }
+std::string ep_overlap_text(E, F, S s, C c) {
+  return cat("ep ", s.ep, " with ", c.stages, " stages that are not interleaved: a rank has no other micro-batch to run beside");
+}
+
 constexpr DimensionSet kDataRanks = dimension_set(D::tp, D::sp, D::cp, D::dp);
 
 constexpr std::array kEngineRules = {
@@ -205,6 +210,10 @@ constexpr std::array kEngineRules = {
                is_megatron, meg_ep, meg_ep_text},
     EngineRule{"VPP", "interleaving needs PP > 1, or PP > 2 without overlapped p2p",
                dimension_set(D::schedule, D::pp, D::overlap_p2p), D::overlap_p2p, is_megatron, meg_vpp, meg_vpp_text},
+    EngineRule{"EP-OVERLAP", "overlapped all-to-alls of experts need one stage or interleaving",
+               dimension_set(D::ep, D::pp, D::schedule), D::schedule,
+               [](E e) { return e.family == EngineFamily::megatron && e.communication.overlaps_experts; }, ep_overlap,
+               ep_overlap_text},
     EngineRule{"P2P", "p2p overlap goes with interleaving only", dimension_set(D::schedule, D::overlap_p2p), D::overlap_p2p,
                is_megatron, meg_p2p, meg_p2p_text},
     EngineRule{"ORDER", "an order that does not end in pp needs expert-DP equal to DP when PP > 1",

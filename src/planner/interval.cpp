@@ -4,6 +4,7 @@
 #include "base/document.h"
 #include "base/shipped.h"
 #include "data/intervals_yaml.h"
+#include "plan/engine.h"
 
 namespace espalier::planner {
 
@@ -35,7 +36,9 @@ const IntervalTable& shipped_intervals() {
   return table;
 }
 
-Interval interval_for(const IntervalTable& table, const std::string& engine, const std::string& device) {
+Interval interval_for(const IntervalTable& table, const std::string& name, const std::string& device) {
+  const EngineModel* model = find_engine(name);
+  const std::string engine = model ? fitted_engine(*model) : std::string(base_engine(name));
   const auto find = [&](const std::string& e, const std::string& d) -> const Interval* {
     const auto it = table.find({e, d});
     return it == table.end() ? nullptr : &it->second;

@@ -4,6 +4,7 @@
 #include "base/document.h"
 #include "base/shipped.h"
 #include "data/memory_errors_yaml.h"
+#include "plan/engine.h"
 
 namespace espalier::planner {
 
@@ -35,7 +36,8 @@ const MemoryErrorTable& shipped_memory_errors() {
   return table;
 }
 
-MemoryError memory_error_for(const MemoryErrorTable& table, const std::string& engine, const std::string& device) {
+MemoryError memory_error_for(const MemoryErrorTable& table, const std::string& name, const std::string& device) {
+  const std::string engine(base_engine(name));
   const auto find = [&](const std::string& e, const std::string& d) -> const MemoryError* {
     const auto it = table.find({e, d});
     return it == table.end() ? nullptr : &it->second;

@@ -122,5 +122,19 @@ TEST(LayerTables, OnePipelineAfterTheOther) {
   EXPECT_THAT(text.substr(second), HasSubstr("3.0 GiB"));
 }
 
+/// Ten layers on two stages: the rows say layers of each stage, and how much slower a partition is than the exact one.
+TEST(BalanceTable, AgainstTheExactPartition) {
+  Plan plan;
+  plan.only_pipeline().stages = {stage({{0, 4}}), stage({{5, 9}})};
+  LayerwiseSummary summary;
+  summary.balance = {{"even", {0, 5}, 0.4, 0.45, 110'000'000},
+                     {"memory-balanced", {0, 3}, 0.3, 0.5, 0},
+                     {"exact", {0, 4}, 0.48, 0.41, 100'000'000}};
+  const std::string text = lay_out(balance_table(summary, plan), 0);
+  EXPECT_THAT(text, testing::ContainsRegex("even +5.5 +0.400 +0.450 +110.0 ms +.10.0 %"));
+  EXPECT_THAT(text, testing::ContainsRegex("memory-balanced +3.7 +0.300 +0.500 +does not fit"));
+  EXPECT_THAT(text, testing::ContainsRegex("exact +4.6 +0.480 +0.410 +100.0 ms"));
+}
+
 }  // namespace
 }  // namespace espalier::report

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "report/engines_text.h"
 
+#include <map>
+
 #include "base/document.h"
 #include "base/format.h"
 #include "report/brief_text.h"
@@ -61,7 +63,29 @@ std::vector<std::vector<std::string>> engine_rows(const std::vector<EngineModel>
   return rows;
 }
 
-std::string engines_text(const std::vector<EngineModel>& engines) { return table(engine_rows(engines), {1, 2, 3, 4, 5}); }
+namespace {
+
+/// Options by the engines that have them, in the order of the catalogue.
+std::string options_text(const std::vector<EngineModel>& engines) {
+  std::vector<EngineOption> options;
+  std::map<std::string, std::string> engines_of;
+  for (const EngineModel& e : engines)
+    for (const EngineOption& o : e.options) {
+      std::string& names = engines_of[o.name];
+      if (names.empty()) options.push_back(o);
+      names.append(names.empty() ? "" : ", ").append(e.name);
+    }
+  std::string out = "\nOptions: ENGINE+OPTION is an engine with a mode switched on, in jobs and with --engine.\n";
+  for (const EngineOption& o : options)
+    out.append("\n").append(o.name).append(": ").append(o.note).append(" (").append(engines_of[o.name]).append(")\n");
+  return options.empty() ? "" : out;
+}
+
+}  // namespace
+
+std::string engines_text(const std::vector<EngineModel>& engines) {
+  return table(engine_rows(engines), {1, 2, 3, 4, 5}) + options_text(engines);
+}
 
 std::string engines_json(const std::vector<EngineModel>& engines) {
   base::JsonWriter w;
@@ -81,6 +105,11 @@ std::string engines_json(const std::vector<EngineModel>& engines) {
     write_words(w, "without", without(e));
     write_words(w, "layers_differ_in", layers_of(e));
     write_words(w, "stages_differ_in", e.layers.any_stage ? std::vector<std::string>{"layers"} : std::vector<std::string>{});
+    w.key("fitted_as").value(fitted_engine(e));
+    w.key("options").begin_array();
+    for (const EngineOption& o : e.options)
+      w.compact_next().begin_object().key("name").value(o.name).key("note").value(o.note).end_object();
+    w.end_array();
     w.key("rules").begin_array();
     for (const auto& [name, sentence] : engine_rule_catalogue(e))
       w.compact_next().begin_object().key("name").value(name).key("sentence").value(sentence).end_object();

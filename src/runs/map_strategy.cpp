@@ -67,7 +67,18 @@ void Mapper::map_experts() {
     const auto* d = framework_default("etp");
     if (!d) return skip("etp missing");
     s.etp = d->value == "tp" ? s.weight_tp() : static_cast<std::int32_t>(parse_count(d->value));
+    split_experts_that_fit();
   }
+}
+
+/// Experts of a stage divide its devices: where ep · etp does not, expert tensor parallelism was off.
+void Mapper::split_experts_that_fit() {
+  Strategy& s = run_.strategy;
+  const std::int64_t data = s.dp > 0 ? s.dp : run_.job.cluster.devices() / (std::int64_t{s.tp} * s.cp * run_.schedule.stages);
+  const std::int64_t devices = std::int64_t{s.tp} * s.cp * data;
+  if (s.etp == 1 || devices % (std::int64_t{s.ep} * s.etp) == 0) return;
+  s.etp = 1;
+  used("etp", "1", "tp would not divide the devices of a stage together with ep");
 }
 
 std::int32_t Mapper::expert_degree() {
@@ -80,6 +91,12 @@ std::int32_t Mapper::expert_degree() {
 
 std::int64_t Mapper::chunks_per_stage() {
   // "1f1b" names the family: where vpp is unsaid too, the recipe decides between plain and interleaved 1F1B
+  const Schedule& plain = run_.schedule;
+  const std::int64_t blocks = run_.job.model.blocks();
+  // The fork's "1F1B-I" has a block a chunk; where blocks do not divide, what is published as vpp is rounded down.
+  if (r_.vpp.value_or(1) > 1 && blocks % (plain.stages * *r_.vpp) != 0)
+    if (const auto* d = framework_default("vpp"); d != nullptr && d->value == "blocks")
+      return (blocks + plain.stages - 1) / plain.stages;
   if (r_.vpp || (!r_.schedule.empty() && base::lower(r_.schedule) != "1f1b")) return r_.vpp.value_or(0);
   const Schedule& c = run_.schedule;
   const std::int64_t samples = std::int64_t{c.micro_batch} * std::max<std::int64_t>(1, r_.dp.value_or(1));

@@ -38,6 +38,8 @@ class Mapper {
   void choose_framework();
   /// Which rank's peak was measured, how and in what unit: the record's words, else the framework's habit.
   void choose_memory();
+  void switch_options_on();
+  void map_state();
   /// A peak that may be anything is not compared; the step time is.
   void unknown_memory(const char* what, const std::string& words);
   const job::DeviceDefault* choose_device() { return choose_device(r_.gpu.type, r_.gpu.mem_gb); }
@@ -81,6 +83,7 @@ class Mapper {
   void map_sequence_parallel();
   void map_experts();
   /// A dispatcher that exists only between expert-parallel ranks says more than an ep of 1: the recipe's degree.
+  void split_experts_that_fit();
   std::int32_t expert_degree();
   /// Chunks a stage: the record's, or the recipe's ("blocks": one block a chunk) where the micro-batches allow it.
   std::int64_t chunks_per_stage();

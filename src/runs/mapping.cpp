@@ -26,6 +26,7 @@ RunMapping Mapper::map() {
   if (!skip_) map_zero();
   if (!skip_) map_recompute();
   if (!skip_) map_overlap();
+  if (!skip_) map_state();
   if (!skip_) finish();
   if (skip_) return *skip_;
   return std::move(run_);
@@ -113,11 +114,39 @@ void Mapper::choose_framework() {
     run_.job.engine = "megatron-core-unfused";
     used("engine", run_.job.engine, "--attention-backend unfused or local keeps the scores");
   }
+  switch_options_on();
   if (!arguments_) return;
   auto engine = std::make_shared<EngineModel>(*find_engine(run_.job.engine));
   apply_memory_flags(r_, *engine);
   run_.job.engine_model = std::move(engine);
   used("engine flags", run_.job.engine, "flags of the record: attention, gradients, padding of the vocabulary, workspaces");
+}
+
+void Mapper::switch_options_on() {
+  std::string name = run_.job.engine;
+  const EngineModel& engine = *find_engine(name);
+  for (const EngineOption& option : engine.options)
+    if (std::find(r_.techniques.options.begin(), r_.techniques.options.end(), option.name) != r_.techniques.options.end())
+      name.append("+").append(option.name);
+  if (name == run_.job.engine) return;
+  run_.job.engine = name;
+  used("engine", name, "switches of the record's recipe");
+}
+
+void Mapper::map_state() {
+  if (framework_ == nullptr || run_.schedule.stages == 1) return;
+  const std::int64_t micro_batches =
+      run_.job.training.global_batch / std::max<std::int64_t>(1, std::int64_t{run_.schedule.micro_batch} * run_.strategy.dp);
+  for (const job::FrameworkDefault::State& state : framework_->states) {
+    const bool holds = job::mentions(r_.source, state.sources) && run_.job.cluster.devices() >= state.devices_from &&
+                       run_.strategy.tp >= state.tp_from && run_.strategy.dp >= state.replicas_from &&
+                       micro_batches >= state.microbatches_from &&
+                       (state.zero < 0 || static_cast<std::int64_t>(run_.strategy.zero) == state.zero);
+    if (!holds) continue;
+    run_.job.engine.append("+").append(state.option);
+    if (find_engine(run_.job.engine) == nullptr) return skip("engine without the state of its runs", run_.job.engine);
+    return used("engine", run_.job.engine, state.source);
+  }
 }
 
 void Mapper::choose_memory() {

@@ -6,6 +6,7 @@
 
 #include "base/format.h"
 #include "job/framework_defaults.h"
+#include "plan/engine.h"
 #include "runs/record_words.h"
 
 namespace espalier::runs {
@@ -36,6 +37,13 @@ std::string text(const Node& extra, const char* key) {
   return node && node->kind == NodeKind::string ? node->text : "";
 }
 
+/// Whether a list of words holds one.
+bool lists(const Node& extra, const char* key, std::string_view word) {
+  const Node* node = extra.find(key);
+  if (node == nullptr || node->kind != NodeKind::sequence) return false;
+  return std::any_of(node->items.begin(), node->items.end(), [&](const Node& item) { return item.text == word; });
+}
+
 std::optional<std::int64_t> positive(const Node& extra, const char* key) {
   const Node* node = extra.find(key);
   return node && node->kind == NodeKind::integer && node->integer > 0 ? std::optional(node->integer) : std::nullopt;
@@ -45,6 +53,24 @@ bool offloads(const Node& extra) {
   const Node* recipe = extra.find("recipe");
   return flag(extra, "act_cpu_offload").value_or(false) ||
          (recipe && recipe->kind == NodeKind::mapping && positive(*recipe, "cpu_offloading_num_layers"));
+}
+
+bool is_engine_option(const std::string& name) {
+  const auto& engines = engine_catalogue();
+  return std::any_of(engines.begin(), engines.end(), [&](const EngineModel& engine) {
+    return std::any_of(engine.options.begin(), engine.options.end(), [&](const EngineOption& o) { return o.name == name; });
+  });
+}
+
+/// The switches of a Megatron-Bridge recipe under the names of engine options.
+std::vector<std::string> recipe_options(const Node& recipe) {
+  std::vector<std::string> out;
+  const std::string dispatcher = text(recipe, "moe_flex_dispatcher_backend"), graphs = text(recipe, "cuda_graph_impl");
+  if (dispatcher == "deepep" || dispatcher == "hybridep") out.emplace_back("flex-dispatcher");
+  if (flag(recipe, "moe_a2a_overlap").value_or(false)) out.emplace_back("overlap-experts");
+  if (graphs == "transformer_engine" && lists(recipe, "cuda_graph_scope", "moe_router")) out.emplace_back("moe-graphs");
+  if (graphs == "full_iteration") out.emplace_back("cuda-graphs");
+  return out;
 }
 
 void read_arguments(const Node* arguments, RunRecord& r) {
@@ -66,6 +92,8 @@ RunTechniques listed_techniques(const std::vector<std::string>& names) {
         std::find_if(kTechniques.begin(), kTechniques.end(), [&](const Technique& t) { return t.name == base::lower(name); });
     if (known != kTechniques.end())
       out.*(known->used) = true;
+    else if (is_engine_option(base::lower(name)))
+      out.options.push_back(base::lower(name));
     else if (out.unknown.empty())
       out.unknown = name;
   }
@@ -84,6 +112,9 @@ RunTechniques published_techniques(const Remarks& t, const Node* extra) {
   out.hsdp = named(cat(t.framework, " ", t.notes), {"hsdp"});
   out.deepep = named(t.notes, {"deepep", "hybridep"});
   out.offload = named(cat(t.notes, " ", t.recompute), {"offload"}) || (mapped && offloads(*extra));
+  if (mapped)
+    if (const Node* recipe = extra->find("recipe"); recipe && recipe->kind == NodeKind::mapping)
+      out.options = recipe_options(*recipe);
   for (const char* key : {"compile", "torch_compile"})
     if (mapped) out.compile = flag(*extra, key).value_or(out.compile);
   return out;

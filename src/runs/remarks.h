@@ -11,6 +11,11 @@
 //   hsdp       HSDP                           framework, notes            sharded inside a node, replicated across nodes
 //   deepep     DeepEP, HybridEP               notes                       a dispatcher that exists only between expert-parallel ranks
 //   offload    offload                        notes, recompute            also extra.act_cpu_offload, extra.recipe.cpu_offloading_num_layers
+// The list may also name options of engines (data/engines.yaml). Records as published say these by extra.recipe of Megatron-Bridge alone:
+//
+//   flex-dispatcher    moe_flex_dispatcher_backend: deepep, hybridep      overlap-experts   moe_a2a_overlap: true
+//   moe-graphs         cuda_graph_impl: transformer_engine, moe_router in cuda_graph_scope
+//   cuda-graphs        cuda_graph_impl: full_iteration
 #pragma once
 
 #include <string>

@@ -32,6 +32,22 @@ TEST(Techniques, AListedRecordSaysItsMemoryKindItself) {
   EXPECT_EQ(record(std::string(R"({"techniques": [], )") + words + "}").measured.memory_kind, "");
 }
 
+TEST(Techniques, OptionsOfEngines) {
+  using testing::ElementsAre;
+  const char* recipe =
+      R"({"extra": {"recipe": {"moe_flex_dispatcher_backend": "deepep", "moe_a2a_overlap": true, "cuda_graph_impl": "transformer_engine",
+      "cuda_graph_scope": ["attn", "moe_router"]}}})";
+  std::string one_line = recipe;
+  std::erase(one_line, '\n');
+  EXPECT_THAT(record(one_line).techniques.options, ElementsAre("flex-dispatcher", "overlap-experts", "moe-graphs"));
+  EXPECT_THAT(record(R"({"extra": {"recipe": {"cuda_graph_impl": "full_iteration"}}})").techniques.options,
+              ElementsAre("cuda-graphs"));
+  EXPECT_TRUE(record(R"({"extra": {"recipe": {"cuda_graph_impl": "transformer_engine", "cuda_graph_scope": ["attn"]}}})")
+                  .techniques.options.empty());
+  EXPECT_THAT(listed_techniques({"lora", "moe-graphs"}).options, ElementsAre("moe-graphs"));
+  EXPECT_EQ(listed_techniques({"lora", "moe-graphs"}).unknown, "");
+}
+
 TEST(Techniques, NamesThatAreNotKnownAreKept) { EXPECT_EQ(listed_techniques({"lora", "galore", "dora"}).unknown, "galore"); }
 
 TEST(Techniques, AListIsAList) {

@@ -71,6 +71,31 @@ TEST(MapRun, AFullyStatedRunBecomesAJob) {
   for (const auto& d : run.defaults) EXPECT_FALSE(d.source.empty()) << d.field;
 }
 
+// What a recipe switches on is an option of the engine; engines without it run as they are.
+TEST(MapRun, SwitchesOfARecipeAreOptionsOfTheEngine) {
+  const std::string extra = R"(, "techniques": ["flex-dispatcher", "cuda-graphs"])";
+  const auto engine_of = [&](const char* framework) {
+    const auto mapping = mapped(replaced(line(extra), "\"nanotron\"", framework));
+    return std::holds_alternative<MappedRun>(mapping) ? std::get<MappedRun>(mapping).job.engine
+                                                      : std::get<RunSkip>(mapping).reason;
+  };
+  EXPECT_EQ(engine_of("\"Megatron-Bridge\""), "megatron-bridge+flex-dispatcher+cuda-graphs");
+  EXPECT_EQ(engine_of("\"nanotron\""), "nanotron");
+}
+
+// The state of nanotron's runs on one cluster: 512 devices and a pipeline; other clusters are not in it.
+TEST(MapRun, AStateHoldsForItsSourcesAlone) {
+  const auto engine_of = [&](const std::string& text) {
+    const auto mapping = mapped(text);
+    return std::holds_alternative<MappedRun>(mapping) ? std::get<MappedRun>(mapping).job.engine
+                                                      : std::get<RunSkip>(mapping).reason;
+  };
+  const std::string large = replaced(line(R"(, "tp": 2, "pp": 2, "dp": 128)"), "\"count\": 16", "\"count\": 512");
+  EXPECT_EQ(engine_of(large), "nanotron");
+  EXPECT_EQ(engine_of(replaced(large, "\"lab\"", "\"HF Ultra-Scale Playbook figures\"")), "nanotron+slow-messages");
+  EXPECT_EQ(engine_of(replaced(line(), "\"lab\"", "\"HF Ultra-Scale Playbook figures\"")), "nanotron");
+}
+
 // A quarter of the operators computed again: 2 of the 8 blocks of a stage.
 TEST(MapRun, ShareOfRecomputedOperators) {
   const std::string aceso =
@@ -262,9 +287,11 @@ TEST(MapRun, DevicesAreWholeWords) {
   // A V100 on PCIe is not the module on NVLink that the catalogue has.
   EXPECT_EQ(skipped(replaced(replaced(device("V100", "32"), "bf16 (fp32 grad accumulation)", "fp16"), "\"NVLink\"", "\"PCIe\"")),
             "device not in the catalogue");
-  // 288 GB are not the catalogue's 185: the time is compared, what fits is not.
-  EXPECT_FALSE(run_of(device("GB300", "288")).memory_known);
+  EXPECT_EQ(run_of(device("GB300", "288")).job.cluster.groups.front().device.name, "gb300");
+  EXPECT_TRUE(run_of(device("GB300", "288")).memory_known);
   EXPECT_TRUE(run_of(device("GB200", "192")).memory_known);
+  // 192 GB are not the catalogue's 288: the time is compared, what fits is not.
+  EXPECT_FALSE(run_of(device("GB300", "192")).memory_known);
 }
 
 // 16 trays of 4 fit in one rack of 18; 64 trays are 16 in each of four.

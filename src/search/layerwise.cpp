@@ -184,6 +184,8 @@ class LayerwiseSearch {
   void finish(double open) {
     if (out_.best) look_at_stages();
     refine_uniform();
+    if (out_.best && out_.balance.rows.empty())
+      look_at_stages();  // the first plan that beats the uniform ones came of the best of them
     refine_answer();
     std::stable_sort(out_.simulated.begin(), out_.simulated.end(),
                      [](const LayeredCandidate& a, const LayeredCandidate& b) { return a.iteration_ns < b.iteration_ns; });

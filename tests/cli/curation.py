@@ -34,12 +34,16 @@ RAW = [
     {"id": "b", "notes": "without torch.compile; peak memory = max RESERVED", "measured": {"peak_mem_gb": 3}},
     {"id": "c", "notes": "torch.compile", "extra": {"compile": False, "act_cpu_offload": True}},
     {"id": "d", "techniques": ["hsdp"], "notes": "LoRA"},
+    {"id": "e", "extra": {"recipe": {"moe_flex_dispatcher_backend": "hybridep", "moe_a2a_overlap": False, "cuda_graph_impl": "transformer_engine",
+                                     "cuda_graph_scope": ["attn", "moe_router"]}}},
 ]
 WANTED = [
     (["lora", "deepep"], {"techniques": {"lora": "table: Finetuning LLAMA2-7B LoRA", "deepep": "notes: kernels TE + DeepEP + TorchSDPA"}}, None),
     ([], {"techniques": {}, "measured.memory_kind": "notes: peak memory = max RESERVED"}, "reserved"),
     (["offload"], {"techniques": {"offload": "extra.act_cpu_offload"}}, None),
     (["hsdp"], None, None),
+    (["flex-dispatcher", "moe-graphs"], {"techniques": {"flex-dispatcher": "extra.recipe.moe_flex_dispatcher_backend",
+                                                        "moe-graphs": "extra.recipe.cuda_graph_scope"}}, None),
 ]
 for raw, (techniques, provenance, kind) in zip(RAW, WANTED):
     record = curation.curated(raw)

@@ -19,7 +19,7 @@ failures = []
 LAYERWISE = f"""
 model: {SOURCE}/models/tiny-llama-test/config.json
 cluster: {{nodes: 1, devices_per_node: 4, device: rtx-4090, memory_limit: 1GiB}}
-training: {{sequence_length: 2048, global_batch: 16, precision: bf16, optimizer: adam}}
+training: {{sequence_length: 512, global_batch: 32, precision: bf16, optimizer: adam}}
 engine: generic
 search: {{space: layerwise, allow: {{schedule: [gpipe, 1f1b], recompute: [none, full], order: tp-cp-dp-pp, zero: [0, 3], shard: [1, 4],
   cp: 1, tp: 1, sp: none, overlap_p2p: false}}}}
@@ -84,7 +84,7 @@ def exit_codes(folder, strategy, job):
     for code, words in ((0, ["import", "--help"]), (2, ["import"]), (2, ["export"]), (2, ["import", "galvatron", strategy]),
                         (3, ["import", "galvatron", bad, "--job", job]), (3, ["import", "galvatron", folder / "none", "--job", job]),
                         (3, ["import", "galvatron", strategy, "--job", folder / "none"]),
-                        (3, ["import", "galvatron", strategy, "--job", job, "--set", "training.global_batch=32"]),
+                        (3, ["import", "galvatron", strategy, "--job", job, "--set", "training.global_batch=64"]),
                         (3, ["export", "galvatron", bad]), (3, profile_words(memory=no_profile)),
                         (2, [*profile_words(), "--budget", "36"]), (4, [*profile_words(), "--budget", "2GiB"]),
                         (3, [*profile_words(), "--set", "training.sequence_length=4096"])):

@@ -167,7 +167,8 @@ TEST(ClusterCosts, AStageIsAsFastAsItsSlowestDevice) {
   EXPECT_EQ(found.works[s.forward(ChunkId(0))], usual.works[s.forward(ChunkId(0))]);
   for (const WorkId work : {s.forward(ChunkId(1)), s.backward(ChunkId(1))}) {
     const PhaseTime& at_half = found.works[work].time;
-    EXPECT_NEAR(static_cast<double>(at_half.compute_ns), 2.0 * static_cast<double>(usual.works[work].time.compute_ns), 2.0);
+    EXPECT_NEAR(static_cast<double>(at_half.compute_ns), 2.0 * static_cast<double>(usual.works[work].time.compute_ns),
+                4.0);  // each operator is rounded
   }
   EXPECT_EQ(found.collectives, usual.collectives);
 }

@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lab/training_fit.h"
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+#include <span>
+
+#include "calibrate/least_squares.h"
+#include "cluster/calibration.h"
+#include "cluster/catalogue.h"
+
+namespace espalier::lab {
+namespace {
+
+struct Field {
+  std::string_view name;
+  double DeviceEfficiency::*member = nullptr;
+  double low = 0, high = 1, prior = 1, sigma = 0.1;
+};
+const cluster::EfficiencyField& catalogued(std::string_view name) {
+  const auto fields = cluster::efficiency_fields();
+  return *std::find_if(fields.begin(), fields.end(), [&](const auto& f) { return f.name == name; });
+}
+
+/// One scalar of the fit, and the devices that have it.
+struct Scalar {
+  Field field;
+  std::vector<std::string> devices;
+};
+
+bool teaches(const calibrate::Row& row, const std::string& without) {
+  return calibrate::teaches(row) && row.family != without && row.run.job.cluster.groups.size() == 1;
+}
+
+/// Rows of one architecture by engine; of a family on one device every n-th, so that at most kMostOfOne remain: they count for a few anyway.
+using Rows = std::map<std::string, std::vector<const calibrate::Row*>>;
+constexpr std::size_t kMostOfOne = 120;
+Rows rows_of(const calibrate::Corpus& corpus, const std::vector<std::string>& kin, const std::string& without) {
+  std::map<std::string, std::vector<const calibrate::Row*>> by_source;
+  for (const calibrate::Row& row : corpus.rows)
+    if (teaches(row, without) && std::find(kin.begin(), kin.end(), row.device) != kin.end())
+      by_source[row.family + "|" + row.device].push_back(&row);
+  Rows out;
+  for (const auto& [source, rows] : by_source) {
+    const std::size_t step = (rows.size() + kMostOfOne - 1) / kMostOfOne;
+    for (std::size_t i = 0; i < rows.size(); i += step) out[rows[i]->engine].push_back(rows[i]);
+  }
+  return out;
+}
+
+/// The prior of the catalogue, and a range that is physically possible: more than an isolated kernel reaches is not kept.
+Field field(std::string_view name, const std::string& device, double low, double high, double sigma) {
+  const cluster::EfficiencyField& f = catalogued(name);
+  return {name, f.member, low, high, cluster::prior_efficiency(device).*f.member, sigma};
+}
+
+std::vector<Scalar> scalars_of(const Rows& rows, const std::vector<std::string>& kin) {
+  std::set<std::string> all, eight;
+  for (const auto& [engine, list] : rows)
+    for (const calibrate::Row* row : list) {
+      all.insert(row->device);
+      if (row->run.job.training.precision == Precision::fp8) eight.insert(row->device);
+    }
+  std::vector<Scalar> out;
+  for (const std::string& device : all) {
+    out.push_back({field("sustained", device, 0.6, 1.0, 0.08), {device}});
+    if (eight.contains(device)) out.push_back({field("sustained_fp8", device, 0.75, 1.2, 0.08), {device}});
+  }
+  if (!all.empty()) out.push_back({field("attention_backward", kin.front(), 0.3, 2.0, 0.25), kin});
+  return out;
+}
+
+void put(DeviceEfficiency& e, const std::string& device, const std::vector<Scalar>& scalars, std::span<const double> x) {
+  for (std::size_t j = 0; j < scalars.size(); ++j)
+    if (std::find(scalars[j].devices.begin(), scalars[j].devices.end(), device) != scalars[j].devices.end())
+      e.*scalars[j].field.member = x[j];
+}
+
+/// Predictions of rows of one engine with the devices changed; `rows` are copies that this call may change.
+std::vector<double> seconds_on(std::vector<calibrate::Row>& rows, const FrameworkCoefficients& coefficients,
+                               const std::vector<Scalar>& scalars, std::span<const double> x, int threads) {
+  std::vector<const calibrate::Row*> views;
+  for (calibrate::Row& row : rows) {
+    for (NodeGroup& group : row.run.job.cluster.groups) put(group.device.efficiency, group.device.name, scalars, x);
+    views.push_back(&row);
+  }
+  return calibrate::predicted_s(views, coefficients, threads);
+}
+
+/// Rows as they are fitted: copies by engine, and their weights in the same order.
+struct Lesson {
+  std::map<std::string, std::vector<calibrate::Row>> rows;
+  std::vector<double> weight;
+};
+Lesson lesson_of(const Rows& rows, const std::map<std::string, FrameworkCoefficients>& coefficients, double most_rows) {
+  std::map<std::string, double> total;
+  for (const auto& [engine, list] : rows)
+    for (const calibrate::Row* row : list)
+      if (coefficients.contains(engine)) total[row->family + "|" + row->device] += row->weight;
+  Lesson lesson;
+  for (const auto& [engine, list] : rows) {
+    if (!coefficients.contains(engine)) continue;
+    for (const calibrate::Row* row : list) {
+      lesson.rows[engine].push_back(*row);
+      lesson.weight.push_back(row->weight * std::min(1.0, most_rows / total[row->family + "|" + row->device]));
+    }
+  }
+  return lesson;
+}
+
+std::string families_of(const Lesson& lesson, const std::vector<std::string>& devices) {
+  std::set<std::string> families;
+  for (const auto& [engine, rows] : lesson.rows)
+    for (const calibrate::Row& row : rows)
+      if (std::find(devices.begin(), devices.end(), row.device) != devices.end()) families.insert(row.family);
+  std::string out;
+  for (const std::string& f : families) out += (out.empty() ? "" : ", ") + f;
+  return out;
+}
+
+void keep(const std::vector<Scalar>& scalars, const calibrate::FitResult& solved, const Lesson& lesson, TrainingFit& fit) {
+  for (std::size_t j = 0; j < scalars.size(); ++j) {
+    for (const std::string& device : scalars[j].devices) {
+      const std::pair<std::string, std::string> key(device, scalars[j].field.name);
+      fit.values[key] = solved.values[j];
+      fit.sigma[key] = solved.standard_error[j];
+      fit.sources[key] = families_of(lesson, scalars[j].devices);
+    }
+  }
+}
+
+void fit_architecture(const Rows& rows, const std::vector<std::string>& kin,
+                      const std::map<std::string, FrameworkCoefficients>& coefficients, const TrainingFitOptions& options,
+                      TrainingFit& fit) {
+  const std::vector<Scalar> scalars = scalars_of(rows, kin);
+  Lesson lesson = lesson_of(rows, coefficients, options.most_rows);
+  if (lesson.weight.empty()) return;
+  std::vector<calibrate::FitParameter> parameters;
+  for (const Scalar& s : scalars)
+    parameters.push_back(
+        {std::string(s.field.name), s.field.prior, s.field.low, s.field.high, true, s.field.prior, s.field.sigma});
+  calibrate::FitOptions solver;
+  solver.huber = 2.0;
+  solver.far = 3.0;
+  solver.iterations = 8;
+  solver.tolerance = 1e-3;
+  solver.difference = 1e-3;
+  solver.weight = lesson.weight;
+  const auto residuals = [&](std::span<const double> x, std::span<double> r) {
+    std::size_t i = 0;
+    for (auto& [engine, list] : lesson.rows) {
+      const std::vector<double> t = seconds_on(list, coefficients.at(engine), scalars, x, options.threads);
+      for (std::size_t k = 0; k < t.size(); ++k, ++i)
+        r[i] = std::isfinite(t[k]) ? std::log(t[k] / *list[k].result.measured_s) / options.noise : 0.0;
+    }
+  };
+  keep(scalars, calibrate::least_squares(parameters, lesson.weight.size(), residuals, solver), lesson, fit);
+}
+
+/// Architectures, and every other device of the corpus alone.
+std::vector<std::vector<std::string>> kins_of(const calibrate::Corpus& corpus) {
+  std::vector<std::vector<std::string>> out = architectures();
+  for (const calibrate::Row& row : corpus.rows) {
+    const bool known = std::any_of(out.begin(), out.end(), [&](const std::vector<std::string>& kin) {
+      return std::find(kin.begin(), kin.end(), row.device) != kin.end();
+    });
+    if (!known) out.push_back({row.device});
+  }
+  return out;
+}
+
+}  // namespace
+
+const std::vector<std::vector<std::string>>& architectures() {
+  static const std::vector<std::vector<std::string>> all = {
+      {"a100-sxm-80gb", "a100-sxm-40gb", "a100-pcie-80gb", "a100-pcie-40gb", "a800"},
+      {"h100-sxm-80gb", "h100-500w", "h100-pcie-80gb", "h100-nvl", "h200-sxm", "gh200", "h800"},
+      {"b200-sxm", "gb200-nvl72", "b300", "gb300"},
+      {"v100-sxm-16gb", "v100-sxm-32gb"},
+  };
+  return all;
+}
+
+TrainingFit fit_training(const calibrate::Corpus& corpus, const std::map<std::string, FrameworkCoefficients>& coefficients,
+                         const std::string& without, const TrainingFitOptions& options) {
+  TrainingFit fit;
+  for (const std::vector<std::string>& kin : kins_of(corpus))
+    fit_architecture(rows_of(corpus, kin, without), kin, coefficients, options, fit);
+  return fit;
+}
+
+void set_training_values(calibrate::Corpus& corpus, const TrainingValues& values) {
+  for (calibrate::Row& row : corpus.rows)
+    for (NodeGroup& group : row.run.job.cluster.groups)
+      for (const std::string_view name : {"sustained", "sustained_fp8", "attention_backward"}) {
+        const cluster::EfficiencyField& f = catalogued(name);
+        const auto at = values.find({group.device.name, std::string(name)});
+        group.device.efficiency.*f.member =
+            at != values.end() ? at->second : cluster::prior_efficiency(group.device.name).*f.member;
+      }
+}
+
+}  // namespace espalier::lab
