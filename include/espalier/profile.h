@@ -25,8 +25,8 @@ struct OperatorRecord {
 struct ProfileInputs {
   std::vector<OperatorRecord> records;
   std::shared_ptr<const Calibration> earlier;  ///< a profile whose operators and host work are taken over; then no records
-  std::vector<NamedText> collectives;  ///< of `espalier profile --network`, or of nccl-tests
-  std::string note;                    ///< machine, date, versions
+  std::vector<NamedText> collectives;          ///< of `espalier profile --network`, or of nccl-tests
+  std::string note;                            ///< machine, date, versions
 };
 
 struct Profile {
@@ -38,8 +38,10 @@ struct Profile {
   std::string yaml;  ///< schema espalier.calibration/1
 };
 
-/// The plan of one tensor group of `tp` ranks that runs `microbatches` micro-batches of `samples` samples: what is measured.
-Plan profiled_plan(const Job& job, std::int32_t tp, SequenceParallel sp, std::int32_t samples, std::int32_t microbatches);
+/// The plan of one tensor group of `tp` ranks that runs `microbatches` micro-batches of `samples` samples: what is measured. `partition`: of the
+/// operators of its blocks; none: tensor parallelism.
+Plan profiled_plan(const Job& job, std::int32_t tp, SequenceParallel sp, std::int32_t samples, std::int32_t microbatches,
+                   const BlockPartition& partition = {});
 
 /// bad_input: records that cannot be read, or no counts of tokens to interpolate between.
 Result<Profile> make_profile(const Job& job, const ProfileInputs& inputs);

@@ -161,10 +161,12 @@ std::string coefficient_lines(const Line& host) {
 
 }  // namespace
 
-Plan profiled_plan(const Job& job, std::int32_t tp, SequenceParallel sp, std::int32_t samples, std::int32_t microbatches) {
+Plan profiled_plan(const Job& job, std::int32_t tp, SequenceParallel sp, std::int32_t samples, std::int32_t microbatches,
+                   const BlockPartition& partition) {
   Strategy strategy;
   strategy.tp = tp;
-  strategy.sp = tp > 1 ? sp : SequenceParallel::none;
+  strategy.sp = tp > 1 && partition.empty() ? sp : SequenceParallel::none;
+  strategy.partition = partition;
   Schedule schedule;
   schedule.micro_batch = samples;
   schedule.microbatches = microbatches;

@@ -360,8 +360,9 @@ class LayerClock {
   double column_forward_ = 0, column_input_ = 0, column_weight_ = 0;
 };
 
-/// Products and attention of a partitioned block, divided evenly: no partition does less.
+/// Products and attention of a partitioned block, divided evenly: no partition does less. What was measured of their tiles is not derived again.
 LayerTime least_of_partitioned(const View& view, const Kernels& k, const LayerKind& kind) {
+  if (view.engine.measured != nullptr) return {};
   const double devices = view.strategy.tp,
                tokens = static_cast<double>(layer_tokens(kind, view.plan->training.sequence)) * view.micro_batch;
   double work = 0;

@@ -217,7 +217,9 @@ class Tile {
     const Operator& op = *node_.op;
     if (op.kind == OperatorKind::linear) {
       if (node_.after_fused_attention && cut_.k == 1) return 0;
-      return a_ * tokens_ * static_cast<double>(op.in) / static_cast<double>(cut_.n);
+      const bool keeps_weight = view_.engine.communication.weights_stay && cut_.letters.find('P') != std::string::npos;
+      const double weight = keeps_weight ? static_cast<double>(op.in / cut_.n * (op.out / cut_.k)) : 0;
+      return a_ * (tokens_ * static_cast<double>(op.in) / static_cast<double>(cut_.n) + weight);
     }
     if (op.kind != OperatorKind::attention) return elementwise(op);
     const double heads = static_cast<double>(op.heads) / static_cast<double>(cut_.h);

@@ -100,6 +100,7 @@ Result<Configuration> read_configuration(const ConfigurationFlags& f, const Job&
                                   : static_cast<RecomputeKind>(value_of("recompute", "recompute", f.recompute, error));
   c.strategy.recompute.layers = f.recompute_layers;
   c.strategy.overlap = read_overlap(f.overlap, error);
+  if (!f.partition.empty()) c.strategy.partition = BlockPartition(f.partition);
   c.schedule.kind = read_schedule(f, error);
   c.schedule.stages = f.pp;
   c.schedule.virtual_stages = f.vpp > 0 ? f.vpp : default_virtual_stages(c.schedule.kind);
@@ -130,6 +131,10 @@ void add_configuration_flags(Command& command, ConfigurationFlags& f) {
   count("--recompute-layers", f.recompute_layers, "full: blocks of each chunk (default: all)");
   command.add_option("--schedule", f.schedule, "gpipe, 1f1b, interleaved, zb-h1, zb-v (default: 1f1b; interleaved with --vpp)");
   command.add_option("--order", f.order, "tp-cp-dp-pp, tp-cp-pp-dp, tp-dp-cp-pp: innermost first (default: tp-cp-dp-pp)");
+  command
+      .add_option("--partition", f.partition,
+                  "operators of a block over the tp devices, as a plan names them: \"attn.norm R,R; attn.qkv P2; …\"")
+      ->type_name("OPERATORS");
   command.add_option("--overlap", f.overlap,
                      "grad,param,p2p,tp or none: which communication runs beside compute (default: the engine's, below)");
 }

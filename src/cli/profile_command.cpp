@@ -14,6 +14,7 @@
 #include "cli/ranks.h"
 #include "espalier/calibration.h"
 #include "espalier/profile.h"
+#include "plan/operator_partition.h"
 
 namespace espalier::cli {
 namespace {
@@ -21,7 +22,7 @@ namespace {
 using base::cat;
 
 struct ProfileFlags {
-  std::vector<std::string> collectives;
+  std::vector<std::string> collectives, partitions;
   std::string out, pace, from, tp = "1", samples = "1,2";
   std::int64_t steps = 5, local = 1;
   bool sequence_parallel = false, network = false;
@@ -75,9 +76,15 @@ Result<OperatorRecord> measured(Context& context, const ProfileFlags& flags, con
   return OperatorRecord{{record, std::move(*text)}, plan.pipelines.front().schedule.microbatches, device_count(plan) == 1};
 }
 
-/// The runs of a profile: sizes of tensor groups, samples of a micro-batch.
+/// A tensor group that is measured.
+struct Group {
+  std::int64_t tp = 1;
+  BlockPartition partition;  ///< of its operators; none: tensor parallelism
+};
+/// The runs of a profile: tensor groups, samples of a micro-batch.
 struct Shapes {
-  std::vector<std::int64_t> tensor, samples;
+  std::vector<Group> groups;
+  std::vector<std::int64_t> samples;
 };
 
 Result<Shapes> shapes_of(const ProfileFlags& flags) {
@@ -85,7 +92,14 @@ Result<Shapes> shapes_of(const ProfileFlags& flags) {
   if (!tensor) return tensor.error();
   auto samples = counts_of("--samples", flags.samples);
   if (!samples) return samples.error();
-  return Shapes{std::move(*tensor), std::move(*samples)};
+  Shapes shapes{{}, std::move(*samples)};
+  for (const std::int64_t tp : *tensor) shapes.groups.push_back({tp, {}});
+  for (const std::string& text : flags.partitions) {
+    const BlockPartition partition(text);
+    if (!partition.operators()) return partition.operators().error();
+    shapes.groups.push_back({partition.operators()->front().sequence.devices(), partition});
+  }
+  return shapes;
 }
 
 Result<ProfileInputs> measure_all(Context& context, const ProfileFlags& flags, const Shapes& shapes, const Job& job,
@@ -105,13 +119,15 @@ Result<ProfileInputs> measure_all(Context& context, const ProfileFlags& flags, c
     return inputs;
   }
   const SequenceParallel sp = flags.sequence_parallel ? SequenceParallel::megatron : SequenceParallel::none;
-  for (const std::int64_t tp : shapes.tensor)
+  for (const auto& [tp, partition] : shapes.groups)
     for (const std::int64_t samples : shapes.samples)
       for (const std::int32_t microbatches : {2, 6}) {
         if (microbatches != 2 && (tp > 1 || samples != shapes.samples.front()))
           continue;  // host work: one rank, its smallest micro-batches
-        if (!context.quiet && !context.json) note(context, cat("tp ", tp, ", ", samples, " samples a micro-batch"));
-        const Plan plan = profiled_plan(job, static_cast<std::int32_t>(tp), sp, static_cast<std::int32_t>(samples), microbatches);
+        if (!context.quiet && !context.json)
+          note(context, cat("tp ", tp, partition.empty() ? ", " : ", partitioned, ", samples, " samples a micro-batch"));
+        const Plan plan =
+            profiled_plan(job, static_cast<std::int32_t>(tp), sp, static_cast<std::int32_t>(samples), microbatches, partition);
         auto record = measured(context, flags, program, plan, (scratch.path() / "record.json").string());
         if (!record) return record.error();
         inputs.records.push_back(std::move(*record));
@@ -182,6 +198,12 @@ void add_profile_command(Command& app, Context& context) {
       ->one_value_each();
   command->add_option("-o,--out", flags->out, "where the profile goes")->required()->type_name("FILE");
   command->add_option("--tp", flags->tp, "sizes of tensor groups, with commas")->show_default();
+  command
+      ->add_option("--partition", flags->partitions,
+                   "measure the operators of blocks partitioned so as well, as a plan names them: \"attn.norm R,R; attn.qkv P2; "
+                   "…\" (repeatable)")
+      ->type_name("OPERATORS")
+      ->one_value_each();
   command->add_option("--samples", flags->samples, "samples of a micro-batch, two or more counts")->show_default();
   command->add_flag("--sequence-parallel", flags->sequence_parallel, "measure groups with Megatron's sequence parallelism");
   command->add_option("--steps", flags->steps, "of each run; the first is not counted")->range(2, 1'000'000)->show_default();

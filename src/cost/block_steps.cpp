@@ -98,7 +98,8 @@ class BlockSteps {
       input += c.backward_input.kernels;
       weight += c.backward_weight.kernels;
     }
-    const double launch = context.device.rates.launch * context.engine->kernels.eager_launches;
+    const double launch =
+        context.engine->measured != nullptr ? 0.0 : context.device.rates.launch * context.engine->kernels.eager_launches;
     steps_.forward.host_s = launch * forward;
     steps_.backward.host_s = launch * (input + weight);
     steps_.backward_input.host_s = launch * input;

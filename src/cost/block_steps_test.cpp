@@ -80,7 +80,7 @@ TEST(BlockSteps, RingsRunBesideTheirStep) {
 }
 
 /// Any legal sequence for every operator.
-std::string random_partition(const cost::BlockGraph& graph, int bits, std::mt19937& random) {
+std::string random_partition(const BlockGraph& graph, int bits, std::mt19937& random) {
   std::vector<OperatorPartition> all;
   for (int n = 1; n < graph.nodes(); ++n) {
     const auto& shape = graph.operators[static_cast<std::size_t>(n)].shape;
@@ -112,7 +112,7 @@ TEST(BlockSteps, AddUpToThePhasesToTheNanosecond) {
       for (const int bits : {1, 2, 3, 4}) {
         const Cluster cluster = v100s(bits > 2 ? 1 << (bits - 2) : 1);
         const CostContext context(model, cluster, training(), *find_engine(engine));
-        const auto graph = block_graph(context.workload, *context.engine, block_of(model), 8);
+        const auto graph = block_graph(context.workload.training.sequence, *context.engine, block_of(model), 8);
         ASSERT_TRUE(graph.ok()) << graph.error().message();
         for (int round = 0; round < 8; ++round) {
           const std::string text = random_partition(*graph, bits, random);
@@ -140,7 +140,7 @@ TEST(BlockSteps, OfALayerAddUpToItsCost) {
     const Model model = decoder(round % 2 == 0);
     const Cluster cluster = v100s(2);
     const CostContext context(model, cluster, training(), *find_engine("generic"));
-    const auto graph = block_graph(context.workload, *context.engine, block_of(model), 8);
+    const auto graph = block_graph(context.workload.training.sequence, *context.engine, block_of(model), 8);
     Strategy s;
     s.tp = 8;
     s.zero = ZeroStage{round % 3};

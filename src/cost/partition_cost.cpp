@@ -46,6 +46,8 @@ struct PartitionCosts::Local {
 
 namespace {
 
+constexpr partition::TensorUse kWeight{1, false};  // of a linear
+
 std::uint64_t ring_key(const PartitionSequence& sequence) {
   std::uint64_t key = 1;
   for (const auto& part : sequence) key = key * 8 + static_cast<std::uint64_t>(part.k);
@@ -95,6 +97,17 @@ std::uint32_t indicator_of(const OperatorShape& shape, const Product& product, c
 
 }  // namespace
 
+std::optional<profile::OperatorShape> not_measured(const EngineModel& engine, const PartitionedOperator& node,
+                                                   const PartitionSequence& sequence) {
+  if (engine.measured == nullptr) return std::nullopt;
+  std::vector<const Operator*> operators = node.beside;
+  operators.push_back(node.op);
+  for (const Operator* op : operators)
+    if (const profile::OperatorShape shape = profile::work_on_tile(node, *op, sequence).shape; !engine.measured->covers(shape))
+      return shape;
+  return std::nullopt;
+}
+
 PartitionCosts::PartitionCosts(const CostContext& context, int bits)
     : context_(&context), tensor_(context.fabric.tensor_levels, bits), data_(context.fabric.data_levels, bits) {
   for (std::uint32_t indicator = 0; indicator < 1u << bits; ++indicator) groups_.push_back(tensor_.group(indicator));
@@ -117,6 +130,9 @@ const PartitionCosts::Rings& PartitionCosts::rings_of(const PartitionSequence& s
   const OperatorShape shape = partition::linear_shape("pattern", size, size, size, size);
   const double devices = sequence.devices();
   for (const auto& transfer : partition::communication(shape, pattern).transfers) {
+    const bool brings_back =
+        transfer.phase == Phase::backward && transfer.step + 1 == partition::steps(sequence) && transfer.tensor == kWeight;
+    if (brings_back && context_->engine->communication.weights_stay) continue;
     Ring ring{transfer.phase, transfer.step, transfer.tensor, {}};
     for (int device = 0; device < sequence.devices(); ++device) {
       const int reach = partition::reach(device, transfer.sender[static_cast<std::size_t>(device)]);
@@ -154,7 +170,7 @@ void PartitionCosts::run_steps(PhaseSeconds& phase, Phase which, const Local& lo
       moved.add(ring.unit, tile);
       bytes += tile;
       phase.kernels += kCollectiveLaunches;
-      if (weight_gradient) {
+      if (weight_gradient && context_->engine->measured == nullptr) {
         phase.compute += memory_bound_s(context_->device.rates, 3 * tile);
         ++phase.kernels;
       }  // added when it arrives
@@ -195,6 +211,32 @@ void PartitionCosts::reduce(PartitionCost& cost, const Local& local) {
   }
 }
 
+std::optional<profile::OperatorTime> PartitionCosts::measured(const Local& local, const Operator& op) const {
+  if (context_->engine->measured == nullptr) return std::nullopt;
+  const auto [shape, tokens] = profile::work_on_tile(local.node, op, local.sequence);
+  const profile::OperatorTime time = context_->engine->measured->at(shape, static_cast<double>(tokens));
+  const double speed = context_->device.speed;
+  return profile::OperatorTime{time.forward / speed, time.input / speed, time.weight / speed};
+}
+
+bool PartitionCosts::add_measured(PartitionCost& cost, const Local& local, const Operator& op) const {
+  const auto time = measured(local, op);
+  if (!time) return false;
+  cost.forward.compute += time->forward;
+  cost.backward_input.compute += time->input;
+  cost.backward_weight.compute += time->weight;
+  return true;
+}
+
+void PartitionCosts::linear_steps(PartitionCost& cost, const Local& local, std::int64_t& forward_buffers,
+                                  std::int64_t& backward_buffers) {
+  const auto time = measured(local, *local.node.op);
+  ESPALIER_CHECK(time.has_value());
+  run_steps(cost.forward, Phase::forward, local, time->forward, time->forward, forward_buffers);
+  run_steps(cost.backward_input, Phase::backward, local, time->input, time->input, backward_buffers);
+  run_steps(cost.backward_weight, Phase::gradient, local, time->weight, time->weight, backward_buffers);
+}
+
 void PartitionCosts::linear(PartitionCost& cost, const Local& local) {
   const auto& d = context_->device.rates;
   const double m = local.tokens(), in = local.size('N');
@@ -204,6 +246,10 @@ void PartitionCosts::linear(PartitionCost& cost, const Local& local) {
   // A step after the first adds to what is there: it reads the sum as well.
   const double accumulated = engine.kernels.fused_gradient_accumulation ? 2 * gradient * in * out : 0;
   std::int64_t forward_buffers = 0, backward_buffers = 0;
+  if (engine.measured != nullptr) {
+    linear_steps(cost, local, forward_buffers, backward_buffers);
+    return linear_memory(cost, local, forward_buffers, backward_buffers);
+  }
   run_steps(cost.forward, Phase::forward, local, gemm_s(d, d.gemm_wide, m, out, in, local.a),
             gemm_s(d, d.gemm_wide, m, out, in, local.a, local.a * m * out), forward_buffers);
   run_steps(cost.backward_input, Phase::backward, local, gemm_s(d, d.gemm_wide, m, in, out, local.a),
@@ -214,10 +260,19 @@ void PartitionCosts::linear(PartitionCost& cost, const Local& local) {
     cost.backward_weight.compute += memory_bound_s(d, in * out * (local.a + 2 * gradient));
     ++cost.backward_weight.kernels;
   }
+  linear_memory(cost, local, forward_buffers, backward_buffers);
+}
+
+void PartitionCosts::linear_memory(PartitionCost& cost, const Local& local, std::int64_t forward_buffers,
+                                   std::int64_t backward_buffers) const {
+  const double m = local.tokens(), in = local.size('N');
+  const double out = local.size('K') * static_cast<double>(local.node.shape.tensors[1].width);
   const std::int64_t bias = local.node.op->parameters - local.node.op->in * local.node.op->out;
   cost.parameters = static_cast<std::int64_t>(in * out) + (bias > 0 ? static_cast<std::int64_t>(out) : 0);
   if (!local.node.input_kept || partition::slice_bits(local.sequence, 'K') > 0)
     cost.saved = static_cast<std::int64_t>(local.a * m * in);
+  if (local.steps > 1 && context_->engine->communication.weights_stay)
+    cost.saved += static_cast<std::int64_t>(local.a * in * out);
   cost.forward_transient = static_cast<std::int64_t>(local.a * m * out) + forward_buffers;
   cost.backward_transient = static_cast<std::int64_t>(local.a * m * (in + out)) + backward_buffers;
 }
@@ -233,9 +288,11 @@ void PartitionCosts::attention(PartitionCost& cost, const Local& local) {
   const double mean = op.causal && window <= 0 ? keys * (1.0 - 0.5 / slices) : mean_keys(keys, window, op.causal);
   const AttentionShape shape{rows, mean, window > 0 ? std::min(window, keys) : keys, static_cast<double>(op.qk_dim + op.v_dim),
                              local.a * (q + k + v + out)};
-  cost.forward.compute += attention_forward_s(d, shape);
+  if (!add_measured(cost, local, op)) {
+    cost.forward.compute += attention_forward_s(d, shape);
+    cost.backward_input.compute += attention_backward_s(d, shape);
+  }
   cost.forward.kernels += 1;
-  cost.backward_input.compute += attention_backward_s(d, shape);
   cost.backward_input.kernels += 3;
   cost.saved += static_cast<std::int64_t>(local.a * (q + k + v + out) + 4 * rows);
   cost.forward_transient = static_cast<std::int64_t>(local.a * out);
@@ -247,6 +304,8 @@ void PartitionCosts::unfused(PartitionCost& cost, const Local& local) {
   const Operator& op = *local.node.op;
   const double batch = local.size('B') * local.size('H'), m = local.size('M'), l = local.size('L');
   const double scores = batch * m * l, a = local.a;
+  const bool known = add_measured(cost, local, op);  // its compute: what is derived of it is left out
+  const PhaseSeconds forward = cost.forward, backward = cost.backward_input;
   double transient = 0;
   switch (local.node.part) {
     case OperatorPart::scores:
@@ -272,6 +331,10 @@ void PartitionCosts::unfused(PartitionCost& cost, const Local& local) {
       cost.forward_transient = static_cast<std::int64_t>(a * local.tile(2));
       transient = scores + local.tile(2);
       break;
+  }
+  if (known) {
+    cost.forward.compute = forward.compute;
+    cost.backward_input.compute = backward.compute;
   }
   cost.backward_transient = static_cast<std::int64_t>(a * transient);
   cost.forward.kernels += 1 + (local.node.part == OperatorPart::softmax && op.score_dropout);
@@ -307,8 +370,10 @@ void PartitionCosts::elementwise(PartitionCost& cost, const Local& local, const 
     default: break;
   }
   const bool fused_away = op.kind == OperatorKind::dropout;
-  cost.forward.compute += fused_away ? forward / d.memory : memory_bound_s(d, forward);
-  cost.backward_input.compute += memory_bound_s(d, backward);
+  if (!add_measured(cost, local, op)) {
+    cost.forward.compute += fused_away ? forward / d.memory : memory_bound_s(d, forward);
+    cost.backward_input.compute += memory_bound_s(d, backward);
+  }
   cost.forward.kernels += !fused_away;
   cost.backward_input.kernels += 1;
   cost.saved += static_cast<std::int64_t>(saved);

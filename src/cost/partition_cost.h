@@ -7,11 +7,14 @@
 // steps (step_cost.h, counted `each`), run one after the other, take exactly as long.
 //
 // compute_t   the operator's equation of operator_cost.h on the tile of one step (2^k steps of smaller products for
-//             P_{2^k×2^k}; steps after the first read the sum they add to)
+//             P_{2^k×2^k}; steps after the first read the sum they add to); under a profile what such a tile was measured to take
 // ring_t      what devices pass on during step t (partition/communication.h), over the levels it crosses; pair() of overlap.h
 // all-reduce  output tiles whose summed dimension is split, over the devices of the indicator: forward O (N), backward dI (K),
 //             gradient dW (B, M; counted apart as `gradient_sync`, in data-parallel levels and the gradient's wire type)
 // backward = backward_input (gradients of activations) + backward_weight (gradients of parameters).
+//
+// An engine whose weights stay (EngineCommunication::weights_stay) brings no tile of a weight back, and keeps with the saved tensors the one that the
+// forward ends with.
 //
 // Memory of a device: parameters of its tile (replicated over B and M); saved = the tiles that its backward reads
 // (activation_memory.h's policies, replicas counted on every device); transient = output forward, gradients of input and output
@@ -23,6 +26,7 @@
 #include <array>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <vector>
 
 #include "cost/layer_cost.h"
@@ -30,20 +34,10 @@
 #include "cost/step_cost.h"
 #include "partition/communication.h"
 #include "partition/operators.h"
+#include "plan/block_graph.h"
+#include "profile/measured_operators.h"
 
 namespace espalier::cost {
-
-/// How the engine runs attention: one kernel, or three operators.
-enum class OperatorPart : std::uint8_t { whole, scores, softmax, values };
-
-/// A node of a block.
-struct PartitionedOperator {
-  partition::OperatorShape shape;
-  const Operator* op = nullptr;
-  OperatorPart part = OperatorPart::whole;
-  std::vector<const Operator*> beside;  ///< element-wise operators that run on its tiles: rotary, dropout
-  bool input_kept = false;              ///< the operator before keeps this input
-};
 
 /// Seconds, whole nanoseconds each.
 struct PhaseSeconds {
@@ -81,6 +75,10 @@ struct OperatorSteps {
   }
 };
 
+/// The first of a node's operators that a profile in force has no times of, on the tiles of a sequence; nothing: all, or no profile.
+std::optional<profile::OperatorShape> not_measured(const EngineModel& engine, const PartitionedOperator& node,
+                                                   const partition::PartitionSequence& sequence);
+
 /// Costs on 2^bits devices. Keeps what sequences share: not to be shared by threads.
 class PartitionCosts {
  public:
@@ -111,7 +109,13 @@ class PartitionCosts {
   void reduce(PartitionCost& cost, const Local& local);
   void record_step(partition::Phase which, std::int64_t compute_ns, std::int64_t ring_ns, double bytes, Slowdown slowdown);
   void record_rest(partition::Phase which, const PhaseSeconds& phase);
+  /// What an operator was measured to take on its tile, a step of it; nothing: no profile is in force. Its shape must be covered.
+  [[nodiscard]] std::optional<profile::OperatorTime> measured(const Local& local, const Operator& op) const;
+  /// Adds it; false: nothing was measured.
+  bool add_measured(PartitionCost& cost, const Local& local, const Operator& op) const;
   void linear(PartitionCost& cost, const Local& local);
+  void linear_steps(PartitionCost& cost, const Local& local, std::int64_t& forward_buffers, std::int64_t& backward_buffers);
+  void linear_memory(PartitionCost& cost, const Local& local, std::int64_t forward_buffers, std::int64_t backward_buffers) const;
   void attention(PartitionCost& cost, const Local& local);
   void unfused(PartitionCost& cost, const Local& local);
   void elementwise(PartitionCost& cost, const Local& local, const Operator& op, bool beside);

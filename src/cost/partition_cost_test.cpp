@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <memory>
+
 #include "cost/collective.h"
 #include "cost/test_problem.h"
 
@@ -50,6 +52,30 @@ TEST(PartitionCost, OfALinearByHand) {
   EXPECT_EQ(ring.forward.collective + ring.backward_input.collective + ring.gradient_sync, 0);
   EXPECT_EQ(ring.parameters, 64 * 64);
   EXPECT_EQ(ring.saved, 2 * 32 * 32);
+}
+
+// Tiles of 32 → 128 on 32 tokens as they were measured, twice each. Backward dO and W go round once, 2·(4,096 + 4,096) bytes at 1 GB/s, and W of 8,192
+// bytes once more to where it began, unless it stays: then a copy of it is kept with the saved input.
+TEST(PartitionCost, OfMeasuredTilesByHand) {
+  Scene scene;
+  const auto measured = std::make_shared<profile::MeasuredOperators>();
+  const profile::OperatorShape tile{OperatorKind::linear, 32, 128};
+  for (const std::int64_t tokens : {32, 64}) measured->add({{tile, tokens}, {1e-3, 2e-3, 3e-3}});
+  EngineModel engine = *scene.context.engine;
+  engine.measured = measured;
+  for (const bool stays : {false, true}) {
+    engine.communication.weights_stay = stays;
+    const CostContext context(scene.model, scene.cluster, cost::test::tokens(32), engine);
+    EXPECT_FALSE(not_measured(engine, scene.node, *parse_sequence("P2", "BMNK", true)).has_value());
+    EXPECT_EQ(not_measured(engine, scene.node, *parse_sequence("K,K", "BMNK", true)),
+              (profile::OperatorShape{OperatorKind::linear, 64, 64}));
+    const PartitionCost c = PartitionCosts(context, 2).cost(scene.node, *parse_sequence("P2", "BMNK", true));
+    EXPECT_NEAR(c.forward.compute, 2e-3, 1e-12);
+    EXPECT_NEAR(c.backward_input.compute, 4e-3, 1e-12);
+    EXPECT_NEAR(c.backward_weight.compute, 6e-3, 1e-12);
+    EXPECT_NEAR(c.backward_input.ring_exposed + c.backward_input.ring_hidden, stays ? 16.384e-6 : 24.576e-6, 1e-12);
+    EXPECT_EQ(c.saved, 2 * (32 * 32 + (stays ? 32 * 128 : 0)));
+  }
 }
 
 /// Nodes of two, four or eight devices with a slower network around them.

@@ -62,33 +62,6 @@ void add_boundary(BlockCost& block, const PartitionCosts& costs, BlockLayouts& l
   block.boundary_bytes = std::llround(std::ldexp(bytes, -layouts.table().tile_bits(leaves)));
 }
 
-Result<std::vector<PartitionSequence>> sequences_of(const BlockGraph& graph, const LayerKind& kind, int bits,
-                                                    const BlockPartition& partition) {
-  const auto& named = partition.operators();
-  if (!named) return named.error();
-  std::vector<PartitionSequence> sequences;
-  const auto refuse = [&](std::string found, std::string expected) {
-    return Error{ErrorKind::bad_input, "partition of layer " + kind.name, std::move(found), std::move(expected), ""};
-  };
-  for (int n = 1; n < graph.nodes(); ++n) {
-    const auto& shape = graph.operators[static_cast<std::size_t>(n)].shape;
-    if (static_cast<std::size_t>(n) > named->size() || (*named)[static_cast<std::size_t>(n) - 1].name != shape.name)
-      return refuse(static_cast<std::size_t>(n) > named->size() ? "nothing" : (*named)[static_cast<std::size_t>(n) - 1].name,
-                    "operator " + shape.name + ", in the order of the block");
-    const PartitionSequence& s = (*named)[static_cast<std::size_t>(n) - 1].sequence;
-    if (s.bits() != bits)
-      return refuse(shape.name + " " + partition::to_string(s),
-                    std::to_string(bits) + " bits for tp " + std::to_string(1 << bits));
-    if (!partition::is_legal(shape, s))
-      return refuse(shape.name + " " + partition::to_string(s), "dimensions of {" + partition::splittable_dimensions(shape) +
-                                                                    "} in equal slices" + (shape.primitive ? ", or P" : ""));
-    sequences.push_back(s);
-  }
-  if (named->size() >= static_cast<std::size_t>(graph.nodes()))
-    return refuse(named->back().name, std::to_string(graph.nodes() - 1) + " operators");
-  return sequences;
-}
-
 }  // namespace
 
 BlockCost block_cost(PartitionCosts& costs, BlockLayouts& layouts, const BlockGraph& graph,
@@ -115,7 +88,9 @@ BlockCost block_cost(PartitionCosts& costs, BlockLayouts& layouts, const BlockGr
     moved_forward += static_cast<double>(round_ns(f)) * 1e-9;
     moved_backward += static_cast<double>(round_ns(b)) * 1e-9;
   }
-  const double launch = costs.context().device.rates.launch * costs.context().engine->kernels.eager_launches;
+  const double launch = costs.context().engine->measured != nullptr  // launches included
+                            ? 0.0
+                            : costs.context().device.rates.launch * costs.context().engine->kernels.eager_launches;
   const auto phase = [&](const PhaseSeconds& p, double moved) {
     PhaseTime t;
     t.compute_ns = round_ns(p.compute);
@@ -148,10 +123,15 @@ Result<PricedBlock> priced(const CostContext& context, const LayerKind& kind, st
       !PartitionFabric::supports(context.fabric.data_levels, bits))
     return Error{ErrorKind::bad_input, "cluster", "nodes or levels that do not hold a power of two of devices",
                  "2, 4, 8 … devices at every level", "partition sequences split by bits of the device number"};
-  auto graph = block_graph(context.workload, *context.engine, kind, samples);
+  auto graph = block_graph(context.workload.training.sequence, *context.engine, kind, samples);
   if (!graph) return graph.error();
   const auto sequences = sequences_of(*graph, kind, bits, partition);
   if (!sequences) return sequences.error();
+  for (int n = 1; n < graph->nodes(); ++n)
+    if (const auto missing = not_measured(*context.engine, graph->operators[static_cast<std::size_t>(n)],
+                                          (*sequences)[static_cast<std::size_t>(n) - 1]))
+      return Error{ErrorKind::bad_input, "partition of layer " + kind.name, profile::to_string(*missing),
+                   "operators whose times the profile has", "`espalier profile --partition` measures them"};
   PartitionCosts costs(context, bits);
   BlockLayouts layouts(costs.fabric());
   PricedBlock block{std::move(*graph), {}, {}};

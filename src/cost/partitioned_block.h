@@ -20,8 +20,9 @@
 #include <tuple>
 #include <vector>
 
-#include "cost/block_graph.h"
+#include "cost/block_layouts.h"
 #include "cost/layer_cost.h"
+#include "cost/partition_cost.h"
 #include "cost/step_cost.h"
 #include "espalier/result.h"
 

@@ -155,6 +155,18 @@ Communication communication(const OperatorShape& op, const PartitionSequence& se
   return Derivation(op, sequence).derive();
 }
 
+std::vector<Shift> shifts_of(const Communication& communication, Phase phase, int step, int device) {
+  std::vector<Shift> shifts;
+  for (const Transfer& transfer : communication.transfers) {
+    if (transfer.phase != phase || transfer.step != step) continue;
+    const auto to = std::find(transfer.sender.begin(), transfer.sender.end(), device) - transfer.sender.begin();
+    ESPALIER_CHECK(to < static_cast<std::ptrdiff_t>(transfer.sender.size()));  // a permutation
+    shifts.push_back(
+        {transfer.tensor, transfer.accumulator, transfer.sender[static_cast<std::size_t>(device)], static_cast<int>(to)});
+  }
+  return shifts;
+}
+
 std::int64_t tile_elements(const OperatorShape& op, const PartitionSequence& sequence, int tensor) {
   const Tensor& whole = op.tensors[static_cast<std::size_t>(tensor)];
   std::int64_t count = whole.width;

@@ -56,6 +56,16 @@ struct Communication {
 /// The sequence must be legal for the operator.
 Communication communication(const OperatorShape& op, const PartitionSequence& sequence);
 
+/// What one device passes on of a tensor during a step: it sends to `to` and receives from `from`; itself where nothing moves for it.
+struct Shift {
+  TensorUse tensor;
+  bool accumulator = false;
+  int from = 0, to = 0;
+  bool operator==(const Shift&) const = default;
+};
+/// Those of `device` during a step, in the order of the transfers.
+std::vector<Shift> shifts_of(const Communication& communication, Phase phase, int step, int device);
+
 /// Elements of one tile of a tensor on one device.
 std::int64_t tile_elements(const OperatorShape& op, const PartitionSequence& sequence, int tensor);
 /// Devices that `device` reduces with, ascending, itself included.

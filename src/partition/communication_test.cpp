@@ -293,5 +293,15 @@ TEST(Communication, OtherOperatorsReduceWhatTheySum) {
   EXPECT_EQ(reductions(fused_attention_shape("core", gqa), "H,H,M"), "dK(d2,d3)512 dV(d2,d3)512");
 }
 
+// P_{2×2} on (r, c) = 0 … 3: in step 0 of the forward (0,0) receives I from (0,1) and W from (1,0), and sends to the same two, as q = 2.
+TEST(Communication, ShiftsOfOneDevice) {
+  const OperatorShape op = linear_shape("linear", 4, 4, 4, 4);
+  const Communication all = communication(op, {primitive(1)});
+  EXPECT_EQ(shifts_of(all, Phase::forward, 0, 0), (std::vector<Shift>{{{0, false}, false, 1, 1}, {{1, false}, false, 2, 2}}));
+  EXPECT_TRUE(shifts_of(all, Phase::forward, 1, 0).empty());
+  // Table 1: dW, before its last product, from (r, c + 1).
+  EXPECT_EQ(shifts_of(all, Phase::gradient, 1, 2), (std::vector<Shift>{{{1, true}, true, 3, 3}}));
+}
+
 }  // namespace
 }  // namespace espalier::partition

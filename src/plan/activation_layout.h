@@ -43,6 +43,7 @@ struct ActivationBox {
   Extent samples;
   TokenRuns tokens;
   Extent features{0, 1};
+  Extent keys{0, 1};  ///< of attention scores inside a partitioned block (plan/block_tiles.h)
   bool operator==(const ActivationBox&) const = default;
 };
 

@@ -168,6 +168,9 @@ struct EngineCommunication {
   bool zero1_all_reduces = false;  ///< ZeRO 1 all-reduces gradients instead of scattering them
   /// Collectives of tensor parallelism stand between computations: nothing runs beside them.
   bool blocking_tensor = false;
+  /// A rank keeps its own tile of a weight while tiles of a partitioned linear go round (P_{2^k×2^k}): none is brought back after the backward, and
+  /// the one that the forward ends with is held until then.
+  bool weights_stay = false;
 };
 
 /// A mode that a run of an engine can have switched on beside its degrees: statements that replace those of the engine.

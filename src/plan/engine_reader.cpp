@@ -154,6 +154,7 @@ void read_communication(Reader& r, EngineCommunication& e) {
   read_flag(r, "overlaps_experts", e.overlaps_experts);
   read_flag(r, "zero1_all_reduces", e.zero1_all_reduces);
   read_flag(r, "blocking_tensor", e.blocking_tensor);
+  read_flag(r, "weights_stay", e.weights_stay);
 }
 
 /// Statements of one part, each with its source; nothing is stated twice.

@@ -8,6 +8,7 @@
 
 #include "base/check.h"
 #include "base/format.h"
+#include "plan/block_tiles.h"
 #include "plan/key_value.h"
 #include "plan/process_groups.h"
 #include "plan/shared_table.h"
@@ -182,6 +183,30 @@ void add_copies(const Pipeline& pipeline, const Model& model, Holding holding, s
   }
 }
 
+/// A block of a strategy whose partition is that of the model. Which weights a rank holds depends on no number of samples or tokens.
+SpreadBlock block_of(const LayerKind& kind, const Strategy& s, const EngineModel& engine) {
+  Sequence any;
+  any.main = std::int64_t{1} << partition::kMaxBits;
+  auto block = spread_block(any, engine, kind, any.main, s);
+  ESPALIER_CHECK(block.ok());
+  return std::move(*block);
+}
+
+/// Why the blocks of a range cannot be partitioned as its strategy says, if so.
+Status partition_fault(const LayerRange& range, const Plan& plan, const Model& model) {
+  const EngineModel* engine = find_engine(plan.engine);
+  if (range.strategy.partition.empty() || engine == nullptr) return {};
+  Sequence any;
+  any.main = std::int64_t{1} << partition::kMaxBits;
+  for (std::int32_t l = range.first; l <= range.last; ++l) {
+    const LayerKind& kind = model.layer(static_cast<std::size_t>(l));
+    if (kind.role != LayerRole::block) continue;
+    const auto block = spread_block(any, *engine, kind, any.main, range.strategy);
+    if (!block) return block.error();
+  }
+  return {};
+}
+
 }  // namespace
 
 std::int64_t elements_of(const Intervals& set) {
@@ -250,9 +275,10 @@ Result<std::vector<Holding>> holdings_of(const Plan& plan, const Model& model) {
       holding.state_shares = stage.state_shares;
       for (const Chunk& chunk : stage.chunks)
         for (const LayerRange& range : chunk.ranges) {
-          if (!(range.strategy.partition == BlockPartition{}))
-            return Error{ErrorKind::bad_input, cat("$.pipelines[", p, "].stages[", i, "]"), "operators partitioned one by one",
-                         "layers under tensor parallelism as usual", "what a move of such a plan costs is not known yet"};
+          if (Status error = partition_fault(range, plan, model)) {
+            error->where = cat("$.pipelines[", p, "].stages[", i, "]: ", error->where);
+            return *error;
+          }
           holding.first_layer = range.first;
           holding.last_layer = range.last;
           holding.strategy = range.strategy;
@@ -267,6 +293,12 @@ Result<std::vector<Holding>> holdings_of(const Plan& plan, const Model& model) {
 RankShare share_of(const Holding& holding, const Model& model, const LayerKind& kind, const EngineModel& engine,
                    std::int64_t position) {
   const Place p = place_of(holding.strategy, static_cast<std::int64_t>(holding.devices.size()), position);
+  if (!holding.strategy.partition.empty() && kind.role == LayerRole::block) {
+    RankShare share;
+    share.held = held_elements(block_of(kind, holding.strategy, engine), kind, static_cast<int>(p.t));
+    share.shard = shard_of(share.held, p.i, p.shard, holding.state_shares);
+    return share;
+  }
   Intervals dense, experts;
   RankShare share;
   std::int64_t first = 0;

@@ -9,6 +9,7 @@
 //     position r of a stage       t = r mod tp (0 with Ulysses), x = r mod etp, e = ⌊r/etp⌋ mod ep
 //     dense, n elements to split  [t·⌈n/tp⌉, (t+1)·⌈n/tp⌉); of a padded vocabulary whole rows; with more ranks than key/value heads the
 //                                 keys and values of head ⌊t·KV/tp⌋
+//                                 of a block whose operators are partitioned one by one: plan/block_tiles.h
 //     experts                     those of [e·E/ep, (e+1)·E/ep), of each the x-th of etp parts
 //     ZeRO                        of what the rank holds of the layer, as one list, the i-th of `shard` parts, i its place in its shard group
 //                                 (plan/process_groups.h), by Stage::state_shares where the stage has them; experts in gcd(shard, replicas)
@@ -68,8 +69,8 @@ struct Holding {
   std::vector<std::int64_t> state_shares;  ///< of the stage
 };
 
-/// All that the plan holds, pipeline by pipeline, stage by stage, layers ascending. Refused: operator partitions (Strategy::partition), of which
-/// only the cost model knows what a rank holds.
+/// All that the plan holds, pipeline by pipeline, stage by stage, layers ascending. Refused: a partition of operators (Strategy::partition)
+/// that is not one of the model's blocks.
 Result<std::vector<Holding>> holdings_of(const Plan& plan, const Model& model);
 
 /// What the rank at `position` of a holding has of each of its layers of this kind.

@@ -2,6 +2,7 @@
 #include "profile/measured_operators.h"
 
 #include <algorithm>
+#include <array>
 #include <iterator>
 
 #include "base/check.h"
@@ -10,6 +11,9 @@ namespace espalier::profile {
 namespace {
 
 constexpr std::int64_t kMost = 1'000'000'000;
+
+/// In the order of OperatorPart.
+constexpr std::array<std::string_view, 4> kAttentionParts = {"whole", "scores", "softmax", "values"};
 
 constexpr double OperatorTime::*kParts[] = {&OperatorTime::forward, &OperatorTime::input, &OperatorTime::weight};
 
@@ -72,11 +76,13 @@ std::vector<MeasuredTime> MeasuredOperators::rows() const {
 
 std::optional<OperatorShape> not_covered(const MeasuredOperators& measured, const Model& model, const Strategy& strategy,
                                          std::int64_t sequence) {
-  for (const LayerKind& kind : model.kinds)
+  for (const LayerKind& kind : model.kinds) {
+    if (!strategy.partition.empty() && kind.role == LayerRole::block) continue;  // cost/partition_cost.h asks tile by tile
     for (const Operator& op : kind.operators) {
       const OperatorShape shape = work_on_rank(kind, op, strategy, model.vocabulary, sequence, 1).shape;
       if (!measured.covers(shape)) return shape;
     }
+  }
   return std::nullopt;
 }
 
@@ -94,6 +100,7 @@ void write_row(base::JsonWriter& json, const MeasuredTime& row) {
         .value(s.keys);
     if (s.window > 0) json.key("window").value(s.window);
     if (s.ring > 1) json.key("ring").value(s.ring);
+    if (s.part != OperatorPart::whole) json.key("part").value(kAttentionParts[static_cast<std::size_t>(s.part)]);
   } else {
     json.key("in").value(s.in).key("out").value(s.out);
   }
@@ -114,6 +121,7 @@ MeasuredTime read_row(base::Reader& r) {
     s.keys = r.required_int("keys", 1, kMost);
     s.window = r.optional_int("window", 0, kMost, 0);
     s.ring = static_cast<std::int32_t>(r.optional_int("ring", 1, kHeads, 1));
+    s.part = static_cast<OperatorPart>(r.optional_choice("part", {kAttentionParts.begin(), kAttentionParts.end()}, 0));
   } else {
     s.in = r.required_int("in", 0, kMost);
     s.out = r.required_int("out", 0, kMost);

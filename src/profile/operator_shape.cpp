@@ -52,8 +52,9 @@ std::string_view name_of(OperatorKind kind) { return kKinds[static_cast<std::siz
 
 std::string to_string(const OperatorShape& s) {
   if (s.kind != OperatorKind::attention) return cat(name_of(s.kind), " ", s.in, "x", s.out);
-  return cat("attention, ", s.heads, " heads of ", s.head_dim, " (", s.kv_heads, " pairs) over ", s.keys,
-             s.window > 0 ? cat(", window ", s.window) : "", s.ring > 1 ? cat(", ring of ", s.ring) : "");
+  constexpr std::array<std::string_view, 4> kParts{"attention", "scores", "softmax", "values"};
+  return cat(kParts[static_cast<std::size_t>(s.part)], ", ", s.heads, " heads of ", s.head_dim, " (", s.kv_heads, " pairs) over ",
+             s.keys, s.window > 0 ? cat(", window ", s.window) : "", s.ring > 1 ? cat(", ring of ", s.ring) : "");
 }
 
 OperatorWork work_on_rank(const LayerKind& kind, const Operator& op, const Strategy& s, std::int64_t vocabulary,
@@ -76,6 +77,33 @@ OperatorWork work_on_rank(const LayerKind& kind, const Operator& op, const Strat
     default: shape = {op.kind, split ? part(op.in, width) : op.in, split ? part(op.out, width) : op.out}; break;
   }
   return {shape, tokens};
+}
+
+OperatorWork work_on_tile(const PartitionedOperator& node, const Operator& op, const partition::PartitionSequence& sequence) {
+  const auto size = [&](char letter) -> std::int64_t {
+    for (const partition::Dimension& d : node.shape.dimensions)
+      if (d.letter == letter) return d.size / partition::slices(sequence, letter);
+    return 1;
+  };
+  const std::int64_t heads = partition::slices(sequence, 'H');
+  OperatorShape shape;
+  shape.kind = op.kind;
+  if (op.kind == OperatorKind::attention) {
+    shape.heads = static_cast<std::int32_t>(op.heads / heads);
+    shape.kv_heads = static_cast<std::int32_t>(std::max<std::int64_t>(1, op.kv_heads / heads));
+    shape.head_dim = op.qk_dim;
+    shape.keys = size('L');
+    shape.window = op.window;
+    shape.part = node.part;
+  } else if (op.kind == OperatorKind::linear) {
+    shape.in = size('N');
+    shape.out = op.out / partition::slices(sequence, 'K');
+  } else {
+    const std::int64_t features = partition::slices(sequence, 'N') * heads;
+    shape.in = op.in / features;
+    shape.out = op.out / features;
+  }
+  return {shape, size('B') * size('M')};
 }
 
 }  // namespace espalier::profile

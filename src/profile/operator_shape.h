@@ -19,6 +19,7 @@
 
 #include "espalier/model.h"
 #include "espalier/plan.h"
+#include "plan/block_graph.h"
 
 namespace espalier::profile {
 
@@ -28,6 +29,7 @@ struct OperatorShape {
   std::int32_t heads = 0, kv_heads = 0, head_dim = 0;  ///< attention
   std::int64_t keys = 0, window = 0;                   ///< attention: tokens of a sample; 0: no window
   std::int32_t ring = 1;                               ///< attention: ranks among which keys go round
+  OperatorPart part = OperatorPart::whole;             ///< of attention whose operators are partitioned one by one
   auto operator<=>(const OperatorShape&) const = default;
 };
 
@@ -45,5 +47,8 @@ struct OperatorWork {
 /// Of an operator of `kind` under `strategy`, for `samples` samples of `sequence` tokens each.
 OperatorWork work_on_rank(const LayerKind& kind, const Operator& op, const Strategy& strategy, std::int64_t vocabulary,
                           std::int64_t sequence, std::int64_t samples);
+
+/// Of an operator of a partitioned block, a node's own or one beside it, in one step: the product of the tiles that lie before a rank at a time.
+OperatorWork work_on_tile(const PartitionedOperator& node, const Operator& op, const partition::PartitionSequence& sequence);
 
 }  // namespace espalier::profile

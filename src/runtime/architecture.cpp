@@ -10,7 +10,9 @@
 
 #include "base/document.h"
 #include "base/format.h"
+#include "plan/block_tiles.h"
 #include "plan/ownership.h"
+#include "plan/process_groups.h"
 #include "plan/shared_table.h"
 
 namespace espalier::runtime {
@@ -98,7 +100,6 @@ Status refused_layer(const LayerKind& kind) {
 }
 
 Status refused_strategy(const Strategy& s, const std::string& where) {
-  if (!(s.partition == BlockPartition{})) return refused(where, "operators partitioned one by one", "tensor parallelism");
   if (!s.recompute.modules.empty()) return refused(where, "single modules recomputed", "none, selective or full");
   return {};
 }
@@ -116,15 +117,40 @@ Status refused_degrees(const Operator& op, const Strategy& s, const std::string&
   return {};
 }
 
-Status refused_stage(const Stage& stage, const Model& model, const std::string& where) {
+/// Operators partitioned one by one: every slice must be whole, whichever replica a rank is in.
+Status refused_partition(const Plan& plan, const Pipeline& pipeline, const Stage& stage, const Strategy& s, const LayerKind& kind,
+                         const std::string& where) {
+  if (plan.training.precision != Precision::fp32)
+    return refused(where, "operators partitioned one by one in a mixed precision", "fp32");
+  const EngineModel* engine = find_engine(plan.engine);
+  if (engine == nullptr) return refused("plan: $.engine", plan.engine, "a known engine");
+  std::vector<std::int64_t> samples = stage.samples_per_replica;
+  if (samples.empty()) samples = {pipeline.samples_per_microbatch() / s.dp};
+  for (const std::int64_t of_replica : samples)
+    if (const auto block = spread_block(plan.training.sequence, *engine, kind, of_replica, s); !block)
+      return refused(cat(where, ": ", block.error().where), block.error().found, block.error().expected);
+  for (const Stage& other : pipeline.stages)
+    if (devices_of(other.devices).size() != devices_of(stage.devices).size())
+      return refused(where, "operators partitioned one by one beside stages of other sizes", "stages of equal sizes");
+  return {};
+}
+
+Status refused_stage(const Plan& plan, const Pipeline& pipeline, const Stage& stage, const Model& model,
+                     const std::string& where) {
   for (const std::int64_t samples : stage.samples_per_replica)
     if (samples < 1) return refused(where + ".samples_per_replica", "a replica without samples", "some for each");
   for (const Chunk& chunk : stage.chunks)
     for (const LayerRange& range : chunk.ranges) {
       if (Status error = refused_strategy(range.strategy, where)) return error;
-      for (std::int32_t l = range.first; l <= range.last; ++l)
-        for (const Operator& op : model.layer(static_cast<std::size_t>(l)).operators)
+      for (std::int32_t l = range.first; l <= range.last; ++l) {
+        const LayerKind& kind = model.layer(static_cast<std::size_t>(l));
+        if (!range.strategy.partition.empty() && kind.role == LayerRole::block) {
+          if (Status error = refused_partition(plan, pipeline, stage, range.strategy, kind, where)) return error;
+          continue;
+        }
+        for (const Operator& op : kind.operators)
           if (Status error = refused_degrees(op, range.strategy, where)) return error;
+      }
     }
   return {};
 }
@@ -197,7 +223,8 @@ Status not_runnable(const Plan& plan, const Model& model) {
     return refused("plan: $.training.optimizer", std::string(to_string(plan.training.optimizer)), "adam");
   for (std::size_t p = 0; p < plan.pipelines.size(); ++p)
     for (std::size_t i = 0; i < plan.pipelines[p].stages.size(); ++i)
-      if (Status error = refused_stage(plan.pipelines[p].stages[i], model, cat("plan: $.pipelines[", p, "].stages[", i, "]")))
+      if (Status error = refused_stage(plan, plan.pipelines[p], plan.pipelines[p].stages[i], model,
+                                       cat("plan: $.pipelines[", p, "].stages[", i, "]")))
         return error;
   return refused_copies(plan, model);
 }

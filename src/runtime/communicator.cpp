@@ -70,8 +70,11 @@ class Communicator::Impl {
  public:
   int rank = 0, size = 1;
   c10::intrusive_ptr<Gloo> gloo;  // null: this rank alone
-  double busy = 0;                // seconds
-  int depth = 0;                  // of collectives that are made of others
+  struct Busy {
+    double seconds = 0;
+    Calls calls;
+  } busy;         // with collectives and messages
+  int depth = 0;  // of collectives that are made of others
 };
 
 Communicator::Communicator(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
@@ -79,7 +82,8 @@ Communicator::~Communicator() = default;
 
 int Communicator::size() const { return impl_->size; }
 int Communicator::rank() const { return impl_->rank; }
-double Communicator::busy_seconds() const { return impl_->busy; }
+double Communicator::busy_seconds() const { return impl_->busy.seconds; }
+Calls Communicator::calls() const { return impl_->busy.calls; }
 
 namespace {
 
@@ -90,10 +94,13 @@ void reduce(Gloo& gloo, at::Tensor tensor, c10d::ReduceOp::RedOpType op) {
   gloo.allreduce(tensors, options)->wait();
 }
 
-/// Adds the time of a collective; of one inside another nothing.
+/// Adds a collective and its time; of one inside another nothing.
 class Busy {
  public:
-  Busy(double& seconds, int& depth) : seconds_(seconds), depth_(depth), begin_(std::chrono::steady_clock::now()) { ++depth_; }
+  template <class Spent>
+  Busy(Spent& spent, int& depth) : seconds_(spent.seconds), depth_(depth), begin_(std::chrono::steady_clock::now()) {
+    if (depth_++ == 0) ++spent.calls.collectives;
+  }
   ~Busy() {
     const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin_;
     if (--depth_ == 0) seconds_ += took.count();
@@ -271,12 +278,14 @@ void Communicator::reduce_scatter(at::Tensor part, const at::Tensor& whole) {
 }
 
 void Communicator::all_gather(at::Tensor whole, const at::Tensor& part, const std::vector<std::int64_t>& sizes) {
+  const Busy busy(impl_->busy, impl_->depth);
   at::Tensor out = whole.view({-1});
   at::Tensor copies = part.reshape({1, -1}).expand({impl_->size, part.numel()}).reshape({-1});
   exchange(*impl_->gloo, out, copies, sizes, std::vector<std::int64_t>(sizes.size(), part.numel()));
 }
 
 void Communicator::reduce_scatter(at::Tensor part, const at::Tensor& whole, const std::vector<std::int64_t>& sizes) {
+  const Busy busy(impl_->busy, impl_->depth);
   at::Tensor rows = at::empty({impl_->size, part.numel()}, whole.options());
   at::Tensor received = rows.view({-1}), in = whole.reshape({-1});
   exchange(*impl_->gloo, received, in, std::vector<std::int64_t>(sizes.size(), part.numel()), sizes);
@@ -288,6 +297,7 @@ void Communicator::barrier() {
 }
 
 Message Communicator::send(const at::Tensor& tensor, int to, int tag) {
+  if (impl_->depth == 0) ++impl_->busy.calls.messages;
   auto message = std::make_shared<Message::Impl>();
   message->tensors = {tensor};
   message->work = impl_->gloo->send(message->tensors, to, tag);

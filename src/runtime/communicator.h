@@ -41,6 +41,12 @@ class Message {
   std::shared_ptr<Impl> impl_;
 };
 
+/// What a rank has called in a group.
+struct Calls {
+  std::int64_t collectives = 0;
+  std::int64_t messages = 0;  ///< sent, outside collectives
+};
+
 class Communicator {
  public:
   class Impl;
@@ -67,6 +73,7 @@ class Communicator {
   void barrier();
   /// Seconds that this rank has spent in the collectives of the group.
   [[nodiscard]] double busy_seconds() const;
+  [[nodiscard]] Calls calls() const;
   /// Messages of one pair and tag arrive in the order in which they were sent.
   Message send(const at::Tensor& tensor, int to, int tag);
   Message receive(at::Tensor tensor, int from, int tag);

@@ -2,6 +2,7 @@
 #include "runtime/head_operators.h"
 
 #include <ATen/TensorOperators.h>
+#include <ATen/ops/cat.h>
 #include <ATen/ops/from_blob.h>
 
 #include <string>
@@ -25,22 +26,17 @@ class HeadNorm : public LayerOperator {
 
   Tensor forward(Frame&, Saved& saved, const Tensor& x) override {
     const Tensor part = own(x).to(at::kFloat);
-    const Tensor inverse = (part.square().mean(-1, true) + epsilon_).rsqrt();
-    saved = {part, inverse};
+    saved = {part};
     Tensor y = x.clone();
-    own(y).copy_(part * inverse * scale());
+    own(y).copy_(head_normed(part, scale(), epsilon_));
     return y;
   }
 
   Tensor backward(Frame& frame, Saved& saved, const Tensor& dy) override {
-    const Tensor &x = saved[0], &inverse = saved[1];
-    const Tensor normal = x * inverse, d_part = own(dy).to(at::kFloat);
-    const Tensor inner = d_part * scale();
+    const HeadNormGradient of = head_norm_gradient(saved[0], own(dy).to(at::kFloat), scale(), epsilon_);
     Tensor dx = dy.clone();
-    own(dx).copy_((inner - normal * (inner * normal).mean(-1, true)) * inverse);
-    frame.weight_gradients.push_back([this, normal, d_part] {
-      parameters_.state->gradient(parameters_.segment).add_((d_part * normal).reshape({-1, heads_.dim}).sum(0));
-    });
+    own(dx).copy_(of.input);
+    frame.weight_gradients.push_back([this, sum = of.scale] { parameters_.state->gradient(parameters_.segment).add_(sum); });
     return dx;
   }
 
@@ -56,34 +52,52 @@ class HeadNorm : public LayerOperator {
 
 class Rotary : public LayerOperator {
  public:
-  Rotary(const Operator& core, const Place& place) : heads_(heads_of_rank(core, place.tp)) {
-    std::vector<double> rates = rotary_rates(place.architecture, heads_.dim);
-    const Tensor rate = at::from_blob(rates.data(), {static_cast<std::int64_t>(rates.size())}, at::kDouble);
-    const Tensor angles = positions_of(seen_tokens(place)).to(at::kDouble).unsqueeze(1) * rate;
-    cosine_ = angles.cos().to(at::kFloat).view({-1, 1, 1, heads_.dim / 2});
-    sine_ = angles.sin().to(at::kFloat).view({-1, 1, 1, heads_.dim / 2});
-  }
+  Rotary(const Operator& core, const Place& place)
+      : heads_(heads_of_rank(core, place.tp)), turn_(place.architecture, positions_of(seen_tokens(place)), heads_.dim) {}
 
-  Tensor forward(Frame&, Saved&, const Tensor& x) override { return turned(x, sine_); }
-  Tensor backward(Frame&, Saved&, const Tensor& dy) override { return turned(dy, -sine_); }
-
- private:
-  [[nodiscard]] Tensor turned(const Tensor& x, const Tensor& sine) const {
+  Tensor forward(Frame&, Saved&, const Tensor& x) override {
     Tensor y = x.clone();
-    for (Tensor part : {queries(y, heads_), keys(y, heads_)}) {
-      const std::int64_t half = heads_.dim / 2;
-      const Tensor first = part.narrow(3, 0, half).clone(), second = part.narrow(3, half, half).clone();
-      part.narrow(3, 0, half).copy_(first * cosine_ - second * sine);
-      part.narrow(3, half, half).copy_(second * cosine_ + first * sine);
-    }
+    for (Tensor part : {queries(y, heads_), keys(y, heads_)}) part.copy_(turn_.turned(part));
     return y;
   }
+  Tensor backward(Frame&, Saved&, const Tensor& dy) override {
+    Tensor dx = dy.clone();
+    for (Tensor part : {queries(dx, heads_), keys(dx, heads_)}) part.copy_(turn_.turned_back(part));
+    return dx;
+  }
 
+ private:
   Heads heads_;
-  Tensor cosine_, sine_;
+  Turn turn_;
 };
 
 }  // namespace
+
+Turn::Turn(const Architecture& architecture, const Tensor& positions, std::int64_t dim) {
+  std::vector<double> rates = rotary_rates(architecture, dim);
+  const Tensor rate = at::from_blob(rates.data(), {static_cast<std::int64_t>(rates.size())}, at::kDouble);
+  const Tensor angles = positions.to(at::kDouble).unsqueeze(1) * rate;
+  cosine_ = angles.cos().to(at::kFloat).view({-1, 1, 1, dim / 2});
+  sine_ = angles.sin().to(at::kFloat).view({-1, 1, 1, dim / 2});
+}
+
+Tensor Turn::by(const Tensor& heads, const Tensor& sine) const {
+  const std::int64_t half = heads.size(3) / 2;
+  const Tensor first = heads.narrow(3, 0, half), second = heads.narrow(3, half, half);
+  return at::cat({first * cosine_ - second * sine, second * cosine_ + first * sine}, 3);
+}
+
+Tensor Turn::turned(const Tensor& heads) const { return by(heads, sine_); }
+Tensor Turn::turned_back(const Tensor& heads) const { return by(heads, -sine_); }
+
+Tensor head_normed(const Tensor& x, const Tensor& scale, double epsilon) {
+  return x * (x.square().mean(-1, true) + epsilon).rsqrt() * scale;
+}
+
+HeadNormGradient head_norm_gradient(const Tensor& x, const Tensor& dy, const Tensor& scale, double epsilon) {
+  const Tensor inverse = (x.square().mean(-1, true) + epsilon).rsqrt(), normal = x * inverse, inner = dy * scale;
+  return {(inner - normal * (inner * normal).mean(-1, true)) * inverse, (dy * normal).reshape({-1, x.size(-1)}).sum(0)};
+}
 
 std::unique_ptr<LayerOperator> make_rotary(const LayerKind& kind, const Place& place) {
   return std::make_unique<Rotary>(core_of(kind), place);

@@ -12,6 +12,27 @@
 
 namespace espalier::runtime {
 
+/// Rotary positions of heads, by token: [tokens, samples, heads, dim].
+class Turn {
+ public:
+  Turn() = default;
+  Turn(const Architecture& architecture, const at::Tensor& positions, std::int64_t dim);
+  [[nodiscard]] at::Tensor turned(const at::Tensor& heads) const;
+  /// What that does to a gradient.
+  [[nodiscard]] at::Tensor turned_back(const at::Tensor& heads) const;
+
+ private:
+  [[nodiscard]] at::Tensor by(const at::Tensor& heads, const at::Tensor& sine) const;
+  at::Tensor cosine_, sine_;
+};
+
+/// RMSNorm of each head.
+at::Tensor head_normed(const at::Tensor& x, const at::Tensor& scale, double epsilon);
+struct HeadNormGradient {
+  at::Tensor input, scale;
+};
+HeadNormGradient head_norm_gradient(const at::Tensor& x, const at::Tensor& dy, const at::Tensor& scale, double epsilon);
+
 std::unique_ptr<LayerOperator> make_rotary(const LayerKind& kind, const Place& place);
 std::unique_ptr<LayerOperator> make_head_norm(const LayerKind& kind, const Operator& op, const Parameters& parameters,
                                               const Place& place);

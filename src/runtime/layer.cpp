@@ -53,7 +53,7 @@ void Layer::time_tasks(Frame& frame, std::size_t i, std::size_t first) const {
   }
 }
 
-/// What stands between computations: gathers of parameters, reductions of shards.
+/// Gathers of parameters, reductions of shards; tiles on their way.
 void Layer::communicate(const std::function<void()>& body) const {
   if (clock_ == nullptr) return body();
   clock_->communicate(body);
@@ -102,6 +102,15 @@ Tensor Layer::backward(Frame& frame, Tensor dy, bool whole) {
     frame.input = Tensor();
     if (steps != nullptr) steps->repeats(false);
   }
+  Tensor gradient = run_back(frame, std::move(dy), whole);
+  frame.saved.clear();
+  frame.routing.reset();
+  for (State* state : states_) state->release();
+  if (whole) weight_gradients(frame);
+  return gradient;
+}
+
+Tensor Layer::run_back(Frame& frame, Tensor dy, bool whole) {
   Tensor gradient = std::move(dy), around;  // around: the stream's, beside the branch
   for (std::size_t i = operators_.size(); i-- > 0;) {
     if (kinds_[i] == OperatorKind::residual) {
@@ -122,10 +131,6 @@ Tensor Layer::backward(Frame& frame, Tensor dy, bool whole) {
       around = Tensor();
     }
   }
-  frame.saved.clear();
-  frame.routing.reset();
-  for (State* state : states_) state->release();
-  if (whole) weight_gradients(frame);
   return gradient;
 }
 

@@ -28,8 +28,9 @@ double operations_of(const profile::OperatorWork& work, Pass pass) {
   const profile::OperatorShape& s = work.shape;
   const auto tokens = static_cast<double>(work.tokens);
   if (s.kind == OperatorKind::linear) return 2 * tokens * static_cast<double>(s.in) * static_cast<double>(s.out);
-  if (s.kind != OperatorKind::attention || pass == Pass::weight_gradient) return 0;
-  const double once = 4 * tokens * static_cast<double>(s.keys) * s.heads * s.head_dim;
+  if (s.kind != OperatorKind::attention || pass == Pass::weight_gradient || s.part == OperatorPart::softmax) return 0;
+  const double products = s.part == OperatorPart::whole ? 2 : 1;  // QKᵀ and A·V, or one of them
+  const double once = products * 2 * tokens * static_cast<double>(s.keys) * s.heads * s.head_dim;
   return pass == Pass::input_gradient ? 2 * once : once;
 }
 
@@ -40,7 +41,12 @@ double bytes_of(const profile::OperatorWork& work, Pass pass) {
   if (pass == Pass::weight_gradient && !holds) return 0;
   switch (s.kind) {
     case OperatorKind::linear: return kElement * (tokens * (in + out) + in * out);
-    case OperatorKind::attention: return kElement * tokens * s.head_dim * (2.0 * s.heads + 2.0 * s.kv_heads);
+    case OperatorKind::attention:
+      // Scores that leave an operator are read and written.
+      if (s.part == OperatorPart::softmax) return kElement * 2 * tokens * static_cast<double>(s.keys) * s.heads;
+      if (s.part != OperatorPart::whole)
+        return kElement * tokens * (s.head_dim * (1.0 * s.heads + s.kv_heads) + static_cast<double>(s.keys) * s.heads);
+      return kElement * tokens * s.head_dim * (2.0 * s.heads + 2.0 * s.kv_heads);
     case OperatorKind::embedding: return kElement * 2 * tokens * out;
     default: return kElement * tokens * (in + std::max(in, out));
   }

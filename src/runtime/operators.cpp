@@ -39,14 +39,16 @@ class Norm : public LayerOperator {
       : width_(op.in),
         centred_(!place.architecture.rms_norm),
         epsilon_(place.architecture.norm_epsilon),
-        parameters_(parameters) {
-    scale_ = {parameters.segment.offset, width_};
-    shift_ = {parameters.segment.offset + width_, parameters.segment.size - width_};
+        parameters_(parameters),
+        features_(place.features) {
+    const std::int64_t own = parameters.segment.size * op.in / op.parameters;
+    scale_ = {parameters.segment.offset, own};
+    shift_ = {parameters.segment.offset + own, parameters.segment.size - own};
   }
 
   Tensor forward(Frame&, Saved& saved, const Tensor& x) override {
-    const Tensor wide = x.to(at::kFloat), centred = centred_ ? wide - wide.mean(-1, true) : wide;
-    const Tensor inverse = (centred.square().mean(-1, true) + epsilon_).rsqrt();
+    const Tensor wide = x.to(at::kFloat), centred = centred_ ? wide - mean(wide) : wide;
+    const Tensor inverse = (mean(centred.square()) + epsilon_).rsqrt();
     saved = {x, inverse};
     const Tensor y = (centred * inverse).mul_(parameters_.state->values(scale_));
     if (shift_.size > 0) y.add_(parameters_.state->values(shift_));
@@ -55,10 +57,10 @@ class Norm : public LayerOperator {
 
   Tensor backward(Frame& frame, Saved& saved, const Tensor& dy) override {
     const Tensor &x = saved[0], &inverse = saved[1];
-    const Tensor wide = x.to(at::kFloat), normal = (centred_ ? wide - wide.mean(-1, true) : wide) * inverse;
-    const Tensor dx = dy.to(at::kFloat) * parameters_.state->values(scale_), mean = centred_ ? dx.mean(-1, true) : Tensor();
-    dx.addcmul_(normal, (dx * normal).mean(-1, true), -1);
-    if (centred_) dx.sub_(mean);
+    const Tensor wide = x.to(at::kFloat), normal = (centred_ ? wide - mean(wide) : wide) * inverse;
+    const Tensor dx = dy.to(at::kFloat) * parameters_.state->values(scale_), centre = centred_ ? mean(dx) : Tensor();
+    dx.addcmul_(normal, mean(dx * normal), -1);
+    if (centred_) dx.sub_(centre);
     frame.weight_gradients.push_back([this, normal, dy] {
       parameters_.state->gradient(scale_).add_(flat(normal.mul_(dy)).sum(0));
       if (shift_.size > 0) parameters_.state->gradient(shift_).add_(flat(dy).sum(0, false, at::kFloat));
@@ -67,10 +69,19 @@ class Norm : public LayerOperator {
   }
 
  private:
+  /// Over all features, which several ranks may hold.
+  [[nodiscard]] Tensor mean(const Tensor& x) const {
+    if (features_ == nullptr) return x.mean(-1, true);
+    Tensor sum = x.sum(-1, true);
+    features_->all_reduce(sum);
+    return sum.div_(static_cast<double>(width_));
+  }
+
   std::int64_t width_;
   bool centred_;
   double epsilon_;
   Parameters parameters_;
+  Communicator* features_;
   Segment scale_, shift_;
 };
 

@@ -45,6 +45,7 @@ struct Place {
   Communicator* sequence = nullptr;   ///< Ulysses: splits tokens; null: nobody
   Communicator* context = nullptr;    ///< context parallelism: splits tokens; null: nobody
   bool ring = false;                  ///< keys and values go round the context group; otherwise it exchanges heads, as Ulysses
+  Communicator* features = nullptr;   ///< splits the features of a norm (partitioned_layer.h); null: nobody
   std::int64_t ep = 1;                ///< size of the group that spreads experts
   Communicator* experts = nullptr;    ///< spreads experts; null: nobody
   Communicator* expert_tensor = nullptr;     ///< splits each expert; null: nobody

@@ -7,6 +7,7 @@
 #include "base/format.h"
 #include "plan/process_groups.h"
 #include "plan/shared_table.h"
+#include "runtime/partitioned_layer.h"
 
 namespace espalier::runtime {
 
@@ -37,6 +38,14 @@ Members sharing_heads(const Members& tensor, std::int64_t heads, std::int64_t t)
 
 std::string purpose_of(const char* what, ZeroStage zero) {
   return base::cat(what, shards_gradients(zero) ? ".compute" : ".data");
+}
+
+bool partitions(const Strategy& s, const LayerKind& kind) { return !s.partition.empty() && kind.role == LayerRole::block; }
+
+Members indicated(const Members& tensor, int place, partition::GroupIndicator indicator) {
+  Members out;
+  for (const int other : partition::group_of(place, indicator)) out.push_back(tensor[static_cast<std::size_t>(other)]);
+  return out;
 }
 
 bool sums_partial(const Strategy& s) { return s.sp == SequenceParallel::megatron && s.tp > 1; }
@@ -76,6 +85,25 @@ void RankModel::Builder::make_tensor_groups(const Holding& h) {
   }
 }
 
+/// Those that pass tiles round, and those that sum parts of them or of gradients.
+void RankModel::Builder::make_partition_groups(const Holding& h) {
+  for (std::int32_t l = h.first_layer; l <= h.last_layer; ++l) {
+    const LayerKind& kind = model_.layer(static_cast<std::size_t>(l));
+    if (!partitions(h.strategy, kind)) continue;
+    const SpreadBlock block = block_of(kind, h.strategy);
+    for (const auto& group : process_groups(GroupKind::operators, h.strategy, h.devices)) {
+      const Members tensor = ranks_of(group);
+      groups_.make("operators", tensor);
+      for (int place = 0; place < block.places(); ++place) {
+        for (const partition::GroupIndicator indicator : summed_indicators(block))
+          groups_.make("operators", indicated(tensor, place, indicator));
+        for (const GradientSum& sum : gradient_sums(block, kind, place))
+          groups_.make(purpose_of("sums", h.strategy.zero), indicated(tensor, place, sum.indicator));
+      }
+    }
+  }
+}
+
 void RankModel::Builder::make_expert_groups(const Holding& h) {
   const auto make = [&](const std::string& purpose, GroupKind kind) {
     for (const auto& group : process_groups(kind, h.strategy, h.devices)) groups_.make(purpose, ranks_of(group));
@@ -89,6 +117,7 @@ void RankModel::Builder::make_expert_groups(const Holding& h) {
 
 void RankModel::Builder::make_groups_of(const Holding& h) {
   make_tensor_groups(h);
+  make_partition_groups(h);
   const Sharing dense;
   for (const auto& group : process_groups(dense.shard(), h.strategy, h.devices))
     groups_.make(purpose_of(dense.shard_purpose(), h.strategy.zero), ranks_of(group));
@@ -172,6 +201,31 @@ Parameters RankModel::Builder::parameters_of(std::int32_t layer, const Operator&
   return {};
 }
 
+SpreadBlock RankModel::Builder::block_of(const LayerKind& kind, const Strategy& s, std::int64_t samples) const {
+  const std::int64_t any = std::int64_t{1} << partition::kMaxBits;
+  auto block = spread_block(view_.plan->training.sequence, engine_, kind, samples > 0 ? samples : any, s);
+  ESPALIER_CHECK(block.ok());
+  return std::move(*block);
+}
+
+std::unique_ptr<Layer> RankModel::Builder::partitioned(const LayerKind& kind, const std::vector<Parameters>& parameters,
+                                                       std::vector<State*> states, const WorkRange& range, std::int32_t layer,
+                                                       std::int64_t position, bool recomputed) const {
+  const Strategy& s = program_.strategies[static_cast<std::size_t>(range.strategy)];
+  const PlaceInStage at = place_in_stage(s, position);
+  SpreadBlock block = block_of(kind, s, samples_of_replica({range.samples, rank_.samples_per_replica, 1, 1}, at.d).size());
+  const Members tensor = group_of(GroupKind::operators, s, stage_devices_);
+  TilePlace place;
+  place.place = static_cast<int>(at.t);
+  place.group = groups_.find("operators", tensor);
+  for (const partition::GroupIndicator indicator : summed_indicators(block))
+    place.sums[indicator] = groups_.find("operators", indicated(tensor, place.place, indicator));
+  place.architecture = view_.architecture;
+  place.layer = layer;
+  place.clock = view_.clock;
+  return std::make_unique<PartitionedLayer>(kind, std::move(block), parameters, std::move(states), place, recomputed);
+}
+
 void RankModel::Builder::add_layer(const WorkRange& range, std::int32_t index, std::int64_t position, bool recomputed) {
   const LayerKind& kind = model_.layer(static_cast<std::size_t>(index));
   const Strategy& s = program_.strategies[static_cast<std::size_t>(range.strategy)];
@@ -183,6 +237,10 @@ void RankModel::Builder::add_layer(const WorkRange& range, std::int32_t index, s
     if (op.kind == OperatorKind::cross_entropy) parameters.back().first_row = row;
     row = parameters.back().first_row;
     first += op.parameters;
+  }
+  if (partitions(s, kind)) {
+    out_.layers_[index] = partitioned(kind, parameters, used, range, index, position, recomputed);
+    return;
   }
   Place place = place_of(s, position, has_experts(kind));
   place.layer = index;

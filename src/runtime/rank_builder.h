@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "plan/block_tiles.h"
 #include "plan/engine.h"
 #include "runtime/rank_model.h"
 
@@ -30,6 +31,10 @@ bool has_experts(const LayerKind& kind);
 bool has_head_norms(const LayerKind& kind);
 /// Whether gradients of what tensor parallelism does not split are partial on a rank: each has its own tokens.
 bool sums_partial(const Strategy& s);
+/// Whether the operators of a layer are partitioned one by one.
+bool partitions(const Strategy& s, const LayerKind& kind);
+/// Those of a tensor group that an indicator joins with the member at `place`.
+Members indicated(const Members& tensor, int place, partition::GroupIndicator indicator);
 
 class RankModel::Builder {
  public:
@@ -58,10 +63,16 @@ class RankModel::Builder {
   void make_groups_of(const Holding& holding);
   void make_tensor_groups(const Holding& holding);
   void make_expert_groups(const Holding& holding);
+  void make_partition_groups(const Holding& holding);
   void add_states(const Holding& holding, std::int64_t position);
   StateShape shape_of(const Holding& holding, std::int64_t position, const StateUnit& unit) const;
   void find_sums(const Holding& holding, std::int64_t position, const LayerKind& kind, const Intervals& elements,
                  StateShape& shape) const;
+  void find_partition_sums(const Holding& holding, std::int64_t position, const LayerKind& kind, StateShape& shape) const;
+  /// A partitioned block; `samples` of a micro-batch in the tensor group, 1 where they do not matter.
+  SpreadBlock block_of(const LayerKind& kind, const Strategy& s, std::int64_t samples = 0) const;
+  std::unique_ptr<Layer> partitioned(const LayerKind& kind, const std::vector<Parameters>& parameters, std::vector<State*> states,
+                                     const WorkRange& range, std::int32_t layer, std::int64_t position, bool recomputed) const;
   std::vector<float> initial_of(std::int32_t layer, const Intervals& held) const;
   void add_layer(const WorkRange& range, std::int32_t index, std::int64_t position, bool recomputed);
   Parameters parameters_of(std::int32_t layer, const Operator& op, std::int64_t first, std::vector<State*>& used) const;

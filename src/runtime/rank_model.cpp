@@ -25,6 +25,17 @@ Communicator* Groups::find(const std::string& purpose, const Members& members) c
   return at->second.get();
 }
 
+std::map<std::string, Calls> Groups::calls() const {
+  std::map<std::string, Calls> out;
+  for (const auto& [key, group] : made_) {
+    if (group == nullptr) continue;
+    Calls& sum = out[key.first];
+    sum.collectives += group->calls().collectives;
+    sum.messages += group->calls().messages;
+  }
+  return out;
+}
+
 int RankView::rank_of(std::int64_t d) const {
   return static_cast<int>(std::lower_bound(devices.begin(), devices.end(), d) - devices.begin());
 }

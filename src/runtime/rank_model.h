@@ -32,6 +32,8 @@ class Groups {
   void make(const std::string& purpose, const std::vector<int>& members);
   /// Of this rank; null where it would be alone.
   [[nodiscard]] Communicator* find(const std::string& purpose, const std::vector<int>& members) const;
+  /// What this rank has called, by purpose.
+  [[nodiscard]] std::map<std::string, Calls> calls() const;
 
  private:
   Meeting& meeting_;

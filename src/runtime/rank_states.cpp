@@ -11,11 +11,34 @@
 
 namespace espalier::runtime {
 
+namespace {
+
+/// Where elements lie in a flat list of the held ones, of which they are some; neighbours joined.
+std::vector<Segment> segments_of(const Intervals& held, const Intervals& elements) {
+  std::vector<Segment> out;
+  std::int64_t before = 0;
+  std::size_t next = 0;
+  for (const Interval& piece : held) {
+    for (; next < elements.size() && elements[next].first < piece.last; ++next) {
+      const Segment segment{before + elements[next].first - piece.first, elements[next].size()};
+      if (!out.empty() && out.back().offset + out.back().size == segment.offset)
+        out.back().size += segment.size;
+      else
+        out.push_back(segment);
+    }
+    before += piece.size();
+  }
+  return out;
+}
+
+}  // namespace
+
 /// Sums over tensor groups that the gradients of some segments need.
 void RankModel::Builder::find_sums(const Holding& h, std::int64_t position, const LayerKind& kind, const Intervals& elements,
                                    StateShape& shape) const {
   const Strategy& s = h.strategy;
   const Members tensor = s.tp > 1 ? group_of(GroupKind::tensor, s, h.devices) : Members{};
+  PartialSum partial, shared;
   std::int64_t first = 0;
   for (const Operator& op : kind.operators) {
     const Interval own{first, first + op.parameters};
@@ -23,15 +46,27 @@ void RankModel::Builder::find_sums(const Holding& h, std::int64_t position, cons
     if (op.parameters == 0 || op.kind == OperatorKind::expert_linear || intersection({own}, elements).empty()) continue;
     const std::int64_t offset = elements_of(intersection(shape.held, {{0, own.first}}));
     const std::int64_t size = elements_of(intersection(shape.held, {own}));
-    const bool partial = sums_partial(s) || (is_head_norm(op) && s.weight_tp() > 1);
-    if (partial && op.parameters_unsplit > 0) shape.partial.push_back({offset, op.parameters_unsplit});
+    const bool sums = sums_partial(s) || (is_head_norm(op) && s.weight_tp() > 1);
+    if (sums && op.parameters_unsplit > 0) partial.segments.push_back({offset, op.parameters_unsplit});
     const ReplicatedKeys keys = replicated_keys(kind, op, s.weight_tp());
     if (!keys.any()) continue;
-    const std::int64_t shared = keys.on_rank() * (op.parameters / op.out);
-    shape.shared_heads.push_back({offset + size - shared, shared});
-    shape.heads = groups_.find(purpose_of("heads", s.zero), sharing_heads(tensor, keys.kv_heads, position % s.tp));
+    const std::int64_t on_rank = keys.on_rank() * (op.parameters / op.out);
+    shared.segments.push_back({offset + size - on_rank, on_rank});
+    shared.group = groups_.find(purpose_of("heads", s.zero), sharing_heads(tensor, keys.kv_heads, position % s.tp));
   }
-  if (!shape.partial.empty()) shape.tensor = groups_.find(purpose_of("partial", s.zero), tensor);
+  if (!partial.segments.empty()) partial.group = groups_.find(purpose_of("partial", s.zero), tensor);
+  shape.sums = {partial, shared};
+}
+
+/// Of partitioned operators: over those of the tensor group that hold the same and have seen other samples, tokens or heads.
+void RankModel::Builder::find_partition_sums(const Holding& h, std::int64_t position, const LayerKind& kind,
+                                             StateShape& shape) const {
+  const Members tensor = group_of(GroupKind::tensor, h.strategy, h.devices);
+  const auto place = static_cast<int>(place_in_stage(h.strategy, position).t);
+  for (const GradientSum& sum : gradient_sums(block_of(kind, h.strategy), kind, place)) {
+    const Members members = indicated(tensor, place, sum.indicator);
+    shape.sums.push_back({segments_of(shape.held, sum.elements), groups_.find(purpose_of("sums", h.strategy.zero), members)});
+  }
 }
 
 StateShape RankModel::Builder::shape_of(const Holding& h, std::int64_t position, const StateUnit& unit) const {
@@ -52,7 +87,11 @@ StateShape RankModel::Builder::shape_of(const Holding& h, std::int64_t position,
   shape.shard_group =
       groups_.find(purpose_of(sharing.shard_purpose(), shape.zero), group_of(sharing.shard(), h.strategy, h.devices));
   shape.replicas = groups_.find(sharing.replica_purpose(), group_of(sharing.replica(), h.strategy, h.devices));
-  find_sums(h, position, model_.layer(static_cast<std::size_t>(unit.layer)), unit.elements, shape);
+  const LayerKind& kind = model_.layer(static_cast<std::size_t>(unit.layer));
+  if (partitions(h.strategy, kind))
+    find_partition_sums(h, position, kind, shape);
+  else
+    find_sums(h, position, kind, unit.elements, shape);
   return shape;
 }
 

@@ -131,8 +131,7 @@ void sum_segments(at::Tensor& list, const std::vector<Segment>& segments, Commun
 }  // namespace
 
 void State::sum_in_tensor_group() {
-  sum_segments(gradient_, shape_.partial, shape_.tensor);
-  sum_segments(gradient_, shape_.shared_heads, shape_.heads);
+  for (const PartialSum& sum : shape_.sums) sum_segments(gradient_, sum.segments, sum.group);
 }
 
 void State::micro_batch_done() {

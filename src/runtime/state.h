@@ -9,7 +9,7 @@
 //     3  values as well: gathered before a layer runs, dropped after
 // Where shard groups have replicas, the parts are all-reduced among these.
 // Gradients of what tensor parallelism does not split are partial under sequence parallelism, and those of keys and values are where several
-// ranks hold one head: both are summed in the tensor group before anything else.
+// ranks hold one head, or one tile of a partitioned operator: these are summed in the tensor group before anything else.
 //
 // AdamW (Loshchilov and Hutter 2019), all parameters decayed:  m ← β₁m + (1−β₁)g,  v ← β₂v + (1−β₂)g²,
 // w ← w − η·(m̂ / (√v̂ + ε) + λw).
@@ -32,6 +32,12 @@ struct Segment {
   std::int64_t offset = 0, size = 0;
 };
 
+/// Gradients of these elements are partial on each member of a group.
+struct PartialSum {
+  std::vector<Segment> segments;  ///< of the flat list
+  Communicator* group = nullptr;  ///< null: this rank alone
+};
+
 /// What a rank holds of some operators of a layer, and with whom.
 struct StateShape {
   std::int32_t layer = 0;
@@ -43,12 +49,9 @@ struct StateShape {
   std::vector<std::int64_t> shares;    ///< weights of the parts; empty: equal
   at::ScalarType type =
       at::kFloat;  ///< of the values that layers read and ranks gather; those that are updated, gradients and moments are fp32
-  std::vector<Segment> partial;         ///< of the flat list: gradients to be summed over `tensor`
-  std::vector<Segment> shared_heads;    ///< to be summed over `heads`
+  std::vector<PartialSum> sums;         ///< inside the tensor group, before anything else
   Communicator* shard_group = nullptr;  ///< null: nobody to meet
   Communicator* replicas = nullptr;
-  Communicator* tensor = nullptr;
-  Communicator* heads = nullptr;
 };
 
 struct AdamW {

@@ -134,6 +134,7 @@ Status run(RankView view, const TrainOptions& options, const TokenSource& data, 
     say(cat("left ", step + 1));
     return {};
   }
+  if (watching.calls) watching.calls(groups.calls());
   if (!options.record.empty()) {
     const std::int64_t counted = std::max<std::int64_t>(1, options.steps - begins - 1);
     const Recording recording{clock, options.memory, counted, seconds / static_cast<double>(counted)};

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -65,8 +66,9 @@ struct Watching {
   std::function<void(const std::string&)> note;  ///< on every rank: what is resumed
   std::function<void(const std::string&)> seen;  ///< on rank 0: what was looked at, and that the run was left (steering.h)
   std::function<void(const std::vector<GradientPart>&)>
-      first_gradients;                                  ///< on every rank, each element of the model on one rank
-  std::function<void(const LogitsPart&)> first_logits;  ///< on ranks that have a head
+      first_gradients;                                             ///< on every rank, each element of the model on one rank
+  std::function<void(const LogitsPart&)> first_logits;             ///< on ranks that have a head
+  std::function<void(const std::map<std::string, Calls>&)> calls;  ///< on every rank, after the last step: by what groups are for
 };
 
 /// How many ranks a plan has.

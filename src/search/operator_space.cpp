@@ -13,8 +13,6 @@
 namespace espalier::search {
 
 using cost::LayoutId;
-using cost::OperatorPart;
-using cost::PartitionedOperator;
 using partition::OperatorShape;
 using partition::PartitionSequence;
 
@@ -47,12 +45,14 @@ Status BlockSpace::add_options(const PartitionRules& rules, const PartitionWeigh
     if (!rules.batch) std::erase(letters, 'B');
     auto& sequences = sequences_[n];
     sequences = partition::enumerate_sequences(bits, letters, rules.primitive && node.shape.primitive);
-    std::erase_if(sequences, [&](const PartitionSequence& s) { return !partition::is_legal(node.shape, s); });
+    std::erase_if(sequences, [&](const PartitionSequence& s) {
+      return !partition::is_legal(node.shape, s) || cost::not_measured(*costs_.context().engine, node, s).has_value();
+    });
     if (sequences.empty())
       return Error{ErrorKind::infeasible, "operator " + node.shape.name,
                    "no partition over " + std::to_string(1 << bits) + " devices", "dimensions that 2, 4, 8 … divide",
                    "fewer devices, or a batch that a power of two divides"};
-    const int output = cost::output_tensor(node.shape);
+    const int output = output_tensor(node.shape);
     auto& options = problem_.nodes[n];
     options.reserve(sequences.size());
     for (const PartitionSequence& sequence : sequences) {
@@ -97,11 +97,11 @@ Result<std::unique_ptr<BlockSpace>> BlockSpace::make(const cost::CostContext& co
                  "2, 4, 8 … devices at every level", "partition sequences split by bits of the device number"};
   std::unique_ptr<BlockSpace> space(new BlockSpace(context, bits));
   space->weights_ = weights;
-  auto graph = cost::block_graph(context.workload, *context.engine, kind, samples);
+  auto graph = block_graph(context.workload.training.sequence, *context.engine, kind, samples);
   if (!graph) return graph.error();
   space->graph_ = std::move(*graph);
   space->problem_.nodes.resize(space->graph_.operators.size());
-  for (const cost::BlockEdge& edge : space->graph_.edges) space->problem_.edges.push_back({edge.from, edge.to});
+  for (const BlockEdge& edge : space->graph_.edges) space->problem_.edges.push_back({edge.from, edge.to});
   if (Status failed = space->add_options(rules, weights)) return *failed;
   space->add_entering();
   space->problem_.costs = space.get();

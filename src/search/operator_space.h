@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The operators of one transformer block and every way to partition each over 2^n devices, as a problem for operator_search.h.
 //
-// Nodes and edges: cost/block_graph.h.
+// Nodes and edges: plan/block_graph.h.
 //     space of an operator    partition/operators.h; norms, activations and additions may also be replicated (the letter R, a
 //                             dimension that no tensor has: Megatron's work outside tensor parallelism)
 //     Megatron                B on the outer d bits; inside, column and row splits and attention by heads (K, N, H), the rest
@@ -48,9 +48,7 @@ class BlockSpace final : public solve::EdgeCosts {
 
   [[nodiscard]] int nodes() const { return static_cast<int>(problem_.nodes.size()); }
   /// Node i ≥ 1; node 0 has no operator.
-  [[nodiscard]] const cost::PartitionedOperator& operation(int node) const {
-    return graph_.operators[static_cast<std::size_t>(node)];
-  }
+  [[nodiscard]] const PartitionedOperator& operation(int node) const { return graph_.operators[static_cast<std::size_t>(node)]; }
   [[nodiscard]] const partition::PartitionSequence& sequence(int node, std::int32_t option) const {
     return sequences_[static_cast<std::size_t>(node)][static_cast<std::size_t>(option)];
   }
@@ -82,7 +80,7 @@ class BlockSpace final : public solve::EdgeCosts {
   mutable cost::PartitionCosts costs_;
   mutable cost::BlockLayouts layouts_;
   PartitionWeights weights_;
-  cost::BlockGraph graph_;
+  BlockGraph graph_;
   std::vector<std::vector<partition::PartitionSequence>> sequences_;
   std::vector<std::int32_t> edge_classes_;  ///< by edge
   std::vector<EdgeClass> classes_;

@@ -47,7 +47,7 @@ TEST(PartitionCounts, TheCheckerAndTheCostModelAgree) {
         c.plan.training.global_batch = 4;
         const cost::CostContext context(c.model, c.cluster, c.plan.training, *find_engine(engine));
         const LayerKind& kind = c.model.layer(1);
-        const auto graph = cost::block_graph(context.workload, *context.engine, kind, 4);
+        const auto graph = block_graph(context.workload.training.sequence, *context.engine, kind, 4);
         ASSERT_TRUE(graph.ok());
         for (int round = 0; round < 40; ++round) {
           std::vector<OperatorPartition> all;

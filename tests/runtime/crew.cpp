@@ -5,6 +5,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdlib>
 #include <exception>
@@ -70,6 +71,10 @@ bool run_one(const Assignment& work, Meeting& meeting, const fs::path& folder) {
     logits.open(file_of(folder, work.name, meeting.rank(), "logits"), std::ios::binary);
     watching.first_logits = [&](const LogitsPart& part) { write_logits(logits, part); };
   }
+  watching.calls = [&](const std::map<std::string, Calls>& calls) {
+    std::ofstream out(file_of(folder, work.name, meeting.rank(), "calls"));
+    for (const auto& [purpose, of] : calls) out << purpose << " " << of.collectives << " " << of.messages << "\n";
+  };
   const Status failed = train(work.plan, work.options, meeting, work.name, watching);
   if (failed)
     std::ofstream(file_of(folder, work.name, meeting.rank(), "error"))
@@ -77,13 +82,13 @@ bool run_one(const Assignment& work, Meeting& meeting, const fs::path& folder) {
   return !failed || ranks_of(work.plan) <= 1;
 }
 
-[[noreturn]] void be_rank(int rank, const std::vector<Assignment>& assignments, const fs::path& folder) {
+[[noreturn]] void be_rank(int rank, int world, const std::vector<Assignment>& assignments, const fs::path& folder) {
   setenv("OMP_NUM_THREADS", "1", 1);
   setenv("MKL_NUM_THREADS", "1", 1);
   Rendezvous at;
   at.file = (folder / "store").string();
   at.rank = rank;
-  at.world = kCrew;
+  at.world = world;
   at.timeout_seconds = 600;  // who is in none of the plans for a while waits for the others at the next
   try {
     Meeting meeting(at);
@@ -95,15 +100,21 @@ bool run_one(const Assignment& work, Meeting& meeting, const fs::path& folder) {
   std::_Exit(0);
 }
 
-Outcome outcome_of(const Assignment& work, const fs::path& folder) {
+Outcome outcome_of(const Assignment& work, int world, const fs::path& folder) {
   Outcome out;
   std::ifstream steps(file_of(folder, work.name, 0, "steps"), std::ios::binary);
   StepReport report;
   while (get(steps, report)) out.steps.push_back(report);
-  for (int rank = 0; rank < kCrew; ++rank) {
+  for (int rank = 0; rank < world; ++rank) {
     for (const std::string& name : {work.name, std::string("crew")}) {
       std::ifstream error(file_of(folder, name, rank, "error"));
       out.errors += std::string(std::istreambuf_iterator<char>(error), {});
+    }
+    std::ifstream calls(file_of(folder, work.name, rank, "calls"));
+    std::string purpose;
+    for (Calls of; calls >> purpose >> of.collectives >> of.messages;) {
+      out.calls[purpose].collectives += of.collectives;
+      out.calls[purpose].messages += of.messages;
     }
     std::ifstream in(file_of(folder, work.name, rank, "gradients"), std::ios::binary);
     std::int32_t layer = 0;
@@ -140,14 +151,16 @@ std::map<std::string, Outcome> run_all(const std::vector<Assignment>& assignment
   std::string pattern = (fs::temp_directory_path() / "espalier-crew-XXXXXX").string();
   const fs::path folder = mkdtemp(pattern.data());
   std::vector<pid_t> crew;
-  for (int rank = 0; rank < kCrew; ++rank) {
+  int world = 1;
+  for (const Assignment& work : assignments) world = std::max(world, ranks_of(work.plan));
+  for (int rank = 0; rank < world; ++rank) {
     const pid_t pid = fork();
-    if (pid == 0) be_rank(rank, assignments, folder);
+    if (pid == 0) be_rank(rank, world, assignments, folder);
     crew.push_back(pid);
   }
   wait_for(crew, seconds);
   std::map<std::string, Outcome> out;
-  for (const Assignment& work : assignments) out[work.name] = outcome_of(work, folder);
+  for (const Assignment& work : assignments) out[work.name] = outcome_of(work, world, folder);
   fs::remove_all(folder);
   return out;
 }

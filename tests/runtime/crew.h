@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Eight processes that run many plans one after the other: groups are made anew for each plan, processes only once. The process of the tests
+// Processes, as many as the largest plan has ranks, that run many plans one after the other: groups are made anew for each plan, processes only once. The process of the tests
 // itself never touches libtorch; it forks the crew before anything else and reads what each rank wrote down.
 #pragma once
 
@@ -13,8 +13,6 @@
 
 namespace espalier::runtime::testing {
 
-inline constexpr int kCrew = 8;
-
 struct Assignment {
   std::string name;
   Plan plan;
@@ -26,6 +24,7 @@ struct Outcome {
   std::vector<StepReport> steps;                                    ///< of rank 0
   std::map<std::int32_t, std::map<std::int64_t, float>> gradients;  ///< by layer, by number of the element
   std::map<std::array<std::int64_t, 3>, float> logits;              ///< by sample, token and row of the vocabulary
+  std::map<std::string, Calls> calls;                               ///< of all ranks, by what groups are for
   std::int64_t twice = 0;                                           ///< elements that two ranks counted
   std::string errors;
 };

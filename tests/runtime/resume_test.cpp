@@ -11,7 +11,7 @@
 #include <set>
 
 #include "runtime/crew.h"
-#include "runtime/small_plans.h"
+#include "runtime/partitioned_plans.h"
 #include "runtime/unlike_plans.h"
 #include "storage/checkpoint.h"
 
@@ -56,6 +56,12 @@ Plan with_experts(Strategy s, std::int32_t ep) {
   return plan_of(kMixtral, s, schedule(k1f1b, 1));
 }
 
+/// All linears of the blocks in space and time on four ranks.
+Plan in_space_and_time(std::int32_t dp, std::int32_t zero) {
+  const BlockPartition partition = partition_of(kGpt2, 2, {"P2", "M,N", "M,H", "M,N", "M,N"});
+  return plan_of(kGpt2, partitioned(strategy(4, dp, zero), partition), schedule(k1f1b, 1, 1, 2));
+}
+
 const std::vector<Pair>& pairs() {
   const Schedule whole = schedule(k1f1b, 1), two = schedule(k1f1b, 2), four = schedule(k1f1b, 4);
   static const std::vector<Pair> all{
@@ -71,13 +77,16 @@ const std::vector<Pair>& pairs() {
       {"unequal_states", kLlama, unequal_states(), plan_of(kLlama, strategy(2, 1), two)},
       {"experts_to_one", kMixtral, with_experts(strategy(1, 4, 1), 4), plan_of(kMixtral, strategy(1, 1), whole)},
       {"experts_to_fewer", kMixtral, with_experts(strategy(1, 4), 2), with_experts(strategy(1, 2, 2), 2)},
+      {"space_and_time_to_tp", kGpt2, in_space_and_time(2, 1), plan_of(kGpt2, strategy(2, 1, 0, kSp), two)},
+      {"dp_to_space_and_time", kGpt2, plan_of(kGpt2, strategy(1, 4), whole), in_space_and_time(1, 0)},
       {"other_cuts", kGpt2, uneven(kGpt2, strategy(1, 2), 2, {1, 5}), uneven(kGpt2, strategy(2, 1), 3, {0, 4, 5})},
   };
   return all;
 }
 
 bool every_time(const Pair& p) {
-  static const std::set<std::string> names{"same", "dp_to_tp", "tied_pipeline_to_zero2", "pipelines_to_zero3", "experts_to_one"};
+  static const std::set<std::string> names{
+      "same", "dp_to_tp", "tied_pipeline_to_zero2", "pipelines_to_zero3", "experts_to_one", "space_and_time_to_tp"};
   return names.count(p.name) > 0 || std::getenv("ESPALIER_RUNTIME_ALL") != nullptr;
 }
 

@@ -14,7 +14,7 @@
 #include <utility>
 #include <vector>
 
-#include "runtime/crew.h"
+#include "runtime/same_run.h"
 #include "runtime/small_plans.h"
 #include "runtime/unlike_plans.h"
 
@@ -362,12 +362,6 @@ const std::map<std::string, Outcome>& outcomes() {
   return all;
 }
 
-double largest(const std::map<std::int64_t, float>& gradients) {
-  double most = 0;
-  for (const auto& [element, value] : gradients) most = std::max(most, std::abs(static_cast<double>(value)));
-  return most;
-}
-
 class SameTraining : public ::testing::TestWithParam<Case> {};
 
 TEST_P(SameTraining, LossesAndGradients) {
@@ -376,20 +370,7 @@ TEST_P(SameTraining, LossesAndGradients) {
   ASSERT_FALSE(validate(planned(c)).has_value()) << validate(planned(c))->message();
   const Outcome &expected = outcomes().at(alone(c.config)), &found = outcomes().at(c.name);
   ASSERT_EQ(expected.steps.size(), 20u) << expected.errors;
-  ASSERT_EQ(found.steps.size(), 20u) << found.errors;
-  for (std::size_t k = 0; k < 20; ++k) EXPECT_NEAR(found.steps[k].loss / expected.steps[k].loss, 1, 1e-5) << "step " << k;
-  EXPECT_EQ(found.twice, 0);
-  ASSERT_EQ(found.gradients.size(), expected.gradients.size());
-  for (const auto& [layer, values] : expected.gradients) {
-    const auto& own = found.gradients.at(layer);
-    ASSERT_EQ(own.size(), values.size()) << "layer " << layer;
-    const double bound = 1e-5 * largest(values);
-    ASSERT_GT(bound, 0);
-    double most = 0;
-    for (const auto& [element, value] : values)
-      most = std::max(most, std::abs(static_cast<double>(own.at(element)) - static_cast<double>(value)));
-    EXPECT_LE(most, bound) << "layer " << layer;
-  }
+  expect_same_run(expected, found, 20);
 }
 
 INSTANTIATE_TEST_SUITE_P(Plans, SameTraining, ::testing::ValuesIn(all_cases()),

@@ -9,14 +9,27 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
 #include <vector>
 
-#include "cost/partition_cost.h"
-#include "cost/workload.h"
+#include "espalier/model.h"
+#include "espalier/plan.h"
 #include "espalier/result.h"
+#include "partition/operators.h"
+#include "plan/engine.h"
 
-namespace espalier::cost {
+namespace espalier {
+
+/// How the engine runs attention: one kernel, or three operators.
+enum class OperatorPart : std::uint8_t { whole, scores, softmax, values };
+
+/// A node of a block.
+struct PartitionedOperator {
+  partition::OperatorShape shape;
+  const Operator* op = nullptr;
+  OperatorPart part = OperatorPart::whole;
+  std::vector<const Operator*> beside;  ///< element-wise operators that run on its tiles: rotary, dropout
+  bool input_kept = false;              ///< the operator before keeps this input
+};
 
 struct BlockEdge {
   std::int32_t from = 0, to = 1;
@@ -32,24 +45,14 @@ struct BlockGraph {
 };
 
 /// `samples`: micro-batch over all devices that share the block. The operators point into `kind`. Error: a layer that has no such graph.
-Result<BlockGraph> block_graph(const Workload& workload, const EngineModel& engine, const LayerKind& kind, std::int64_t samples);
+Result<BlockGraph> block_graph(const Sequence& sequence, const EngineModel& engine, const LayerKind& kind, std::int64_t samples);
 
 /// The tensor that an operator hands on.
 int output_tensor(const partition::OperatorShape& shape);
 
-/// Layouts of a block's tensors, numbered. Not to be shared by threads.
-class BlockLayouts {
- public:
-  explicit BlockLayouts(const PartitionFabric& fabric) : table_(fabric) {}
-  [[nodiscard]] const LayoutTable& table() const { return table_; }
-  /// Inputs: where the operator reads them, and where it leaves their gradients; outputs: where it leaves them, and where it wants theirs.
-  LayoutId of(const PartitionedOperator& node, const partition::PartitionSequence& sequence, int tensor, bool gradient);
-  /// Every device holds everything.
-  LayoutId replicated() { return table_.plain({}); }
+/// The sequences of nodes 1 … as a partition names them, over 2^`bits` devices. Error: operators in another order, other bits, a sequence that
+/// its operator does not allow.
+Result<std::vector<partition::PartitionSequence>> sequences_of(const BlockGraph& graph, const LayerKind& kind, int bits,
+                                                               const BlockPartition& partition);
 
- private:
-  LayoutTable table_;
-  std::map<std::uint64_t, LayoutId> primitive_;
-};
-
-}  // namespace espalier::cost
+}  // namespace espalier

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cost/block_graph.h"
+#include "plan/block_graph.h"
 
 #include <algorithm>
-#include <array>
+#include <string>
 #include <utility>
 
-namespace espalier::cost {
+#include "plan/operator_partition.h"
+
+namespace espalier {
 
 using partition::OperatorShape;
 using partition::PartitionSequence;
@@ -28,8 +30,8 @@ Error unsupported(const LayerKind& kind, std::string found) {
 
 class GraphBuilder {
  public:
-  GraphBuilder(const Workload& workload, const EngineModel& engine, const LayerKind& kind, std::int64_t samples)
-      : engine_(engine), kind_(kind), samples_(samples), positions_(tokens_per_sample(kind, workload.training.sequence)) {}
+  GraphBuilder(const Sequence& sequence, const EngineModel& engine, const LayerKind& kind, std::int64_t samples)
+      : engine_(engine), kind_(kind), samples_(samples), positions_(tokens_per_sample(kind, sequence)) {}
 
   Result<BlockGraph> build() {
     const auto& ops = kind_.operators;
@@ -114,8 +116,8 @@ class GraphBuilder {
 
 }  // namespace
 
-Result<BlockGraph> block_graph(const Workload& workload, const EngineModel& engine, const LayerKind& kind, std::int64_t samples) {
-  return GraphBuilder(workload, engine, kind, samples).build();
+Result<BlockGraph> block_graph(const Sequence& sequence, const EngineModel& engine, const LayerKind& kind, std::int64_t samples) {
+  return GraphBuilder(sequence, engine, kind, samples).build();
 }
 
 int output_tensor(const OperatorShape& shape) {
@@ -124,36 +126,31 @@ int output_tensor(const OperatorShape& shape) {
   return output;
 }
 
-/// Layouts of a sequence with P are counted device by device: kept for all linears, whose axes are the same.
-LayoutId BlockLayouts::of(const PartitionedOperator& node, const PartitionSequence& sequence, int tensor, bool gradient) {
-  const auto& axes = node.shape.tensors[static_cast<std::size_t>(tensor)].axes;
-  const bool primitive = std::any_of(sequence.begin(), sequence.end(), [](const auto& part) { return part.primitive(); });
-  if (!primitive) {
-    AxisMasks masks{};
-    std::array<int, partition::kMaxAxes> digits{};
-    int bit = sequence.bits();
-    for (const auto& part : sequence) {
-      --bit;
-      for (std::size_t axis = 0; axis < axes.size(); ++axis) {
-        if (axes[axis].letter != part.dimension || std::int64_t{1} << (digits[axis] + 1) > axes[axis].size) continue;
-        masks[axis] = static_cast<std::uint16_t>(masks[axis] | (1u << bit));
-        ++digits[axis];
-      }
-    }
-    return table_.plain(masks);
+Result<std::vector<PartitionSequence>> sequences_of(const BlockGraph& graph, const LayerKind& kind, int bits,
+                                                    const BlockPartition& partition) {
+  const auto& named = partition.operators();
+  if (!named) return named.error();
+  std::vector<PartitionSequence> sequences;
+  const auto refuse = [&](std::string found, std::string expected) {
+    return Error{ErrorKind::bad_input, "partition of layer " + kind.name, std::move(found), std::move(expected), ""};
+  };
+  for (int n = 1; n < graph.nodes(); ++n) {
+    const auto& shape = graph.operators[static_cast<std::size_t>(n)].shape;
+    if (static_cast<std::size_t>(n) > named->size() || (*named)[static_cast<std::size_t>(n) - 1].name != shape.name)
+      return refuse(static_cast<std::size_t>(n) > named->size() ? "nothing" : (*named)[static_cast<std::size_t>(n) - 1].name,
+                    "operator " + shape.name + ", in the order of the block");
+    const PartitionSequence& s = (*named)[static_cast<std::size_t>(n) - 1].sequence;
+    if (s.bits() != bits)
+      return refuse(shape.name + " " + partition::to_string(s),
+                    std::to_string(bits) + " bits for tp " + std::to_string(1 << bits));
+    if (!partition::is_legal(shape, s))
+      return refuse(shape.name + " " + partition::to_string(s), "dimensions of {" + partition::splittable_dimensions(shape) +
+                                                                    "} in equal slices" + (shape.primitive ? ", or P" : ""));
+    sequences.push_back(s);
   }
-  std::uint64_t key = static_cast<std::uint64_t>(tensor) * 2 + gradient + 1;
-  for (const auto& part : sequence)
-    key = key * 32 + static_cast<std::uint64_t>(part.primitive() ? part.k : part.dimension - 'A' + 6);
-  const auto [found, added] = primitive_.try_emplace(key, 0);
-  if (added) {
-    const bool output = node.shape.tensors[static_cast<std::size_t>(tensor)].role == partition::TensorRole::output;
-    found->second = table_.intern(output     ? gradient ? partition::backward_needed(node.shape, sequence)
-                                                        : partition::forward_held(node.shape, sequence)
-                                      : gradient ? partition::backward_held(node.shape, sequence, tensor)
-                                             : partition::forward_needed(node.shape, sequence, tensor));
-  }
-  return found->second;
+  if (named->size() >= static_cast<std::size_t>(graph.nodes()))
+    return refuse(named->back().name, std::to_string(graph.nodes() - 1) + " operators");
+  return sequences;
 }
 
-}  // namespace espalier::cost
+}  // namespace espalier
