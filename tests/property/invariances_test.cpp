@@ -118,7 +118,7 @@ std::vector<std::int64_t> shares(const char* first_link, const char* second_link
   c.problem.space.allow["recompute"] = {0};
   planner::SimulatedEvaluator evaluator(1);
   const search::EachGroupOutcome alone = search::each_group(c.problem, evaluator, {});
-  const search::UnlikePipelinesOutcome found = search::unlike_pipelines(c.problem, evaluator, alone, {});
+  const search::UnlikePipelinesOutcome found = search::unlike_pipelines(c.problem, evaluator, alone, 0, {});
   EXPECT_TRUE(found.best);
   std::vector<std::int64_t> out;
   for (const Pipeline& p : found.best->pipelines) out.push_back(p.samples);
