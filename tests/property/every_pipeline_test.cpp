@@ -100,7 +100,9 @@ TEST(EveryPipeline, TheSearchFindsTheBestSplit) {
     const search::UnlikePipelinesOutcome found = search::unlike_pipelines(c.problem, evaluator, alone, 0, {});
     const EverySplit all(c, evaluator);
     EXPECT_EQ(all.shorter, 0) << n << ": " << text;
-    EXPECT_EQ(found.best.has_value(), all.best_ns < INT64_MAX) << n << ": " << text;
+    if (found.best || found.lower_bound_ns == INT64_MAX) {  // else not all of them were looked at
+      EXPECT_EQ(found.best.has_value(), all.best_ns < INT64_MAX) << n << ": " << text;
+    }
     plans += all.plans;
     simulated += found.simulations;
     if (!found.best) continue;
@@ -121,18 +123,6 @@ TEST(EveryPipeline, TheSearchFindsTheBestSplit) {
   EXPECT_GE(with_answer * 10, clusters * 5);
   EXPECT_GE(closed * 10, with_answer * 6);
   EXPECT_GE(known * 2, with_answer);
-}
-
-/// Two groups of equal speed, four steps of two samples: a plan below 30 ends with at most two steps and one sample on either.
-TEST(EveryPipeline, BoundOfSplitsByHand) {
-  EXPECT_EQ(search::split_step(1024), 32);
-  EXPECT_EQ(search::split_step(96), 0);  // 16 and 24 divide neither each other
-  EXPECT_EQ(search::split_step(6), 0);
-  const std::vector<std::vector<std::int64_t>> equal{{10, 20, 30}, {10, 20, 30}};
-  EXPECT_EQ(search::splits_bound_ns(equal, 2, 8, 100), 20);
-  EXPECT_EQ(search::splits_bound_ns(equal, 2, 8, 15), 15);
-  const std::vector<std::vector<std::int64_t>> one_slow{{10, 20, 30}, {100, 200, 300}};
-  EXPECT_EQ(search::splits_bound_ns(one_slow, 2, 8, 1000), 30);
 }
 
 }  // namespace
