@@ -19,7 +19,32 @@ std::string_view to_string(Optimizer v) {
   switch (v) {
     case Optimizer::adam: return "adam";
     case Optimizer::sgd: return "sgd";
-    case Optimizer::lora: return "lora";
+  }
+  return "?";
+}
+
+std::string_view to_string(Offload v) {
+  switch (v) {
+    case Offload::none: return "none";
+    case Offload::optimizer: return "optimizer";
+  }
+  return "?";
+}
+
+std::string_view to_string(FrozenType v) {
+  switch (v) {
+    case FrozenType::compute: return "none";
+    case FrozenType::nf4: return "nf4";
+    case FrozenType::int8: return "int8";
+  }
+  return "?";
+}
+
+std::string_view to_string(Packing v) {
+  switch (v) {
+    case Packing::none: return "none";
+    case Packing::packed: return "packed";
+    case Packing::balanced: return "balanced";
   }
   return "?";
 }
