@@ -147,6 +147,8 @@ Result<Catalogue> read_catalogue(std::string_view text, const std::string& where
     base::Reader node = r.child("node", true);
     c.devices.push_back(device);
     c.nodes.push_back(read_usual_node(node));
+    const bool sourced = std::any_of(device.sources.begin(), device.sources.end(), [](const auto& s) { return s.first == "host"; });
+    if (c.nodes.back().host.known() != sourced) r.fail("sources", "no source of the host, or none of what it says", "both or neither");
     if (c.fabric(c.nodes.back().fabric) == nullptr) r.fail("node", c.nodes.back().fabric, "a name under fabrics");
     r.finish();
   });

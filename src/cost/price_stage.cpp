@@ -32,9 +32,10 @@ std::int64_t part_of(std::int64_t bytes, double share) {
 
 /// Stages between the first and the last that hold as much as the one before cost as much.
 bool like_before(Pricing& p, std::int32_t i) {
-  if (i == 0 || i == p.structure.schedule.stages - 1 || p.ranges(0).front().strategy->offload != Offload::none) return false;
+  if (i == 0 || i == p.structure.schedule.stages - 1) return false;
   const Shares &a = p.held(i), &b = p.held(i - 1);
   if (a.size() != 1 || b.size() != 1 || a.front().under != b.front().under) return false;
+  if (a.front().under->s.offload != Offload::none) return false;  // what its backward pass hides is its own
   return a.front().elements == b.front().elements;
 }
 

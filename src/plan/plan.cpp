@@ -51,6 +51,10 @@ std::string_view to_string(Packing v) {
 
 namespace {
 
+std::string offload_label(const Strategy& s) {
+  return s.offload == Offload::none ? std::string() : cat(" offload:", to_string(s.offload));
+}
+
 std::string overlap_label(const Overlap& overlap) {
   std::string out;
   const auto add = [&out](bool on, std::string_view name) {
@@ -182,7 +186,7 @@ std::string uniform_label(const Pipeline& pipeline) {
   if (schedule.stages > 1) out += cat(" ", to_string(schedule.kind));
   out += recompute_label(s.recompute);
   if (s.order != RankOrder::tp_cp_dp_pp) out += cat(" ", to_string(s.order));
-  return out + overlap_label(s.overlap);
+  return out + overlap_label(s.overlap) + offload_label(s);
 }
 
 std::string label_of(const Pipeline& pipeline, std::int32_t last_layer) {
@@ -302,6 +306,7 @@ std::string label(const Strategy& s) {
   if (s.order != RankOrder::tp_cp_dp_pp) out += cat(" ", to_string(s.order));
   if (s.recompute.kind == RecomputeKind::full) out += " +recompute";
   if (s.recompute.kind == RecomputeKind::selective) out += " +selective";
+  out += offload_label(s);
   return out;
 }
 

@@ -75,9 +75,9 @@ double spread_of(const std::vector<LengthShare>& histogram, double n) {
   const double m1 = mean_of(histogram, [](double l) { return l; }), m2 = mean_of(histogram, [](double l) { return l * l; });
   const double m3 = mean_of(histogram, [](double l) { return l * l * l; }),
                m4 = mean_of(histogram, [](double l) { return l * l * l * l; });
-  const double variance = m2 - m1 * m1, of_squares = m4 - m2 * m2, both = m3 - m1 * m2;
-  if (variance <= 1e-9 * m2) return 0;
-  return std::sqrt(std::max(0.0, of_squares - both * both / variance) / n) / m2;
+  const double r = m2 / m1;  // E[l² − r·l] = 0
+  const double variance = m4 - 2 * r * m3 + r * r * m2;
+  return variance <= 1e-12 * m4 ? 0.0 : std::sqrt(variance / n) / m2;
 }
 
 double keys_of(double length, double window, bool causal) {
@@ -127,7 +127,7 @@ double length_excess(const LengthFacts& facts, std::int64_t replicas, std::int64
   const auto m = static_cast<double>(std::max<std::int64_t>(1, microbatches)), b = static_cast<double>(micro_batch);
   const double samples = m * b, later = static_cast<double>(stages) - 1;
   const double among = expected_largest(static_cast<double>(replicas)) / std::pow(samples, facts.balanced ? 1.5 : 0.5);
-  const double between = expected_largest(m) / std::sqrt(b);
+  const double between = expected_largest(static_cast<double>(replicas) * m) / std::sqrt(b);
   return 1.0 + facts.spread * (m * among + later * between) / (m + later);
 }
 

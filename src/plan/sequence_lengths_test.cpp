@@ -46,7 +46,8 @@ TEST(SequenceLengths, PackedSamplesAttendBySequence) {
   // a window of 100: the short ones 50, the long ones 100 − 100²/600
   EXPECT_DOUBLE_EQ(packed_keys(facts, 100, true), (100 * 50 + 300 * (100 - 10000.0 / 600)) / 400);
   EXPECT_DOUBLE_EQ(facts.longest, 100 * 0.25 + 300 * 0.75);
-  EXPECT_DOUBLE_EQ(facts.spread, 0.0);  // l² is linear in l where there are two lengths: samples of one size have one work
+  // r = 250: l² − r·l is −15,000 or 15,000, over 2 sequences a sample of 50,000 each
+  EXPECT_NEAR(facts.spread, 15000.0 / std::sqrt(2.0) / 50000, 1e-12);
 }
 
 TEST(SequenceLengths, OneLengthThatFillsItsSampleIsNoPacking) {

@@ -85,8 +85,11 @@ TEST(TrainedParts, ATiedTableIsFrozenOnce) {
   Training t;
   t.freeze = {"embedding"};
   ASSERT_EQ(mark_trained(model, t, "training"), std::nullopt);
-  for (const Operator& op : model.layer(model.layers.size() - 1).operators)
-    if (op.name == "head.logits") EXPECT_TRUE(op.frozen);
+  for (const Operator& op : model.layer(model.layers.size() - 1).operators) {
+    if (op.name == "head.logits") {
+      EXPECT_TRUE(op.frozen);
+    }
+  }
 }
 
 TEST(TrainedParts, WhatTheModelDoesNotHaveIsRefused) {

@@ -191,7 +191,7 @@ bool stage_admitted(const Problem& problem, RuleFacts& facts, const Strategy& s,
   one.micro_batch = static_cast<std::int32_t>(samples / s.dp);
   one.microbatches = static_cast<std::int32_t>(facts.global_batch / samples);
   for (const Dimension d : {Dimension::tp, Dimension::sp, Dimension::cp, Dimension::cp_kind, Dimension::ep, Dimension::etp,
-                            Dimension::dp, Dimension::zero, Dimension::recompute, Dimension::micro_batch})
+                            Dimension::dp, Dimension::zero, Dimension::recompute, Dimension::offload, Dimension::micro_batch})
     if (!problem.space.admits(std::string(to_string(d)), get(d, s, one))) return false;
   return true;
 }
