@@ -71,10 +71,10 @@ struct Operator {
   std::int32_t experts = 0;  ///< routed experts of this layer
   std::int32_t top_k = 0;    ///< experts per token
   // what is trained of it (mark_trained, espalier/plan.h); as loaded all of it, and there are no adapters
-  bool frozen = false;            ///< `parameters` stay as they are
-  std::int32_t adapters = 0;      ///< low-rank pairs beside it, `adapter_rank` features wide each
+  bool frozen = false;        ///< `parameters` stay as they are
+  std::int32_t adapters = 0;  ///< low-rank pairs beside it, `adapter_rank` features wide each
   std::int32_t adapter_rank = 0;
-  std::int64_t adapter_out = 0;   ///< output features that all pairs together add to
+  std::int64_t adapter_out = 0;  ///< output features that all pairs together add to
   [[nodiscard]] std::int64_t adapter_parameters() const { return adapter_rank * (adapters * in + adapter_out); }
   bool operator==(const Operator&) const = default;
 };

@@ -172,7 +172,8 @@ struct Training {
   double moe_imbalance = 1.0;  ///< load of the fullest expert rank over the mean
   double tokens = 0;           ///< total training tokens for days and GPU-hours; 0 = not asked
   Adapter adapter = {};
-  std::vector<std::string> freeze = {};  ///< parts that are not trained: "embedding", "head", "layers 0-15" (blocks, from 0), "layers 3"
+  std::vector<std::string> freeze =
+      {};  ///< parts that are not trained: "embedding", "head", "layers 0-15" (blocks, from 0), "layers 3"
   Lengths lengths = {};
   bool operator==(const Training&) const = default;
 };

@@ -166,8 +166,8 @@ Kept kept_bytes(const StatePolicy& bytes, const Strategy& s, const StageElements
     return sharded && part != 1.0 ? static_cast<std::int64_t>(std::ceil(static_cast<double>(all) * part)) : all;
   };
   const bool spread = shards_parameters(s.zero);
-  const std::int64_t frozen = spread ? ceil_div(e.frozen_dense, s.shard) + ceil_div(e.frozen_expert, expert_shard)
-                                     : e.frozen_dense + e.frozen_expert;
+  const std::int64_t frozen =
+      spread ? ceil_div(e.frozen_dense, s.shard) + ceil_div(e.frozen_expert, expert_shard) : e.frozen_dense + e.frozen_expert;
   Kept kept;
   kept.device = of(bytes.parameter, spread, frozen) + of(bytes.gradient, shards_gradients(s.zero));
   (s.offload == Offload::optimizer ? kept.host : kept.device) += of(bytes.master + bytes.optimizer, shards_optimizer(s.zero));

@@ -24,7 +24,7 @@ bool frozen_layer(const Training& training, const LayerKind& kind, std::int64_t 
   return false;
 }
 
-/// Output features that a target adds to at most, by how its name ends; 0: the target is not this operator.
+/// Whether the target names the operator, or a projection inside it.
 bool may_mean(const std::string& target, const Operator& op) {
   if (target == op.name || target == "all-linear") return true;
   const auto is = [&](const char* name) { return op.name == name; };
@@ -33,7 +33,9 @@ bool may_mean(const std::string& target, const Operator& op) {
     return is("attn.qkv");
   if (target == "o_proj" || target == "linear_proj") return is("attn.out");
   if (target == "down_proj" || target == "linear_fc2") return is("mlp.down");
-  return is("mlp.gate_up") || is("mlp.up");
+  if (target == "gate_proj" || target == "gate_up_proj") return is("mlp.gate_up");
+  if (target == "c_fc") return is("mlp.up");
+  return (target == "up_proj" || target == "linear_fc1") && (is("mlp.gate_up") || is("mlp.up"));
 }
 
 std::string fault_of(const Training& training, const Model& model, const LayerKind& kind, const Operator& op, bool frozen) {

@@ -107,7 +107,8 @@ void read_host(base::Reader reader, Host& host) {
   };
   missing("memory", host.memory.count() <= 0, "the memory of the host of one node, e.g. 2TB");
   missing("memory_bandwidth", host.memory_bandwidth.count() <= 0, "what its memory channels add up to, e.g. 600GB/s");
-  missing("bandwidth", host.link.count() <= 0, "what one device reaches to host memory while all talk, per direction, e.g. 50GB/s");
+  missing("bandwidth", host.link.count() <= 0,
+          "what one device reaches to host memory while all talk, per direction, e.g. 50GB/s");
   reader.finish();
 }
 
@@ -147,8 +148,10 @@ Result<Catalogue> read_catalogue(std::string_view text, const std::string& where
     base::Reader node = r.child("node", true);
     c.devices.push_back(device);
     c.nodes.push_back(read_usual_node(node));
-    const bool sourced = std::any_of(device.sources.begin(), device.sources.end(), [](const auto& s) { return s.first == "host"; });
-    if (c.nodes.back().host.known() != sourced) r.fail("sources", "no source of the host, or none of what it says", "both or neither");
+    const bool sourced =
+        std::any_of(device.sources.begin(), device.sources.end(), [](const auto& s) { return s.first == "host"; });
+    if (c.nodes.back().host.known() != sourced)
+      r.fail("sources", "no source of the host, or none of what it says", "both or neither");
     if (c.fabric(c.nodes.back().fabric) == nullptr) r.fail("node", c.nodes.back().fabric, "a name under fabrics");
     r.finish();
   });

@@ -226,7 +226,8 @@ void read_host_of(base::Reader& reader, GroupDraft& draft) {
   Host& host = draft.group.host;
   if (draft.usual != nullptr) {
     host = draft.usual->host;
-    const double share = std::min(1.0, static_cast<double>(draft.group.devices_per_node) / static_cast<double>(draft.usual->devices));
+    const double share =
+        std::min(1.0, static_cast<double>(draft.group.devices_per_node) / static_cast<double>(draft.usual->devices));
     host.memory = Bytes(static_cast<std::int64_t>(static_cast<double>(host.memory.count()) * share));
     host.memory_bandwidth = host.memory_bandwidth * share;
   }

@@ -132,7 +132,8 @@ bool shares_input(const LayerKind& kind, std::size_t i) {
   // The previous linear's output is this one's input, unless it is split: then only a row linear reads it.
   if (ops[i - 1].out == op.in && ops[i - 1].split != TpSplit::column) return false;
   for (std::size_t j = i; j-- > 0 && ops[j].kind != OperatorKind::residual;)
-    if (ops[j].kind == OperatorKind::linear && needs_input(ops[j]) && ops[j].in == op.in && ops[j].split != TpSplit::row && ops[j].cross == op.cross)
+    if (ops[j].kind == OperatorKind::linear && needs_input(ops[j]) && ops[j].in == op.in && ops[j].split != TpSplit::row &&
+        ops[j].cross == op.cross)
       return true;
   return false;
 }
@@ -148,7 +149,8 @@ bool router_keeps_input(const LayerKind& kind, std::size_t router, const LayerGe
   if (casts(g)) return true;
   return std::none_of(kind.operators.begin() + static_cast<std::ptrdiff_t>(router), kind.operators.end(),
                       [&](const Operator& op) {
-                        return op.kind == OperatorKind::linear && needs_input(op) && op.in == kind.operators[router].in && op.split != TpSplit::row;
+                        return op.kind == OperatorKind::linear && needs_input(op) && op.in == kind.operators[router].in &&
+                               op.split != TpSplit::row;
                       });
 }
 

@@ -116,10 +116,17 @@ inline ByChunk rows_of(const cost::Costs& costs, const ProgramStructure& s) {
   for (std::int32_t i = 0; i < s.schedule.stages; ++i) {
     const cost::StageCost& stage = costs.stages[StageId(i)];
     const cost::PhaseTime& optimizer = costs.works[s.optimizer(StageId(i))].time;
-    out.stages[static_cast<std::size_t>(i)] = {optimizer.duration_ns(), optimizer.exposed_ns,   optimizer.other_ns,
-                                               stage.step_host.count(), stage.dense_parameters, stage.expert_parameters,
-                                               stage.reduced_elements,  stage.frozen_dense_bytes, stage.frozen_expert_bytes,
-                                               stage.memory,            stage.slowdown};
+    out.stages[static_cast<std::size_t>(i)] = {optimizer.duration_ns(),
+                                               optimizer.exposed_ns,
+                                               optimizer.other_ns,
+                                               stage.step_host.count(),
+                                               stage.dense_parameters,
+                                               stage.expert_parameters,
+                                               stage.reduced_elements,
+                                               stage.frozen_dense_bytes,
+                                               stage.frozen_expert_bytes,
+                                               stage.memory,
+                                               stage.slowdown};
   }
   out.allocator_reserve = costs.allocator_reserve;
   out.message_bytes = costs.message.count();

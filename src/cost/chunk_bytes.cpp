@@ -29,7 +29,8 @@ void fill_stages(const CostContext& c, const Strategy& s, const Schedule& schedu
     const StageId here(place_of_chunk(schedule, i).stage);
     StageCost& stage = out.stages[here];
     ParameterElements held;
-    for (const SplitTable::Run& run : split.runs(i)) held += layers[static_cast<std::size_t>(run.kind)].elements().times(run.layers);
+    for (const SplitTable::Run& run : split.runs(i))
+      held += layers[static_cast<std::size_t>(run.kind)].elements().times(run.layers);
     if (holds_copy(copies, ChunkId(i))) held += table_elements(*c.workload.model, *c.engine, c.workload.training, s);
     stage.dense_parameters += held.dense;
     stage.expert_parameters += held.expert;

@@ -105,8 +105,7 @@ class Pass {
   [[nodiscard]] ZeroSpans zero_spans(const Strategy& s, const DataGroups& groups, const LayerCost& layer,
                                      const PhaseTime& time) const {
     if (phase_ != ChunkPhase::forward && !layer.passes_gradient) return {};
-    const ZeroTraffic traffic =
-        zero_traffic(c_.fabric, groups, s, states_of(*c_.engine, c_.workload.training), layer.elements());
+    const ZeroTraffic traffic = zero_traffic(c_.fabric, groups, s, states_of(*c_.engine, c_.workload.training), layer.elements());
     const ZeroSteps steps = zero_steps(s, traffic);
     ZeroSpans out{phase_ == ChunkPhase::forward ? steps.forward : steps.backward, time, 0, 0};
     if (!s.overlap.param_gather) out.before_ns = round_ns(traffic.gather_s());

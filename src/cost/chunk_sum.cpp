@@ -32,7 +32,8 @@ ZeroTime table_zero_time(const Sharing& x, const LayerCost& user, const Paramete
 }
 
 double table_exchange_bytes(const Sharing& x) {
-  return static_cast<double>(table_elements(*x.c.workload.model, *x.c.engine, x.c.workload.training, x.s).dense) * x.states.reduce;
+  return static_cast<double>(table_elements(*x.c.workload.model, *x.c.engine, x.c.workload.training, x.s).dense) *
+         x.states.reduce;
 }
 
 double table_exchange_s(const Sharing& x, const Schedule& schedule, const std::vector<ChunkId>& copies) {
@@ -108,7 +109,8 @@ std::int64_t late_reduction_ns(const CostContext& c, const Strategy& first, std:
                                const ParameterElements& elements, std::int64_t reduce_ns) {
   const double share = c.engine->coefficients.exposed_share;
   const bool shared_table = c.workload.model->tied_embeddings && chunks == 1;
-  const double table = shared_table ? static_cast<double>(table_elements(*c.workload.model, *c.engine, c.workload.training, first).dense) : 0.0;
+  const double table =
+      shared_table ? static_cast<double>(table_elements(*c.workload.model, *c.engine, c.workload.training, first).dense) : 0.0;
   const double all = static_cast<double>(std::max<std::int64_t>(1, elements.dense + elements.expert));
   const double late = share + (1.0 - share) * std::min(1.0, table / all);
   return static_cast<std::int64_t>(late * static_cast<double>(reduce_ns));

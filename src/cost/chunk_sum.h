@@ -57,8 +57,8 @@ struct ChunkTotal {
   PhaseTime backward_weight;
   /// Once a step, before the update: sums inside tensor groups (state_memory.h, operator partitions).
   std::int64_t gradient_sync_ns = 0;
-  ParameterElements elements;         ///< of the chunk on a rank, before ZeRO
-  PassBytes bytes;  ///< of one micro-batch
+  ParameterElements elements;  ///< of the chunk on a rank, before ZeRO
+  PassBytes bytes;             ///< of one micro-batch
 };
 
 /// Sums layers into a chunk, in the order of the forward pass; memory as chunk_bytes.h counts it.

@@ -43,8 +43,8 @@ template <class Sum>
   double forward, backward;
   if (fused) {
     const bool packed = x.c.workload.lengths.packed && !op.cross;
-    const double keys = packed ? x.length_excess * x.c.workload.packed_keys(op)
-                               : mean_keys(all_keys, static_cast<double>(op.window), op.causal);
+    const double keys =
+        packed ? x.length_excess * x.c.workload.packed_keys(op) : mean_keys(all_keys, static_cast<double>(op.window), op.causal);
     const double longest = packed ? x.c.workload.lengths.longest : all_keys;
     const double most_keys = op.window > 0 ? std::min(static_cast<double>(op.window), longest) : longest;
     const double bytes = x.a * (tokens * heads * (qk + v) + kv_tokens * kv_heads * (qk + v));

@@ -38,7 +38,7 @@ struct LayerCost {
   std::int64_t expert_parameters = 0;
   std::int64_t frozen_dense_bytes = 0;  ///< of weights that are not trained, before ZeRO
   std::int64_t frozen_expert_bytes = 0;
-  bool passes_gradient = true;  ///< LayerKind::backward: else it has no backward pass, and nothing of it is recomputed
+  bool passes_gradient = true;      ///< LayerKind::backward: else it has no backward pass, and nothing of it is recomputed
   std::int64_t boundary_bytes = 0;  ///< message to the next chunk when it is on another rank
   TensorSync tensor_sync;           ///< gradients that the tensor group sums once a step
   /// Of blocks whose operators are partitioned (partitioned_block.h); else 0.

@@ -38,8 +38,8 @@ void add_host_update(const HostUpdate& host, const EngineModel& engine, std::int
                      Nanoseconds& step_host) {
   const bool overlaps = engine.communication.overlaps_offload;
   const std::int64_t down = round_ns(host.down), update = round_ns(host.update), up = round_ns(host.up);
-  const std::int64_t waited = overlaps ? std::max<std::int64_t>(0, down - backward_ns) + std::max<std::int64_t>(0, up - update)
-                                       : down + up;
+  const std::int64_t waited =
+      overlaps ? std::max<std::int64_t>(0, down - backward_ns) + std::max<std::int64_t>(0, up - update) : down + up;
   step_end.exposed_ns += waited;
   step_end.hidden_ns += down + up - waited;
   step_end.compute_ns += update;

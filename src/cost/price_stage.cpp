@@ -12,7 +12,8 @@ namespace {
 std::int64_t largest_layer(const Pricing& p, const StatePolicy& states, ZeroStage zero) {
   std::int64_t most = 0;
   const auto take = [&](const LayerCost& l) {
-    most = std::max(most, zero == ZeroStage::parameters ? gathered_bytes(l.elements(), states) : scattered_bytes(l.elements(), states));
+    most = std::max(most,
+                    zero == ZeroStage::parameters ? gathered_bytes(l.elements(), states) : scattered_bytes(l.elements(), states));
   };
   if (p.only != nullptr) {
     for (const LayerCost& l : p.only->layers) take(l);

@@ -111,8 +111,9 @@ StaticMemory state_memory(const ParameterElements& e, const StatePolicy& states,
   const auto sharded = [&](bool yes) {
     return yes ? ceil_div(e.dense, shard) + ceil_div(e.expert, expert_shard) : e.dense + e.expert;
   };
-  const std::int64_t frozen = shards_parameters(s.zero) ? ceil_div(e.frozen_dense, shard) + ceil_div(e.frozen_expert, expert_shard)
-                                                        : e.frozen_dense + e.frozen_expert;
+  const std::int64_t frozen = shards_parameters(s.zero)
+                                  ? ceil_div(e.frozen_dense, shard) + ceil_div(e.frozen_expert, expert_shard)
+                                  : e.frozen_dense + e.frozen_expert;
   StaticMemory m;
   m.parameters = frozen + states.parameter * sharded(shards_parameters(s.zero));
   m.gradients = states.gradient * sharded(shards_gradients(s.zero));

@@ -19,8 +19,7 @@ Workload::Workload(const Model& m, const Training& t) : model(&m), training(t), 
     for (const Operator& op : kind.operators) {
       const auto same = [&](const PackedKeys& known) { return known.window == op.window && known.causal == op.causal; };
       if (op.kind != OperatorKind::attention || std::any_of(packed_keys_.begin(), packed_keys_.end(), same)) continue;
-      packed_keys_.push_back(
-          {op.window, op.causal, espalier::packed_keys(lengths, static_cast<double>(op.window), op.causal)});
+      packed_keys_.push_back({op.window, op.causal, espalier::packed_keys(lengths, static_cast<double>(op.window), op.causal)});
     }
 }
 

@@ -20,7 +20,7 @@ struct Workload {
   std::int32_t element_bytes = 2;   ///< of an activation
   std::int32_t operand_bytes = 2;   ///< of an operand of a GEMM: 1 under fp8, otherwise element_bytes
 
-  LengthFacts lengths;              ///< of the sequences that samples are made of
+  LengthFacts lengths;  ///< of the sequences that samples are made of
 
   Workload(const Model& m, const Training& t);
   /// Mean keys that a token of a packed sample meets in an attention of the model.

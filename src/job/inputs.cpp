@@ -123,13 +123,14 @@ std::vector<std::string> notes_of(const Job& job) {
   }
   if (freezes_weights(job.training)) {
     const std::int64_t trained = trained_parameter_count(job.model), all = parameter_count(job.model);
-    out.push_back(base::cat("training: ", base::grouped(trained), " parameters are trained beside or among ", base::grouped(all), ", ",
-                            base::fixed(100.0 * static_cast<double>(trained) / static_cast<double>(all), 2), " %"));
+    out.push_back(base::cat("training: ", base::grouped(trained), " parameters are trained beside or among ", base::grouped(all),
+                            ", ", base::fixed(100.0 * static_cast<double>(trained) / static_cast<double>(all), 2), " %"));
   }
   if (job.training.lengths.any()) {
     const LengthFacts facts = length_facts(job.training);
-    out.push_back(base::cat("training.lengths: ", base::fixed(100 * facts.real_tokens, 1), " % of the tokens of samples are real",
-                            facts.packed ? base::cat(", ", base::fixed(facts.sequences, 1), " sequences a sample") : std::string()));
+    out.push_back(
+        base::cat("training.lengths: ", base::fixed(100 * facts.real_tokens, 1), " % of the tokens of samples are real",
+                  facts.packed ? base::cat(", ", base::fixed(facts.sequences, 1), " sequences a sample") : std::string()));
   }
   return out;
 }

@@ -35,7 +35,8 @@ struct OtherName {
   const char *key, *expected, *hint;
 };
 constexpr const char* kOffload = "search: {fix: {offload: optimizer}}";
-constexpr const char* kOffloadHint = "optimizer state in host memory is a dimension of the search; docs/non-goals.md says what is not planned";
+constexpr const char* kOffloadHint =
+    "optimizer state in host memory is a dimension of the search; docs/non-goals.md says what is not planned";
 constexpr const char* kAdapter = "training: {adapter: {kind: lora, rank: 16, targets: [q_proj, v_proj]}}";
 constexpr const char* kPacking = "training: {lengths: {histogram: …, packing: packed}}";
 constexpr std::array kOtherNames = {

@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "base/format.h"
+#include "base/text.h"
 #include "job/files.h"
 #include "plan/training_parts.h"
 
@@ -16,7 +17,7 @@ using base::cat;
 using base::Node;
 using base::NodeKind;
 
-constexpr std::size_t kMostBytes = std::size_t{1} << 22, kMostBins = 1 << 16;
+constexpr std::size_t kMostBytes = std::size_t{1} << 22, kMostBins = 1 << 16, kShown = 40;
 constexpr std::int64_t kMostTokens = std::int64_t{1} << 31;
 
 /// "512<tab or space>3.5"; nothing: the line says something else.
@@ -33,41 +34,23 @@ std::optional<LengthShare> share_of_line(std::string_view line) {
   return share;
 }
 
-/// Where the fault of a line is; nothing: the text is a histogram.
-std::optional<std::pair<std::size_t, std::string>> read_lines(std::string_view text, std::vector<LengthShare>& out) {
-  std::size_t number = 0;
-  while (!text.empty()) {
-    const std::size_t end = text.find('\n');
-    std::string_view line = text.substr(0, end);
-    text.remove_prefix(end == std::string_view::npos ? text.size() : end + 1);
-    ++number;
-    if (line.ends_with('\r')) line.remove_suffix(1);
-    if (line.empty() || line.front() == '#') continue;
-    const auto share = share_of_line(line);
-    if (!share) return std::pair(number, cat("\"", line.substr(0, 40), "\""));
-    if (!out.empty() && out.back().tokens >= share->tokens) return std::pair(number, cat(share->tokens, " tokens after ", out.back().tokens));
-    if (out.size() == kMostBins) return std::pair(number, cat("more than ", kMostBins, " lengths"));
-    out.push_back(*share);
-  }
-  return std::nullopt;
-}
-
-void read_file_of(base::Reader& lengths, const std::string& name, const std::string& base_directory, std::vector<LengthShare>& out) {
+void read_file_of(base::Reader& lengths, const std::string& name, const std::string& base_directory,
+                  std::vector<LengthShare>& out) {
   const auto path = find_input_file(name, "histogram", base_directory, lengths.where(*lengths.find("histogram"), "histogram"));
   if (!path) {
     lengths.fail("histogram", path.error().found, path.error().expected, path.error().hint);
     return;
   }
   const auto text = base::read_file(*path);
-  if (!text || text->size() > kMostBytes) {
-    lengths.fail("histogram", text ? cat(text->size(), " bytes") : text.error().found, "a readable file of at most 4 MiB");
+  if (!text) {
+    lengths.fail("histogram", text.error().found, text.error().expected, text.error().hint);
     return;
   }
-  if (const auto fault = read_lines(*text, out))
-    lengths.fail("histogram", cat(fault->second, " in line ", fault->first, " of ", *path),
-                 "two columns, tokens (ascending) and weight above 0; # begins a comment");
-  else if (out.empty())
-    lengths.fail("histogram", "no lengths in " + *path, "two columns, tokens and weight");
+  auto table = read_length_table(*text, *path);
+  if (table)
+    out = std::move(*table);
+  else
+    lengths.fail("histogram", cat(table.error().found, " in ", table.error().where), table.error().expected, table.error().hint);
 }
 
 /// What is longer than a sample is cut to it.
@@ -85,6 +68,33 @@ void cut(std::vector<LengthShare>& histogram, std::int64_t longest) {
 }
 
 }  // namespace
+
+Result<std::vector<LengthShare>> read_length_table(std::string_view text, const std::string& where) {
+  std::vector<LengthShare> out;
+  std::size_t number = 0;
+  const auto refuse = [&](const std::string& found) {
+    return Error{ErrorKind::bad_input, cat(where, ":", number), found,
+                 "two columns, tokens (1 to 2^31, ascending) and weight (above 0); # begins a comment",
+                 cat("at most ", kMostBins, " lengths; 512 3.5 means that sequences of 512 tokens weigh 3.5")};
+  };
+  if (text.size() > kMostBytes) return refuse(cat(text.size(), " bytes"));
+  while (!text.empty()) {
+    const std::size_t end = text.find('\n');
+    std::string_view line = text.substr(0, end);
+    text.remove_prefix(end == std::string_view::npos ? text.size() : end + 1);
+    ++number;
+    if (line.ends_with('\r')) line.remove_suffix(1);
+    if (line.empty() || line.front() == '#') continue;
+    const auto share = share_of_line(line);
+    if (!share) return refuse(base::quoted(line.substr(0, kShown)));
+    if (!out.empty() && out.back().tokens >= share->tokens)
+      return refuse(cat(share->tokens, " tokens after ", out.back().tokens));
+    if (out.size() == kMostBins) return refuse(cat("more than ", kMostBins, " lengths"));
+    out.push_back(*share);
+  }
+  if (out.empty()) return refuse("no lengths");
+  return out;
+}
 
 Lengths read_lengths(base::Reader& training, const Model& model, const Sequence& sequence, const std::string& base_directory) {
   Lengths out;

@@ -303,7 +303,8 @@ std::string overlap_tp_text(F, S s, C) {
 
 bool offload_host(F f, S s, C) { return s.offload == Offload::none || (f.hosts && s.partition.empty()); }
 std::string offload_host_text(F f, S s, C) {
-  return cat("offload ", to_string(s.offload), f.hosts ? " with operators partitioned one by one" : " to hosts that are not known");
+  return cat("offload ", to_string(s.offload),
+             f.hosts ? " with operators partitioned one by one" : " to hosts that are not known");
 }
 
 bool operator_partition(F, S s, C) { return s.partition.empty() || partition_fault(s).empty(); }

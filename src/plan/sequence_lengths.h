@@ -26,14 +26,14 @@ namespace espalier {
 
 /// What follows from the lengths of a training alone.
 struct LengthFacts {
-  bool any = false;           ///< the training has some; else a sample is one whole sequence
-  bool packed = false;        ///< several sequences a sample
-  double real_tokens = 1.0;   ///< of all tokens of samples
-  double sequences = 1.0;     ///< of a sample
-  double longest = 0;         ///< packed: expected longest sequence of a sample, tokens
-  double spread = 0;          ///< cv
+  bool any = false;          ///< the training has some; else a sample is one whole sequence
+  bool packed = false;       ///< several sequences a sample
+  double real_tokens = 1.0;  ///< of all tokens of samples
+  double sequences = 1.0;    ///< of a sample
+  double longest = 0;        ///< packed: expected longest sequence of a sample, tokens
+  double spread = 0;         ///< cv
   bool balanced = false;
-  double mean = 0;            ///< E[l]
+  double mean = 0;  ///< E[l]
   std::vector<LengthShare> histogram;
 };
 LengthFacts length_facts(const Training& training);

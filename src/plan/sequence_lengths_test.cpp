@@ -76,7 +76,8 @@ std::vector<LengthShare> log_normal() {
 }
 
 /// Σ l² of samples that sequences fill in the order in which they are drawn.
-std::vector<double> drawn_samples(const std::vector<LengthShare>& histogram, std::int64_t sample, std::size_t count, std::mt19937& random) {
+std::vector<double> drawn_samples(const std::vector<LengthShare>& histogram, std::int64_t sample, std::size_t count,
+                                  std::mt19937& random) {
   std::vector<double> weights, out;
   for (const LengthShare& s : histogram) weights.push_back(s.weight);
   std::discrete_distribution<std::size_t> draw(weights.begin(), weights.end());
@@ -151,7 +152,8 @@ TEST(SequenceLengths, ExcessIsThatOfASimulatedStep) {
     for (const std::int64_t replicas : {1, 2, 8, 32})
       for (const std::int64_t m : {1, 4, 16})
         for (const std::int64_t stages : {1, 4}) {
-          const double seen = simulated_excess(replicas, m, stages, balanced), said = length_excess(facts, replicas, m, 1, stages);
+          const double seen = simulated_excess(replicas, m, stages, balanced),
+                       said = length_excess(facts, replicas, m, 1, stages);
           EXPECT_NEAR(said - 1, seen - 1, 0.35 * (seen - 1) + 0.03)
               << "R " << replicas << " m " << m << " p " << stages << (balanced ? " balanced" : "");
         }
@@ -162,7 +164,8 @@ TEST(SequenceLengths, BalancedIsNeverSlower) {
   const LengthFacts packed = length_facts(of(log_normal(), Packing::packed, 8192)),
                     balanced = length_facts(of(log_normal(), Packing::balanced, 8192));
   for (const std::int64_t replicas : {2, 16, 128})
-    for (const std::int64_t m : {1, 2, 64}) EXPECT_LE(length_excess(balanced, replicas, m, 1, 2), length_excess(packed, replicas, m, 1, 2));
+    for (const std::int64_t m : {1, 2, 64})
+      EXPECT_LE(length_excess(balanced, replicas, m, 1, 2), length_excess(packed, replicas, m, 1, 2));
 }
 
 }  // namespace

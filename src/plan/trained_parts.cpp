@@ -30,15 +30,15 @@ struct TargetName {
   Part part = Part::whole;
 };
 constexpr std::array kNames = {
-    TargetName{"q_proj", "attn.qkv", Part::queries}, TargetName{"k_proj", "attn.qkv", Part::keys},
-    TargetName{"v_proj", "attn.qkv", Part::values},  TargetName{"q_proj", "attn.q", Part::whole},
-    TargetName{"o_proj", "attn.out", Part::whole},   TargetName{"gate_proj", "mlp.gate_up", Part::half},
-    TargetName{"up_proj", "mlp.gate_up", Part::half}, TargetName{"up_proj", "mlp.up", Part::whole},
-    TargetName{"down_proj", "mlp.down", Part::whole}, TargetName{"c_attn", "attn.qkv", Part::whole},
-    TargetName{"qkv_proj", "attn.qkv", Part::whole}, TargetName{"gate_up_proj", "mlp.gate_up", Part::whole},
-    TargetName{"c_fc", "mlp.up", Part::whole},       TargetName{"linear_qkv", "attn.qkv", Part::whole},
+    TargetName{"q_proj", "attn.qkv", Part::queries},    TargetName{"k_proj", "attn.qkv", Part::keys},
+    TargetName{"v_proj", "attn.qkv", Part::values},     TargetName{"q_proj", "attn.q", Part::whole},
+    TargetName{"o_proj", "attn.out", Part::whole},      TargetName{"gate_proj", "mlp.gate_up", Part::half},
+    TargetName{"up_proj", "mlp.gate_up", Part::half},   TargetName{"up_proj", "mlp.up", Part::whole},
+    TargetName{"down_proj", "mlp.down", Part::whole},   TargetName{"c_attn", "attn.qkv", Part::whole},
+    TargetName{"qkv_proj", "attn.qkv", Part::whole},    TargetName{"gate_up_proj", "mlp.gate_up", Part::whole},
+    TargetName{"c_fc", "mlp.up", Part::whole},          TargetName{"linear_qkv", "attn.qkv", Part::whole},
     TargetName{"linear_proj", "attn.out", Part::whole}, TargetName{"linear_fc1", "mlp.gate_up", Part::whole},
-    TargetName{"linear_fc1", "mlp.up", Part::whole}, TargetName{"linear_fc2", "mlp.down", Part::whole},
+    TargetName{"linear_fc1", "mlp.up", Part::whole},    TargetName{"linear_fc2", "mlp.down", Part::whole},
 };
 constexpr std::string_view kAllLinear = "all-linear";
 

@@ -22,7 +22,8 @@ std::vector<std::string> read_words(Reader& r, std::string_view key, const char*
   const Node* list = r.find(key);
   if (list == nullptr || list->kind == NodeKind::null) return out;
   if (list->kind != NodeKind::sequence || list->items.size() > kMostWords) {
-    r.fail(key, list->kind == NodeKind::sequence ? cat(list->items.size(), " words") : std::string(to_string(list->kind)), expected);
+    r.fail(key, list->kind == NodeKind::sequence ? cat(list->items.size(), " words") : std::string(to_string(list->kind)),
+           expected);
     return out;
   }
   for (const Node& item : list->items) {
@@ -90,7 +91,8 @@ std::vector<LengthShare> read_histogram(Reader& r, std::string_view key, const N
   constexpr const char* kExpected = "pairs of tokens (1 to 2^31) and weight (above 0), such as [[512, 3], [2048, 1]]";
   std::vector<LengthShare> out;
   if (node.kind != NodeKind::sequence || node.items.empty() || node.items.size() > kMostBins) {
-    r.fail(key, node.kind == NodeKind::sequence ? cat(node.items.size(), " pairs") : std::string(to_string(node.kind)), kExpected);
+    r.fail(key, node.kind == NodeKind::sequence ? cat(node.items.size(), " pairs") : std::string(to_string(node.kind)),
+           kExpected);
     return out;
   }
   for (const Node& item : node.items) {
