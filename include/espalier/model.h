@@ -70,6 +70,12 @@ struct Operator {
   // MoE only
   std::int32_t experts = 0;  ///< routed experts of this layer
   std::int32_t top_k = 0;    ///< experts per token
+  // what is trained of it (mark_trained, espalier/plan.h); as loaded all of it, and there are no adapters
+  bool frozen = false;        ///< `parameters` stay as they are
+  std::int32_t adapters = 0;  ///< low-rank pairs beside it, `adapter_rank` features wide each
+  std::int32_t adapter_rank = 0;
+  std::int64_t adapter_out = 0;  ///< output features that all pairs together add to
+  [[nodiscard]] std::int64_t adapter_parameters() const { return adapter_rank * (adapters * in + adapter_out); }
   bool operator==(const Operator&) const = default;
 };
 
@@ -92,6 +98,7 @@ struct LayerKind {
   std::int64_t hidden = 0;                 ///< width of the activation this layer hands on
   std::int64_t boundary_tokens_fixed = 0;  ///< tokens per sample handed on when stream == fixed (Swin merges patches)
   bool passes_encoder_output = false;      ///< T5 decoder: the encoder's output travels along to later layers
+  bool backward = true;                    ///< something is trained in it or before it; else no gradient gets here
   std::vector<Operator> operators;
   bool operator==(const LayerKind&) const = default;
 };
@@ -138,6 +145,8 @@ struct Model {
 /// Trainable parameters: Σ over layers and operators; tied weights once; MTP apart.
 std::int64_t parameter_count(const Model& model);
 std::int64_t parameter_count(const LayerKind& kind);
+/// Of those, what is not frozen, and adapters.
+std::int64_t trained_parameter_count(const Model& model);
 /// Parameters that one token passes through (MoE: top_k of experts).
 std::int64_t active_parameter_count(const Model& model);
 

@@ -6,6 +6,7 @@
 #include "check/arithmetic.h"
 #include "check/engine_layers.h"
 #include "check/operator_partition.h"
+#include "check/trained_parts.h"
 #include "check/verdict.h"
 
 namespace espalier::check {
@@ -268,6 +269,7 @@ std::vector<Finding> check_rules(const View& plan) {
       if (findings[i].ok && !of_strategy[i].ok) findings[i] = of_strategy[i];
   }
   findings.push_back(check_tied_table(plan));
+  if (freezes_weights(plan.plan->training)) findings.push_back(check_trained_parts(plan));
   if (plan.plan->uniform()) return findings;
   findings.push_back(check_engine_layers(plan));
   const Finding ranges = check_recomputed_ranges(plan);

@@ -94,7 +94,7 @@ class Walk {
     switch (op.kind) {
       case OperatorKind::norm: return (l_.a * in + (l_.fused ? 4 : 0)) * l_.tokens / region;
       case OperatorKind::linear: return linear_bytes(i);
-      case OperatorKind::patch_embed: return l_.operand * in * l_.tokens / l_.sequence;
+      case OperatorKind::patch_embed: return op.frozen ? 0 : l_.operand * in * l_.tokens / l_.sequence;
       case OperatorKind::attention: return attention_bytes(l_, op);
       case OperatorKind::activation: {
         const bool gated = l_.eager_gate && op.in == 2 * op.out;
@@ -115,7 +115,16 @@ class Walk {
     return 0;
   }
 
+  /// A frozen weight has no gradient that needs what it reads.
+  static bool needs_input(const Operator& op) { return op.adapters > 0 || !op.frozen; }
+
   double linear_bytes(std::size_t i) {
+    const Operator& op = operators_[i];
+    const double narrow = l_.a * l_.tokens * op.adapters * op.adapter_rank;  // between the matrices of adapters
+    return narrow + (needs_input(op) ? input_bytes(i) : 0);
+  }
+
+  double input_bytes(std::size_t i) {
     const Operator& op = operators_[i];
     const OperatorKind before = kind_before(i);
     const bool eight = l_.operand < l_.a;
@@ -133,8 +142,9 @@ class Walk {
 
   /// The gate's weight gradient needs its input; shared experts, where there are any, keep the same tensor.
   [[nodiscard]] double router_input_bytes(std::size_t i) const {
+    if (operators_[i].frozen) return 0;
     for (std::size_t n = i + 1; n < operators_.size() && l_.operand == l_.a; ++n)
-      if (operators_[n].kind == OperatorKind::linear && operators_[n].in == operators_[i].in &&
+      if (operators_[n].kind == OperatorKind::linear && needs_input(operators_[n]) && operators_[n].in == operators_[i].in &&
           operators_[n].split != TpSplit::row)
         return 0;
     if (l_.fused && l_.selective && kind_before(i) == OperatorKind::norm) return 0;
@@ -143,6 +153,7 @@ class Walk {
 
   double expert_linear_bytes(std::size_t i) {
     const Operator& op = operators_[i];
+    if (op.frozen) return 0;
     const double gathered = l_.etp / expert_divisor(l_);  // tokens split over tp are gathered by the etp ranks
     return l_.operand * static_cast<double>(op.in) * routed_copies(l_, op) /
            (op.split == TpSplit::row ? expert_divisor(l_) : 1 / gathered);
@@ -169,6 +180,7 @@ class Walk {
 std::int64_t saved_bytes_of_layer(const View& view, const LayerKind& kind, RecomputeKind recompute) {
   if (!view.strategy.partition.empty() && kind.role == LayerRole::block)
     return std::llround(partitioned_saved_bytes(view, kind, recompute == RecomputeKind::full));
+  if (!kind.backward) return 0;  // no gradient comes this far
   const Layer layer = layer_of(view, kind, recompute);
   if (recompute == RecomputeKind::full && kind.role == LayerRole::block) {
     return std::llround(layer.a * static_cast<double>(kind.hidden) * layer.tokens / (layer.fused ? layer.sequence : 1));

@@ -61,8 +61,13 @@ void add_attention(Regions& r, const Operator& op, const LayerGeometry& g, Activ
   if (op.score_dropout) r.add(TpSplit::heads, (1 + a) * scores, true);
 }
 
+/// Whether the gradient of something trained needs the operator's input.
+bool needs_input(const Operator& op) { return !op.frozen || op.adapters > 0; }
+
 /// What the previous operator leaves behind decides whether a linear's input is a tensor of its own.
 void add_linear(Regions& r, const Operator& op, const Operator* before, const LayerGeometry& g, ActivationPolicy policy) {
+  r.whole += i64{g.element_bytes} * g.tokens * op.adapters * op.adapter_rank;
+  if (!needs_input(op)) return;
   const bool fused = policy == ActivationPolicy::fused_attention;
   const bool after_attention = fused && before != nullptr && before->kind == OperatorKind::attention;
   if (after_attention && !casts(g)) return;  // attention keeps its output; a cast of it is another tensor
@@ -98,6 +103,7 @@ void add_operator(Regions& r, const Operator& op, const Operator* before, const 
     case OperatorKind::combine: r.expert += a * own_copies(op, g) * op.in; break;
     case OperatorKind::expert_activation:
     case OperatorKind::expert_linear: {
+      if (op.frozen) break;
       // after dispatch the routed copies are the first linear's input: counted there
       if (before != nullptr && before->kind == OperatorKind::dispatch) break;
       const i64 divisor = op.split == TpSplit::row || op.kind == OperatorKind::expert_activation ? g.expert_split : 1;
@@ -126,17 +132,25 @@ bool shares_input(const LayerKind& kind, std::size_t i) {
   // The previous linear's output is this one's input, unless it is split: then only a row linear reads it.
   if (ops[i - 1].out == op.in && ops[i - 1].split != TpSplit::column) return false;
   for (std::size_t j = i; j-- > 0 && ops[j].kind != OperatorKind::residual;)
-    if (ops[j].kind == OperatorKind::linear && ops[j].in == op.in && ops[j].split != TpSplit::row && ops[j].cross == op.cross)
+    if (ops[j].kind == OperatorKind::linear && needs_input(ops[j]) && ops[j].in == op.in && ops[j].split != TpSplit::row &&
+        ops[j].cross == op.cross)
       return true;
   return false;
 }
 
+/// Routed copies that only frozen experts read.
+bool for_frozen_experts(const LayerKind& kind, std::size_t i) {
+  return kind.operators[i].kind == OperatorKind::dispatch && i + 1 < kind.operators.size() && kind.operators[i + 1].frozen;
+}
+
 /// The gate's weight gradient needs its input; shared experts, where there are any, keep the same tensor, unless they cast it.
 bool router_keeps_input(const LayerKind& kind, std::size_t router, const LayerGeometry& g) {
+  if (kind.operators[router].frozen) return false;
   if (casts(g)) return true;
   return std::none_of(kind.operators.begin() + static_cast<std::ptrdiff_t>(router), kind.operators.end(),
                       [&](const Operator& op) {
-                        return op.kind == OperatorKind::linear && op.in == kind.operators[router].in && op.split != TpSplit::row;
+                        return op.kind == OperatorKind::linear && needs_input(op) && op.in == kind.operators[router].in &&
+                               op.split != TpSplit::row;
                       });
 }
 
@@ -150,7 +164,7 @@ SavedBytes saved_activations(const LayerKind& kind, const LayerGeometry& g, Acti
       const bool cheap = policy == ActivationPolicy::fused_attention && before != nullptr && before->kind == OperatorKind::norm;
       r.add(TpSplit::none, i64{g.element_bytes} * g.tokens * kind.operators[i].in, cheap);
     }
-    if (!shares_input(kind, i)) add_operator(r, kind.operators[i], before, g, policy);
+    if (!shares_input(kind, i) && !for_frozen_experts(kind, i)) add_operator(r, kind.operators[i], before, g, policy);
     before = &kind.operators[i];
   }
   SavedBytes saved;
@@ -200,10 +214,25 @@ TransientBytes working_set(const LayerKind& kind, const Operator& op, const Laye
 
 }  // namespace
 
+namespace {
+
+/// The copy that computes of a weight that is kept in fewer bits.
+i64 written_out(const LayerKind& kind, const Operator& op, const LayerGeometry& g) {
+  const bool linear = op.kind == OperatorKind::linear || op.kind == OperatorKind::expert_linear;
+  if (!op.frozen || !g.writes_weights_out || kind.role != LayerRole::block || !linear) return 0;
+  const i64 parts = op.kind == OperatorKind::linear ? (op.split == TpSplit::none ? 1 : g.weight_split) : g.expert_parts;
+  return ceil_div(i64{g.element_bytes} * op.parameters, parts);
+}
+
+}  // namespace
+
 TransientBytes transient_activations(const LayerKind& kind, const LayerGeometry& g, ActivationPolicy policy) {
   TransientBytes most;
   for (const Operator& op : kind.operators) {
-    const TransientBytes one = working_set(kind, op, g, policy);
+    TransientBytes one = working_set(kind, op, g, policy);
+    const i64 weight = written_out(kind, op, g);
+    one.forward += weight;
+    one.backward += weight;
     most.forward = std::max(most.forward, one.forward);
     most.backward = std::max(most.backward, one.backward);
   }

@@ -42,8 +42,11 @@ template <class Sum>
   const bool fused = x.c.engine->memory.activations == ActivationPolicy::fused_attention;
   double forward, backward;
   if (fused) {
-    const double keys = mean_keys(all_keys, static_cast<double>(op.window), op.causal);
-    const double most_keys = op.window > 0 ? std::min(static_cast<double>(op.window), all_keys) : all_keys;
+    const bool packed = x.c.workload.lengths.packed && !op.cross;
+    const double keys =
+        packed ? x.length_excess * x.c.workload.packed_keys(op) : mean_keys(all_keys, static_cast<double>(op.window), op.causal);
+    const double longest = packed ? x.c.workload.lengths.longest : all_keys;
+    const double most_keys = op.window > 0 ? std::min(static_cast<double>(op.window), longest) : longest;
     const double bytes = x.a * (tokens * heads * (qk + v) + kv_tokens * kv_heads * (qk + v));
     // Ring: one kernel a step on 1/cp of the keys, and the partial results are merged in fp32 after each.
     const double steps = x.s.cp_kind == ContextParallelKind::ring ? x.s.cp : 1;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Job files: model, cluster, training, engine, search (docs/file-formats.md), each input inline or a path (job/inputs.h).
+#include <array>
 #include <filesystem>
 #include <initializer_list>
 
@@ -11,8 +12,10 @@
 #include "job/overrides.h"
 #include "job/space.h"
 #include "job/space_values.h"
+#include "job/training_lengths.h"
 #include "job/words.h"
 #include "plan/engine.h"
+#include "plan/training_parts.h"
 
 namespace espalier {
 namespace {
@@ -27,19 +30,33 @@ constexpr std::int64_t kMaxTokens = std::int64_t{1} << 31;  // sequence length: 
 constexpr std::int64_t kMaxSamples = std::int64_t{1} << 31;  // global batch
 constexpr const char* kNonGoals = "take it out; docs/non-goals.md says why";
 
-/// What is expected in place of a technique that is not planned.
-const char* absence_of(std::string_view key) {
-  if (key.find("offload") != std::string_view::npos) return "no offloading";
-  return key.starts_with("pack") ? "no packed sequences" : "training of all weights";
-}
+/// Names by which other tools call what is written otherwise here, or is not planned.
+struct OtherName {
+  const char *key, *expected, *hint;
+};
+constexpr const char* kOffload = "search: {fix: {offload: optimizer}}";
+constexpr const char* kOffloadHint =
+    "optimizer state in host memory is a dimension of the search; docs/non-goals.md says what is not planned";
+constexpr const char* kAdapter = "training: {adapter: {kind: lora, rank: 16, targets: [q_proj, v_proj]}}";
+constexpr const char* kPacking = "training: {lengths: {histogram: …, packing: packed}}";
+constexpr std::array kOtherNames = {
+    OtherName{"offload", kOffload, kOffloadHint},
+    OtherName{"cpu_offload", kOffload, kOffloadHint},
+    OtherName{"offload_optimizer", kOffload, kOffloadHint},
+    OtherName{"offload_param", "parameters on the device", kNonGoals},
+    OtherName{"lora", kAdapter, "docs/file-formats.md has its keys"},
+    OtherName{"peft", kAdapter, "docs/file-formats.md has its keys"},
+    OtherName{"packing", kPacking, "docs/file-formats.md has its keys"},
+    OtherName{"packed", kPacking, "docs/file-formats.md has its keys"},
+};
 
-/// Techniques that exist elsewhere and would change the answer if they were silently ignored.
+/// Techniques that would change the answer if they were silently ignored.
 void refuse_unsupported(base::Reader& reader) {
-  for (const char* key : {"offload", "cpu_offload", "offload_optimizer", "offload_param", "lora", "peft", "packing", "packed"}) {
+  for (const auto& [key, expected, hint] : kOtherNames) {
     if (!reader.node().find(key)) continue;
     const Node* node = reader.find(key);  // known from here on, but not listed among what was expected when absent
     if (node->kind == NodeKind::null || (node->kind == NodeKind::boolean && !node->boolean)) continue;
-    reader.fail(key, "\"" + std::string(key) + "\", which is not planned", absence_of(key), kNonGoals);
+    reader.fail(key, "\"" + std::string(key) + "\"", expected, hint);
   }
 }
 
@@ -89,7 +106,7 @@ Sequence read_sequence(base::Reader& training, const Model& model) {
   return sequence;
 }
 
-Training read_training(base::Reader& reader, const Model& model) {
+Training read_training(base::Reader& reader, const Model& model, const std::string& base_directory) {
   Training training;
   refuse_unsupported(reader);
   training.sequence = read_sequence(reader, model);
@@ -98,6 +115,9 @@ Training read_training(base::Reader& reader, const Model& model) {
   training.optimizer = read_optimizer(reader);
   training.moe_imbalance = reader.optional_real("moe_imbalance", 1.0, 1e6, 1.0);
   training.tokens = reader.optional_real("tokens", 0, 1e18, 0);
+  training.adapter = read_adapter(reader);
+  training.freeze = read_freeze(reader);
+  training.lengths = read_lengths(reader, model, training.sequence, base_directory);
   reader.finish();
   return training;
 }
@@ -118,6 +138,29 @@ void check_precision(base::Reader& training, const Cluster& cluster, Precision p
                   group.device.name + " does not support " + std::string(to_string(precision)) +
                       "; training.precision: " + instead + " would do");
   }
+}
+
+/// What the engine has to have for this training, whatever is searched.
+void check_engine(base::Reader& training, const Job& job) {
+  const EngineModel& engine = *find_engine(job.engine);
+  const auto engines_with = [](bool EngineRuns::*what) {
+    std::string names;
+    for (const EngineModel& e : engine_catalogue())
+      if (e.runs.*what) names.append(names.empty() ? "engine: " : ", ").append(e.name);
+    return names;
+  };
+  if (freezes_weights(job.training) && !engine.runs.frozen_weights)
+    training.fail(job.training.adapter.any() ? "adapter" : "freeze", "frozen weights under engine " + job.engine,
+                  "training of all weights", engines_with(&EngineRuns::frozen_weights));
+  if (job.training.lengths.any() && job.training.lengths.packing != Packing::none && !engine.runs.packed_sequences)
+    training.fail("lengths", "packed sequences under engine " + job.engine, "packing: none",
+                  engines_with(&EngineRuns::packed_sequences));
+}
+
+/// An error whose place is below the training of the job.
+Error at_training(const base::Reader& training, Error error) {
+  error.where = training.document().where + " (" + training.path() + error.where + ")";
+  return error;
 }
 
 std::string read_engine(base::Reader& job) {
@@ -208,7 +251,7 @@ Result<Job> read_job(base::Document& document, const std::string& base_directory
   take_what_lasts(job);
 
   base::Reader training = reader.child("training", true);
-  job.training = read_training(training, job.model);
+  job.training = read_training(training, job.model, base_directory);
   auto calibration = read_calibration_key(reader, base_directory, overrides);
   if (!calibration) return calibration.error();
   job.engine = read_engine(reader);
@@ -219,10 +262,12 @@ Result<Job> read_job(base::Document& document, const std::string& base_directory
   reader.finish();
   if (sink.ok()) check_precision(training, job.cluster, job.training.precision);
   if (sink.ok()) check_space_values(search, job);
+  if (sink.ok()) check_engine(training, job);
   if (!sink.ok()) return *sink.first();
   if (*calibration) {
     if (Status error = use_calibration(job, std::move(*calibration))) return *error;
   }
+  if (Status error = mark_trained(job.model, job.training, "")) return at_training(training, *error);
   job.notes = notes_of(job);
   return job;
 }

@@ -55,6 +55,13 @@ std::int64_t parameter_count(const Model& model) {
   return sum;
 }
 
+std::int64_t trained_parameter_count(const Model& model) {
+  std::int64_t sum = 0;
+  for (std::size_t i = 0; i < model.layers.size(); ++i)
+    for (const Operator& op : model.layer(i).operators) sum += (op.frozen ? 0 : op.parameters) + op.adapter_parameters();
+  return sum;
+}
+
 std::int64_t active_parameter_count(const Model& model) {
   std::int64_t sum = 0;
   for (std::size_t i = 0; i < model.layers.size(); ++i) {

@@ -68,6 +68,9 @@ RuleFacts base_facts(const Model& model, const Cluster& cluster, const Training&
   RuleFacts facts;
   facts.devices = cluster.devices();
   facts.global_batch = training.global_batch;
+  facts.freezes = freezes_weights(training);
+  facts.packs = training.lengths.any() && training.lengths.packing != Packing::none;
+  facts.hosts = std::all_of(cluster.groups.begin(), cluster.groups.end(), [](const NodeGroup& g) { return g.host.known(); });
   facts.layers = static_cast<std::int32_t>(model.layers.size());
   std::vector<bool> used(model.kinds.size(), false);
   for (const std::int32_t kind : model.layers) used[static_cast<std::size_t>(kind)] = true;

@@ -301,6 +301,12 @@ std::string overlap_tp_text(F, S s, C) {
   return cat("overlap_tp splits reduce-scatter and all-gather under GEMMs, which needs sp megatron, not ", to_string(s.sp));
 }
 
+bool offload_host(F f, S s, C) { return s.offload == Offload::none || (f.hosts && s.partition.empty()); }
+std::string offload_host_text(F f, S s, C) {
+  return cat("offload ", to_string(s.offload),
+             f.hosts ? " with operators partitioned one by one" : " to hosts that are not known");
+}
+
 bool operator_partition(F, S s, C) { return s.partition.empty() || partition_fault(s).empty(); }
 std::string operator_partition_text(F, S s, C) { return partition_fault(s); }
 
@@ -372,6 +378,8 @@ constexpr std::array kRules = {
          "full or not at all",
          dimension_set(D::tp, D::sp, D::cp, D::ep, D::etp, D::recompute, D::overlap_tp), D::tp, operator_partition,
          operator_partition_text},
+    Rule{"offload-host", "offload needs hosts whose memory and links are known (host of the cluster), and no operator partition",
+         dimension_set(D::offload), D::offload, offload_host, offload_host_text},
     Rule{"overlap-tp", "overlap_tp needs sp megatron", dimension_set(D::overlap_tp, D::sp), D::overlap_tp, overlap_tp,
          overlap_tp_text},
 };
