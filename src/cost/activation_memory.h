@@ -15,6 +15,9 @@
 //   activation    a·in            split    |   activation   a·in   split; with engine.memory.eager_gate a·(in + out) of a gated one
 //   dropout       1·in (mask)     sequence |   the same
 //   cross-entropy                          |   engine.memory.loss.saved·in (fp32 softmax: 4), split by vocabulary (both policies)
+//   causal_conv   a·in            split    |   the same
+//   scan          u, Δ 2a·C and 8·C·N/l (states every l tokens, fp32) split, B and C 2a·N whole (both policies)
+//   chunked_scan  q, k, v a(2·G·k + H·v) + 8·H (step and decay, fp32) split; gated_delta also its inverse a·H·l (both policies)
 //   MoE           router input a·in (unless shared experts keep it), probabilities 4·experts; routed copies T·top_k·imbalance: dispatch a·in, expert inputs; combine a·in·T·top_k
 // With engine.memory.copies_attention_output (fused) the output once more. With engine.memory.keeps_gathered the input of a column linear is undivided under sequence parallelism.
 // selective: unfused drops the score tensors (softmax, mask, dropout output); fused drops what is cheap to compute again: outputs of

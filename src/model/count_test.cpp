@@ -46,9 +46,9 @@ TEST(Count, BoundaryIsHiddenTimesTokens) {
   const Model m = load(kTiny);
   const Sequence s{.main = 10};
   EXPECT_EQ(tokens_per_sample(kind(m, "decoder"), s), 10);
-  EXPECT_EQ(boundary_elements(kind(m, "embedding"), s, 8), 80);
-  EXPECT_EQ(boundary_elements(kind(m, "decoder"), s, 8), 80);
-  EXPECT_EQ(boundary_elements(kind(m, "head"), s, 8), 0);  // nothing comes after it
+  EXPECT_EQ(boundary_elements(kind(m, "embedding"), s), 80);
+  EXPECT_EQ(boundary_elements(kind(m, "decoder"), s), 80);
+  EXPECT_EQ(boundary_elements(kind(m, "head"), s), 0);  // nothing comes after it
 }
 
 // Narayanan et al. 2021, eq. 3 without recomputation: 72·s·L·h²·(1 + s/(6h) + V/(12·L·h)) for a GPT with f = 4h.
