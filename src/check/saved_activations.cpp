@@ -170,6 +170,8 @@ class Walk {
   [[nodiscard]] int source_of(std::size_t i) const {
     const Operator& op = operators_[i];
     if (op.cross) return kEncoder;
+    if (i > 0 && operators_[i - 1].kind == OperatorKind::activation && operators_[i - 1].out == op.in)
+      return static_cast<int>(i) - 1;
     for (std::size_t n = i; n-- > 0;) {
       if (operators_[n].kind == OperatorKind::norm && operators_[n].in == op.in) return static_cast<int>(n);
     }
