@@ -92,5 +92,20 @@ TEST(Count, UnsplitPartIsBiasesOfRowLinearsNormsAndRouters) {
   EXPECT_EQ(list.front().parameters_unsplit, 32);
 }
 
+// A layer behind a merge of four patches: 64 patches of two images are 16 tokens, each attends to the 8 of its own image; beside its own
+// 16·4 features the embedded text of 10 tokens travels along, 6 features each.
+TEST(Streams, PatchesOfImagesAndWhatTravelsAlong) {
+  LayerKind layer;
+  layer.stream = TokenStream::encoder;
+  layer.hidden = 4;
+  layer.tokens_divisor = 4;
+  layer.carried = TokenStream::main;
+  layer.carried_hidden = 6;
+  const Sequence s{.main = 10, .encoder = 64, .images = 2};
+  EXPECT_EQ(tokens_per_sample(layer, s), 16);
+  EXPECT_EQ(attended_tokens(layer, s), 8);
+  EXPECT_EQ(boundary_elements(layer, s), 16 * 4 + 10 * 6);
+}
+
 }  // namespace
 }  // namespace espalier::model
