@@ -25,10 +25,11 @@ class LayerClock {
   LayerClock(const View& view, const Kernels& k, const Fabric& fabric, const LayerKind& kind, End end)
       : view_(view), s_(view.strategy), e_(view.engine), k_(k), fabric_(fabric), kind_(kind), end_(end) {
     const Sequence& sequence = view.plan->training.sequence;
-    keys_ = static_cast<double>(layer_tokens(kind, sequence));
-    tokens_ = keys_ * view.micro_batch / s_.cp;
+    keys_ = static_cast<double>(reachable_tokens(kind, sequence));
+    const auto own = static_cast<double>(layer_tokens(kind, sequence));
+    tokens_ = own * view.micro_batch / s_.cp;
     encoder_keys_ = static_cast<double>(sequence.encoder);
-    encoder_share_ = encoder_keys_ / std::max(1.0, keys_);
+    encoder_share_ = encoder_keys_ / std::max(1.0, own);
     ulysses_ = s_.sp == SequenceParallel::ulysses;
     megatron_ = s_.sp == SequenceParallel::megatron;
     split_tokens_ = ulysses_ ? tokens_ / s_.tp : tokens_;
@@ -113,6 +114,9 @@ class LayerClock {
       case OperatorKind::combine: add_exchange(op); return;
       case OperatorKind::expert_linear: add_expert_linear(op); return;
       case OperatorKind::router: add_router(op); return;
+      case OperatorKind::scan: add_channels(op); return;
+      case OperatorKind::chunked_scan:
+      case OperatorKind::gated_delta: add_chunks(op); return;
       case OperatorKind::expert_activation: add_elementwise(op, gathered_copies(op), s_.etp); return;
       default: break;
     }
@@ -242,7 +246,8 @@ class LayerClock {
   void add_attention(const Operator& op) {
     const double heads = static_cast<double>(op.heads) / s_.tp,
                  kv_heads = std::max(1.0, static_cast<double>(op.kv_heads) / s_.tp);
-    const double all = op.cross ? encoder_keys_ : keys_, kv_tokens = op.cross ? tokens_ * encoder_share_ : tokens_;
+    const double own = op.chunk > 0 ? std::min(keys_, static_cast<double>(op.chunk)) : keys_;
+    const double all = op.cross ? encoder_keys_ : own, kv_tokens = op.cross ? tokens_ * encoder_share_ : tokens_;
     const double qk = op.qk_dim, v = op.v_dim, window = static_cast<double>(op.window);
     const double most = window > 0 ? std::min(window, all) : all;
     const double bytes = k_.a * (tokens_ * heads * (qk + v) + kv_tokens * kv_heads * (qk + v));
@@ -333,6 +338,30 @@ class LayerClock {
     starts_weight_ += graphed_;
   }
 
+  /// Channels with states of their own: an exponential a state, and what is read and written.
+  void add_channels(const Operator& op) {
+    const double channels = static_cast<double>(op.in) / width_, states = op.qk_dim, t = split_tokens_;
+    const double exponential = 4 * k_.softmax * t * channels * states / k_.attention;
+    compute(k_.floor + exponential + k_.a * t * (3 * channels + 2 * states) / k_.memory,
+            k_.floor + 2 * exponential + k_.a * t * (5 * channels + 4 * states) / k_.memory, 1, 1);
+  }
+
+  /// Products of each chunk and of its state, as one product that moves inputs, outputs and states; backward three times as much.
+  void add_chunks(const Operator& op) {
+    const bool delta = op.kind == OperatorKind::gated_delta;
+    const double h = op.heads / static_cast<double>(s_.tp), g = op.kv_heads / static_cast<double>(s_.tp), t = split_tokens_;
+    const double q = op.qk_dim, v = op.v_dim, l = static_cast<double>(op.chunk);
+    double products = l * q + l * v + 2 * q * v;                   // multiplications a token and head
+    if (delta) products += 2 * l * q + l * v + q * v + l * l / 6;  // KKᵀ, W, U, W·state, inverse
+    const double work = 2 * t * h * products;
+    const double moved = k_.a * t * 2 * (g * q + h * v) + 8 * t / l * h * q * v;
+    const int kernels = delta ? 6 : 5;
+    const auto pass = [&](double times) {
+      return kernels * k_.floor + std::hypot(times * work / k_.batched, times * moved / k_.stream);
+    };
+    compute(pass(1), pass(3), kernels, 2 * kernels);
+  }
+
   /// Bytes a token that element-wise operators read and write; every byte counts as the engine's kernels move it.
   void add_elementwise(const Operator& op, double tokens, double width) {
     const double a = k_.a, in = static_cast<double>(op.in) / width, out = static_cast<double>(op.out) / width;
@@ -344,6 +373,10 @@ class LayerClock {
       backward = a * (2 * in + out);
     }
     if (op.kind == OperatorKind::residual) forward = backward = 3 * a * in;
+    if (op.kind == OperatorKind::causal_conv) {
+      backward = 3 * a * in;
+      starts_weight_ += graphed_ * 2;
+    }
     if (dropout) {
       forward = in;
       backward = (2 * a + 1) * in;

@@ -30,9 +30,9 @@ Sizes sizes_of(const View& view, const LayerKind& kind) {
   const Training& training = view.plan->training;
   Sizes x;
   x.a = training.precision == Precision::fp32 || training.precision == Precision::tf32 ? 4 : 2;
-  x.keys = static_cast<double>(layer_tokens(kind, training.sequence));
+  x.keys = static_cast<double>(reachable_tokens(kind, training.sequence));
   x.encoder_keys = static_cast<double>(training.sequence.encoder);
-  x.tokens = x.keys * view.micro_batch / s.cp;
+  x.tokens = static_cast<double>(layer_tokens(kind, training.sequence)) * view.micro_batch / s.cp;
   x.split = s.tp;
   x.sequence = s.sp == SequenceParallel::none ? 1 : s.tp;
   x.weights_split = s.weight_tp() > 1;
@@ -48,10 +48,19 @@ Sizes sizes_of(const View& view, const LayerKind& kind) {
 
 Both attention_set(const Sizes& x, const Operator& op) {
   double reach = op.cross ? x.encoder_keys : x.keys;
+  if (op.chunk > 0) reach = std::min(reach, static_cast<double>(op.chunk));
   if (op.window > 0) reach = std::min(reach, static_cast<double>(op.window));
   const double queries = static_cast<double>(op.heads) * op.qk_dim, out = static_cast<double>(op.heads) * op.v_dim;
   const double scores = x.unfused ? op.heads * reach : 0;
   return {x.a * x.tokens * (queries + scores) / x.split, x.a * x.tokens * (queries + out + 2 * scores) / x.split};
+}
+
+/// In and out, and the states between chunks in fp32: with their gradients on the way back.
+Both scan_set(const Sizes& x, const Operator& op) {
+  const double chunks = x.tokens / static_cast<double>(op.chunk);
+  const double states = 4.0 * chunks * op.heads * op.qk_dim * op.v_dim, out = x.a * x.tokens * static_cast<double>(op.out);
+  const double in = x.a * x.tokens * static_cast<double>(op.in);
+  return {(out + states) / x.split, (in + out + 2 * states) / x.split};
 }
 
 Both loss_set(const Sizes& x, const Operator& op, const LossPolicy& loss) {
@@ -69,6 +78,8 @@ Both working_set(const Sizes& x, const Operator& op, const LossPolicy& loss) {
   switch (op.kind) {
     case OperatorKind::attention: return attention_set(x, op);
     case OperatorKind::cross_entropy: return loss_set(x, op, loss);
+    case OperatorKind::chunked_scan:
+    case OperatorKind::gated_delta: return scan_set(x, op);
     case OperatorKind::embedding: return {row * static_cast<double>(op.out), row * static_cast<double>(op.out)};
     case OperatorKind::expert_linear: {
       const double copies = x.a * std::ceil(x.tokens / x.sequence * op.top_k * x.imbalance) * x.etp;

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "cost/operator_cost.h"
 #include "plan/key_value.h"
 
 namespace espalier::cost {
@@ -54,7 +55,7 @@ void add_attention(Regions& r, const Operator& op, const LayerGeometry& g, Activ
     r.add(TpSplit::heads, q + k + v + (g.copies_attention_output ? 2 : 1) * out + 4 * t * op.heads);
     return;
   }
-  const i64 all_keys = op.cross ? g.cross_keys : g.keys;
+  const i64 all_keys = op.cross ? g.cross_keys : keys_in_reach(op, g.keys);
   const i64 scores = t * op.heads * (op.window > 0 ? std::min(op.window, all_keys) : all_keys);
   r.add(TpSplit::heads, q + k + v);
   r.add(TpSplit::heads, a * scores, true);
@@ -63,6 +64,18 @@ void add_attention(Regions& r, const Operator& op, const LayerGeometry& g, Activ
 
 /// Whether the gradient of something trained needs the operator's input.
 bool needs_input(const Operator& op) { return !op.frozen || op.adapters > 0; }
+
+void add_scan(Regions& r, const Operator& op, const LayerGeometry& g) {
+  const i64 a = g.element_bytes, t = g.tokens, states = op.qk_dim;
+  if (op.kind == OperatorKind::scan) {  // B and C are whole on every rank
+    r.add(TpSplit::heads, 2 * a * t * op.in + ceil_div(8 * t * op.in * states, op.chunk));
+    r.whole += 2 * a * t * states;
+    return;
+  }
+  const i64 inputs = 2 * op.kv_heads * states + i64{op.heads} * op.v_dim;
+  const i64 inverse = op.kind == OperatorKind::gated_delta ? op.heads * op.chunk : 0;
+  r.add(TpSplit::heads, a * t * (inputs + inverse) + 8 * t * op.heads);
+}
 
 /// What the previous operator leaves behind decides whether a linear's input is a tensor of its own.
 void add_linear(Regions& r, const Operator& op, const Operator* before, const LayerGeometry& g, ActivationPolicy policy) {
@@ -112,6 +125,10 @@ void add_operator(Regions& r, const Operator& op, const Operator* before, const 
       break;
     }
     case OperatorKind::cross_entropy: r.add(op.split, i64{g.loss.saved} * t * vocabulary_width(op, op.in, g)); break;
+    case OperatorKind::causal_conv: r.add(TpSplit::heads, a * t * op.in); break;
+    case OperatorKind::scan:
+    case OperatorKind::chunked_scan:
+    case OperatorKind::gated_delta: add_scan(r, op, g); break;
     case OperatorKind::embedding:
     case OperatorKind::rotary:
     case OperatorKind::residual:
@@ -127,6 +144,7 @@ namespace {
 bool shares_input(const LayerKind& kind, std::size_t i) {
   const auto& ops = kind.operators;
   const Operator& op = ops[i];
+  if (op.parallel) return true;
   if (i == 0 || op.kind != OperatorKind::linear || op.split == TpSplit::row || ops[i - 1].kind != OperatorKind::linear)
     return false;
   // The previous linear's output is this one's input, unless it is split: then only a row linear reads it.
@@ -195,9 +213,14 @@ TransientBytes working_set(const LayerKind& kind, const Operator& op, const Laye
   if (op.kind == OperatorKind::attention) {
     const i64 q = i64{op.heads} * op.qk_dim, o = i64{op.heads} * op.v_dim;
     // Unfused: the scores before the softmax; the gradients of dropout and softmax.
-    const i64 all_keys = op.cross ? g.cross_keys : g.keys, keys = op.window > 0 ? std::min(op.window, all_keys) : all_keys;
+    const i64 all_keys = op.cross ? g.cross_keys : keys_in_reach(op, g.keys),
+              keys = op.window > 0 ? std::min(op.window, all_keys) : all_keys;
     const i64 scores = policy == ActivationPolicy::megatron_2022_unfused ? i64{op.heads} * keys : 0;
     return {ceil_div(a * g.tokens * (q + scores), divisor), ceil_div(a * g.tokens * (q + o + 2 * scores), divisor)};
+  }
+  if (op.kind == OperatorKind::chunked_scan || op.kind == OperatorKind::gated_delta) {  // with the states between chunks, in fp32
+    const i64 states = ceil_div(4 * g.tokens * op.heads * op.qk_dim * op.v_dim, op.chunk);
+    return {ceil_div(a * g.tokens * op.out + states, divisor), ceil_div(a * g.tokens * (op.in + op.out) + 2 * states, divisor)};
   }
   if (op.kind == OperatorKind::embedding) return {a * g.tokens * op.out, a * g.tokens * op.out};  // indices in, not rows
   i64 input = ceil_div(a * g.tokens * op.in, divisor), output = ceil_div(a * g.tokens * out, divisor);

@@ -15,6 +15,9 @@
 //   activation    a·in            split    |   activation   a·in   split; with engine.memory.eager_gate a·(in + out) of a gated one
 //   dropout       1·in (mask)     sequence |   the same
 //   cross-entropy                          |   engine.memory.loss.saved·in (fp32 softmax: 4), split by vocabulary (both policies)
+//   causal_conv   a·in            split    |   the same
+//   scan          u, Δ 2a·C and 8·C·N/l (states every l tokens, fp32) split, B and C 2a·N whole (both policies)
+//   chunked_scan  q, k, v a(2·G·k + H·v) + 8·H (step and decay, fp32) split; gated_delta also its inverse a·H·l (both policies)
 //   MoE           router input a·in (unless shared experts keep it), probabilities 4·experts; routed copies T·top_k·imbalance: dispatch a·in, expert inputs; combine a·in·T·top_k
 // Frozen weights (Operator::frozen) have no gradient that would need the input of their linear, router or experts: it is not kept for them. An adapter
 // needs it, and a·r·pairs of its own, whole on every rank.

@@ -35,7 +35,7 @@ template <class Sum>
   const auto& d = x.c.device.rates;
   const double tokens = static_cast<double>(x.g.tokens),
                kv_tokens = static_cast<double>(op.cross ? x.g.cross_tokens : x.g.tokens);
-  const double all_keys = static_cast<double>(op.cross ? x.g.cross_keys : x.g.keys);
+  const double all_keys = static_cast<double>(op.cross ? x.g.cross_keys : keys_in_reach(op, x.g.keys));
   const double heads = static_cast<double>(op.heads) / x.s.tp,
                kv_heads = std::max(1.0, static_cast<double>(op.kv_heads) / x.s.tp);
   const double qk = op.qk_dim, v = op.v_dim;

@@ -56,8 +56,8 @@ LayerCost cost_of(const Scene& x, const LayerKind& kind) {
 LayerGeometry geometry_of(const Workload& w, const EngineModel& engine, const LayerKind& kind, const Strategy& s,
                           std::int32_t micro_batch) {
   LayerGeometry g;
-  g.keys = tokens_per_sample(kind, w.training.sequence);
-  g.tokens = g.keys * micro_batch / s.cp;
+  g.keys = attended_tokens(kind, w.training.sequence);
+  g.tokens = tokens_per_sample(kind, w.training.sequence) * micro_batch / s.cp;
   g.cross_keys = w.training.sequence.encoder;
   g.cross_tokens = g.cross_keys * micro_batch / s.cp;
   g.element_bytes = w.element_bytes;
@@ -111,8 +111,7 @@ void layer_costs(const CostContext& c, const Strategy& s, std::int32_t stages, s
     out[i] = cost_of(scene, kinds[i]);
     out[i].set_elements(parameters_on_rank(*c.workload.model, kinds[i], *c.engine, c.workload.training, s));
     out[i].tensor_sync = tensor_sync(kinds[i], *c.engine, s);
-    const std::int64_t boundary =
-        boundary_elements(kinds[i], c.workload.training.sequence, c.workload.encoder_hidden) * micro_batch;
+    const std::int64_t boundary = boundary_elements(kinds[i], c.workload.training.sequence) * micro_batch;
     out[i].boundary_bytes = (boundary * c.workload.element_bytes / s.cp + scene.g.sequence_split - 1) / scene.g.sequence_split;
   }
   if (!s.partition.empty()) partition_blocks(c, s, micro_batch, out);

@@ -10,6 +10,7 @@
 
 #include "base/check.h"
 #include "cost/layer_attention.h"
+#include "cost/layer_scan.h"
 #include "cost/tensor_region.h"
 #include "plan/key_value.h"
 #include "profile/measured_operators.h"
@@ -237,14 +238,19 @@ void add_elementwise(Sum& sum, const Scene& x, const Operator& op, double tokens
       backward = x.a * (2 * in + out);
       break;
     case OperatorKind::residual: forward = backward = 3 * x.a * in; break;  // the gradients of both branches are added
+    case OperatorKind::causal_conv:                                         // few taps: bound by memory
+      forward = 2 * x.a * in;
+      backward = 3 * x.a * in;
+      break;
     case OperatorKind::dropout:  // forward in the residual's kernel: the mask only; backward a kernel of its own
       forward = in;
       backward = (2 * x.a + 1) * in;
       break;
     default: forward = backward = 2 * x.a * in; break;
   }
-  // a norm reduces the gradients of its weight (and bias) and adds each to the accumulated one
+  // a norm reduces the gradients of its weight (and bias) and adds each to the accumulated one; so does a convolution
   if (op.kind == OperatorKind::norm && !op.frozen) sum.kernels_of_weights(op.parameters > op.in ? 3 : 2);
+  if (op.kind == OperatorKind::causal_conv && !op.frozen) sum.kernels_of_weights(2);
   const bool fused_away = op.kind == OperatorKind::dropout;
   const double f = fused_away ? tokens * forward / d.memory : memory_bound_s(d, tokens * forward);
   sum.compute(f, memory_bound_s(d, tokens * backward), fused_away ? 0 : 1, 1);
@@ -332,7 +338,11 @@ template <class Sum>
     case OperatorKind::rotary:
     case OperatorKind::dropout:
     case OperatorKind::residual:
+    case OperatorKind::causal_conv:
     case OperatorKind::pool: add_elementwise(sum, x, op, tokens, width); return;
+    case OperatorKind::scan: add_selective_scan(sum, x, op); return;
+    case OperatorKind::chunked_scan:
+    case OperatorKind::gated_delta: add_chunked_scan(sum, x, op); return;
   }
 }
 

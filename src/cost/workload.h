@@ -15,10 +15,9 @@ namespace espalier::cost {
 struct Workload {
   const Model* model = nullptr;  ///< lives longer than this value
   Training training;
-  bool experts = false;             ///< the model has some
-  std::int64_t encoder_hidden = 0;  ///< width of what the encoder hands to the decoder; 0: there is no encoder
-  std::int32_t element_bytes = 2;   ///< of an activation
-  std::int32_t operand_bytes = 2;   ///< of an operand of a GEMM: 1 under fp8, otherwise element_bytes
+  bool experts = false;            ///< the model has some
+  std::int32_t element_bytes = 2;  ///< of an activation
+  std::int32_t operand_bytes = 2;  ///< of an operand of a GEMM: 1 under fp8, otherwise element_bytes
 
   LengthFacts lengths;  ///< of the sequences that samples are made of
 

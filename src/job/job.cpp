@@ -69,6 +69,35 @@ bool has_stream(const Model& model, TokenStream stream) {
 
 std::string plural_hint(const Model& model) { return model.family + " takes one sequence: sequence_length: 2048"; }
 
+/// Text with the places of its images, and the patches of those: images_per_sample times the patches of one where the model fixes
+/// them, else {main, encoder} of the job.
+Sequence read_text_and_images(base::Reader& training, const Model& model) {
+  const char* const key = "sequence_length";
+  Sequence sequence;
+  sequence.images = training.optional_int("images_per_sample", 1, kMaxSamples, 1);
+  if (model.encoder_tokens > 0) sequence.encoder = model.encoder_tokens * sequence.images;
+  const Node* node = training.find(key);
+  if (node != nullptr && node->kind == NodeKind::mapping) {
+    base::Reader both = training.child(key, true);
+    sequence.main = both.required_int("main", 1, kMaxTokens);
+    sequence.encoder = both.optional_int("encoder", 1, kMaxTokens, sequence.encoder);
+    both.finish();
+  } else {
+    sequence.main = training.required_int(key, 1, kMaxTokens);
+  }
+  if (!training.sink().ok()) return sequence;
+  if (sequence.encoder == 0) {
+    training.fail(key, "no number of patches", "{main: …, encoder: …}",
+                  model.family +
+                      " takes images of any size: sequence_length: {main: 4096, encoder: 8192} says that those of a sample have "
+                      "8192 patches, before neighbours are merged");
+  } else if (sequence.encoder % sequence.images != 0 || sequence.encoder > kMaxTokens) {
+    training.fail(key, std::to_string(sequence.encoder) + " patches of " + std::to_string(sequence.images) + " images",
+                  "a multiple of images_per_sample, at most 2^31", "all images of a sample are taken to be of one size");
+  }
+  return sequence;
+}
+
 Sequence read_sequence(base::Reader& training, const Model& model) {
   Sequence sequence;
   const char* const key = "sequence_length";
@@ -80,6 +109,7 @@ Sequence read_sequence(base::Reader& training, const Model& model) {
                     "take training.sequence_length out; the model's image size sets it");
     return sequence;
   }
+  if (model.tower) return read_text_and_images(training, model);
   if (has_stream(model, TokenStream::encoder)) {
     if (!given || node->kind != NodeKind::mapping) {
       training.fail(key, given ? "one length" : "no sequence_length", "{encoder: …, decoder: …}",
@@ -87,7 +117,8 @@ Sequence read_sequence(base::Reader& training, const Model& model) {
       return sequence;
     }
     base::Reader both = training.child(key, true);
-    sequence.encoder = both.required_int("encoder", 1, kMaxTokens);
+    sequence.encoder = model.encoder_tokens > 0 ? both.optional_int("encoder", 1, kMaxTokens, model.encoder_tokens)
+                                                : both.required_int("encoder", 1, kMaxTokens);
     sequence.decoder = both.required_int("decoder", 1, kMaxTokens);
     both.finish();
     return sequence;

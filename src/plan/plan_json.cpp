@@ -44,7 +44,9 @@ void write_training(JsonWriter& w, const Training& t) {
   } else {
     w.compact_next().begin_object();
     if (t.sequence.main != 0) w.key("main").value(t.sequence.main);
-    w.key("encoder").value(t.sequence.encoder).key("decoder").value(t.sequence.decoder).end_object();
+    w.key("encoder").value(t.sequence.encoder).key("decoder").value(t.sequence.decoder);
+    if (t.sequence.images != 1) w.key("images").value(t.sequence.images);
+    w.end_object();
   }
   w.key("global_batch").value(t.global_batch).key("precision").value(to_string(t.precision));
   w.key("optimizer").value(to_string(t.optimizer)).key("moe_imbalance").value(t.moe_imbalance).key("tokens").value(t.tokens);

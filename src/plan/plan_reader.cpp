@@ -58,6 +58,7 @@ Sequence read_sequence(Reader& r) {
     sequence.main = both.optional_int("main", 0, kMaxTokens, 0);
     sequence.encoder = both.required_int("encoder", 0, kMaxTokens);
     sequence.decoder = both.required_int("decoder", 0, kMaxTokens);
+    sequence.images = both.optional_int("images", 1, kMaxTokens, 1);
     both.finish();
   } else {
     sequence.main = r.required_int("sequence_length", 0, kMaxTokens);

@@ -149,13 +149,15 @@ std::string sp_needs_tp_text(F, S s, C) { return cat("sp ", to_string(s.sp), " w
 bool cp_kind_canonical(F, S s, C) { return s.cp > 1 || s.cp_kind == ContextParallelKind::ring; }
 std::string cp_kind_canonical_text(F, S s, C) { return cat("cp_kind ", to_string(s.cp_kind), " has no meaning with cp 1"); }
 
-bool cp_one_sequence(F f, S s, C) { return s.cp == 1 || f.one_sequence; }
-std::string cp_one_sequence_text(F, S s, C) {
+bool cp_one_sequence(F f, S s, C) { return s.cp == 1 || (f.one_sequence && !f.scans); }
+std::string cp_one_sequence_text(F f, S s, C) {
+  if (f.scans) return cat("cp ", s.cp, " splits the sequence, but layers of this model carry a state along it");
   return cat("cp ", s.cp, " splits one text sequence; this model has two sequences or a fixed number of patches");
 }
 
-bool ulysses_attention(F f, S s, C) { return s.sp != SequenceParallel::ulysses || !f.fixed_windows; }
-std::string ulysses_attention_text(F, S, C) {
+bool ulysses_attention(F f, S s, C) { return s.sp != SequenceParallel::ulysses || (!f.fixed_windows && !f.scans); }
+std::string ulysses_attention_text(F f, S, C) {
+  if (f.scans) return "sp ulysses splits heads of attention alone, but layers of this model carry a state along the sequence";
   return "sp ulysses gathers whole sequences, but attention works on shifted windows";
 }
 
@@ -332,9 +334,11 @@ constexpr std::array kRules = {
          sp_needs_tp, sp_needs_tp_text},
     Rule{"cp-kind", "cp 1 is written with cp_kind ring", dimension_set(D::cp, D::cp_kind), D::cp_kind, cp_kind_canonical,
          cp_kind_canonical_text},
-    Rule{"cp-one-sequence", "context parallelism is for one text sequence: not for encoder-decoder pairs or images",
+    Rule{"cp-one-sequence",
+         "context parallelism is for one text sequence: not for encoder-decoder pairs, images or states carried along",
          dimension_set(D::cp), D::cp, cp_one_sequence, cp_one_sequence_text},
-    Rule{"ulysses-attention", "Ulysses needs attention over the whole sequence, not shifted windows over patches",
+    Rule{"ulysses-attention",
+         "Ulysses needs attention over the whole sequence: no shifted windows over patches, no states carried along",
          dimension_set(D::sp), D::sp, ulysses_attention, ulysses_attention_text},
     Rule{"experts-needed", "ep and etp are 1 in a model without experts", dimension_set(D::ep, D::etp), D::ep, experts_needed,
          experts_needed_text},
