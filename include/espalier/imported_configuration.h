@@ -86,8 +86,12 @@ struct ConfigurationInputs {
   std::string cluster;                 ///< path of a cluster file
   std::vector<std::string> overrides;  ///< as of a job: "training.tokens=1e12"
 };
+/// Devices of the cluster, for ConfigurationRequest::devices.
+Result<std::int64_t> devices_of(const ConfigurationInputs& inputs);
 /// The job of the configuration. bad_input: the model has other sizes than the file states, or there is none.
 Result<Job> job_of(const ImportedConfiguration& configuration, const ConfigurationInputs& inputs);
+/// Strategy and schedule with all that follows from the job filled in, legal or not.
+std::pair<Strategy, Schedule> completed_configuration(const Job& job, const ImportedConfiguration& configuration);
 /// The plan that the configuration runs. check_failed: it breaks rules of the space or of the engine, all of which are named.
 Result<Plan> plan_of(const Job& job, const ImportedConfiguration& configuration);
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // From what a configuration says to the job and the plan that it runs.
 #include <algorithm>
+#include <filesystem>
 #include <numeric>
 
 #include "base/check.h"
@@ -11,6 +12,8 @@
 #include "exchange/megatron_import.h"
 #include "exchange/request.h"
 #include "job/engine_defaults.h"
+#include "job/files.h"
+#include "job/overrides.h"
 #include "planner/legality.h"
 
 namespace espalier {
@@ -67,35 +70,7 @@ std::int32_t fullest_chunk(const Job& job, const ImportedConfiguration& c, const
   return probe.recompute.layers;
 }
 
-struct Present {
-  Strategy strategy;
-  Schedule schedule;
-};
-
-Present completed(const Job& job, const EngineModel& engine, const ImportedConfiguration& c) {
-  Present p{c.strategy, c.schedule};
-  Strategy& s = p.strategy;
-  if (!has_experts(job.model)) s.etp = 1;
-  if (s.etp == 0) s.etp = s.tp;
-  if (s.recompute.kind == RecomputeKind::full && s.recompute.layers == 0) {
-    const std::int32_t all = fullest_chunk(job, c, p.schedule);
-    s.recompute.layers = c.recompute_every > 1 ? std::max(1, all / c.recompute_every) : all;
-  }
-  complete_configuration(job, s, p.schedule);
-  if (s.data_ranks() == 1) {
-    s.zero = ZeroStage::none;
-    s.shard = 1;
-    s.overlap.grad_reduce = s.overlap.param_gather = false;
-  }
-  if (!shards_optimizer(s.zero)) s.overlap.param_gather = false;
-  if (c.usual_overlap) {
-    Overlap wanted = job::engine_defaults(job.engine).overlap;
-    wanted.tp = s.overlap.tp;
-    wanted.p2p = s.overlap.p2p;
-    s.overlap = job::usable_overlap(wanted, engine, job, s, p.schedule);
-  }
-  return p;
-}
+const EngineModel* engine_of(const Job& job) { return job.engine_model ? job.engine_model.get() : find_engine(job.engine); }
 
 /// The first and the last layer of every chunk, from its blocks: the embedding stands with the first, the head with the last.
 Status cut(const Job& job, const ImportedConfiguration& c, Plan& plan) {
@@ -148,6 +123,25 @@ const ConfigurationFormat* find_configuration_format(std::string_view name) {
   return at == rows.end() ? nullptr : &*at;
 }
 
+Result<std::int64_t> devices_of(const ConfigurationInputs& inputs) {
+  const auto path = job::find_input_file(inputs.cluster, "cluster", "", "--cluster");
+  if (!path) return path.error();
+  const auto text = base::read_file(*path);
+  if (!text) return text.error();
+  auto document = base::read_yaml(*text, *path);
+  if (!document) return document.error();
+  for (const std::string& override : inputs.overrides) {
+    const auto change = job::parse_override(override);
+    if (!change) return change.error();
+    if (change->path.size() < 2 || change->path.front() != "cluster") continue;
+    if (Status error = job::apply_override(document->root, *change, 1)) return *error;
+  }
+  const std::string folder = std::filesystem::path(*path).parent_path().string();
+  const auto cluster = inputs.overrides.empty() ? load_cluster(*text, *path, folder) : load_cluster(base::to_json(document->root), *path, folder);
+  if (!cluster) return cluster.error();
+  return cluster->devices();
+}
+
 Result<Job> job_of(const ImportedConfiguration& c, const ConfigurationInputs& inputs) {
   if (inputs.model.empty() && c.model.empty())
     return Error{ErrorKind::bad_input, c.name, c.why_no_model, "a model", "--model config.json"};
@@ -162,16 +156,41 @@ Result<Job> job_of(const ImportedConfiguration& c, const ConfigurationInputs& in
   return job;
 }
 
+std::pair<Strategy, Schedule> completed_configuration(const Job& job, const ImportedConfiguration& c) {
+  Strategy s = c.strategy;
+  Schedule schedule = c.schedule;
+  if (!has_experts(job.model)) s.etp = 1;
+  if (s.etp == 0) s.etp = s.tp;
+  if (s.recompute.kind == RecomputeKind::full && s.recompute.layers == 0) {
+    const std::int32_t all = fullest_chunk(job, c, schedule);
+    s.recompute.layers = c.recompute_every > 1 ? std::max(1, all / c.recompute_every) : all;
+  }
+  complete_configuration(job, s, schedule);
+  if (s.data_ranks() == 1) {
+    s.zero = ZeroStage::none;
+    s.shard = 1;
+    s.overlap.grad_reduce = s.overlap.param_gather = false;
+  }
+  if (!shards_optimizer(s.zero)) s.overlap.param_gather = false;
+  if (c.usual_overlap) {
+    Overlap wanted = job::engine_defaults(job.engine).overlap;
+    wanted.tp = s.overlap.tp;
+    wanted.p2p = s.overlap.p2p;
+    if (const EngineModel* engine = engine_of(job)) s.overlap = job::usable_overlap(wanted, *engine, job, s, schedule);
+  }
+  return {s, schedule};
+}
+
 Result<Plan> plan_of(const Job& job, const ImportedConfiguration& c) {
-  const EngineModel* engine = job.engine_model ? job.engine_model.get() : find_engine(job.engine);
+  const EngineModel* engine = engine_of(job);
   if (engine == nullptr) return Error{ErrorKind::bad_input, c.name, cat("the engine ", job.engine), "one that is known", ""};
-  const Present present = completed(job, *engine, c);
-  if (Status broken = planner::illegal(job, *engine, present.strategy, present.schedule)) {
+  const auto [strategy, schedule] = completed_configuration(job, c);
+  if (Status broken = planner::illegal(job, *engine, strategy, schedule)) {
     broken->kind = ErrorKind::check_failed;
     broken->where = c.name;
     return *broken;
   }
-  Plan plan = make_uniform_plan(job.model, job.cluster, job.training, engine->name, present.strategy, present.schedule, engine->split);
+  Plan plan = make_uniform_plan(job.model, job.cluster, job.training, engine->name, strategy, schedule, engine->split);
   if (Status error = cut(job, c, plan)) return *error;
   if (Status error = exchange::embed_job(job, plan)) return *error;
   if (Status error = validate(plan)) return *error;
