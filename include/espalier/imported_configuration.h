@@ -90,6 +90,8 @@ struct ConfigurationInputs {
 Result<std::int64_t> devices_of(const ConfigurationInputs& inputs);
 /// The job of the configuration. bad_input: the model has other sizes than the file states, or there is none.
 Result<Job> job_of(const ImportedConfiguration& configuration, const ConfigurationInputs& inputs);
+/// The configuration's own strategy, with what the engine overlaps unless told otherwise.
+Strategy asked_strategy(const Job& job, const ImportedConfiguration& configuration);
 /// Strategy and schedule with all that follows from the job filled in, legal or not.
 std::pair<Strategy, Schedule> completed_configuration(const Job& job, const ImportedConfiguration& configuration);
 /// The plan that the configuration runs. check_failed: it breaks rules of the space or of the engine, all of which are named.

@@ -3,11 +3,12 @@
 // the configuration gains.
 //
 //   auto [strategy, schedule] = completed_configuration(*job, *configuration);   // espalier/imported_configuration.h, or any other source
-//   auto answer = improve(*job, {strategy, schedule, plan_of(*job, *configuration)}, {});
+//   auto answer = improve(*job, {strategy, schedule, plan_of(*job, *configuration), strategy.zero, strategy.overlap}, {});
 //   std::cout << to_text(*answer, 100);
 //
 // A single change gives one dimension another value. What follows from it follows: dp takes the devices that are left, ZeRO shards over the ranks that
-// hold the same weights, overlaps stay where there is something to overlap, stages are cut as the engine cuts them.
+// hold the same weights, overlaps stay where there is something to overlap, stages are cut as the engine cuts them. Changes are held to what plan()
+// holds its answer to: the memory margin, the job's search part, and no overlap_tp unless the job names it.
 #pragma once
 
 #include <cstdint>
@@ -24,6 +25,9 @@ struct PresentConfiguration {
   Strategy strategy;
   Schedule schedule;
   Result<Plan> plan;  ///< or the rules that it breaks
+  /// What is switched on whether or not there is something for it: a single change may give it something (ZeRO 1 where dp is 1 now).
+  ZeroStage zero = ZeroStage::none;
+  Overlap overlap = {};
 };
 
 struct SingleChange {
@@ -40,7 +44,7 @@ struct Improvement {
   std::optional<PlannerResult> best;     ///< none: no plan fits
   Status none;                           ///< why
   double gain = 0;                       ///< share of the present step that the best plan saves
-  /// Those that fit and gain, fastest first; of a present configuration that does not run, those that make it run.
+  /// Those that fit with the margin and gain, fastest first; of a present configuration that does not run, those that make it run.
   std::vector<SingleChange> changes;
   std::int64_t tried = 0;  ///< single changes that are legal
 };

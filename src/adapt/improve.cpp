@@ -21,8 +21,10 @@ using D = Dimension;
 constexpr std::size_t kListed = 8;
 constexpr std::size_t kNear = 3;  ///< values to either side, of dimensions with many
 
-/// What follows from others is not changed by itself: dp, and what only other dimensions give a meaning.
-bool is_free(Dimension d) { return d != D::dp; }
+/// dp follows from the others; overlap_tp is no part of the space unless the job names it.
+bool is_free(Dimension d, const Job& job) {
+  return d != D::dp && (d != D::overlap_tp || job.search.allow.contains(std::string(to_string(d))));
+}
 
 /// Values of the dimension, the nearest ones where there are many.
 std::vector<std::int64_t> values_near(Dimension d, std::int64_t now, const Job& job) {
@@ -42,10 +44,10 @@ class Changes {
     std::vector<SingleChange> out;
     for (int i = 0; i < kDimensions; ++i) {
       const auto d = static_cast<Dimension>(i);
-      if (!is_free(d)) continue;
+      if (!is_free(d, job_)) continue;
       const std::int64_t now = get(d, present_.strategy, present_.schedule);
       for (const std::int64_t value : values_near(d, now, job_)) {
-        if (value == now) continue;
+        if (value == now || !job_.search.admits(std::string(to_string(d)), value)) continue;
         auto change = changed(d, now, value);
         if (!change) continue;
         ++tried;
@@ -80,6 +82,8 @@ class Changes {
   std::optional<SingleChange> changed(Dimension d, std::int64_t now, std::int64_t value) const {
     Strategy s = present_.strategy;
     Schedule c = present_.schedule;
+    s.zero = present_.zero;
+    s.overlap = present_.overlap;
     set(d, value, s, c);
     const Overlap wanted = s.overlap;
     follow(d, s, c);
@@ -92,7 +96,7 @@ class Changes {
     if (!result) return std::nullopt;
     const Prediction& p = result->prediction;
     return SingleChange{cat(to_string(d), " ", value_text(d, now), " -> ", value_text(d, value)), result->plan.label(), p.iteration_ns,
-                        p.peak_memory_bytes, p.fits, 0};
+                        p.peak_memory_bytes, p.fits && p.fits_with_margin, 0};
   }
 
   const Job& job_;

@@ -40,7 +40,9 @@ int run(Context& context, const ImproveFlags& flags) {
   auto imported = read_imported(context, flags.imported);
   if (!imported) return fail(context, imported.error());
   const auto [strategy, schedule] = completed_configuration(imported->job, imported->configuration);
-  const PresentConfiguration present{strategy, schedule, plan_of(imported->job, imported->configuration)};
+  const Strategy asked = asked_strategy(imported->job, imported->configuration);
+  const PresentConfiguration present{strategy, schedule, plan_of(imported->job, imported->configuration),
+                                     asked.zero, asked.overlap};
   const auto answer = improve(imported->job, present, hooked(context, flags.options));
   clear_progress(context);
   if (!answer) return fail(context, answer.error());

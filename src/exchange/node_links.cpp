@@ -203,7 +203,8 @@ class Assembly {
     note(cat(static_cast<std::int64_t>(nics.size()), " of ", static_cast<std::int64_t>(links_.nics.size()),
              " network interfaces count", nics.size() < links_.nics.size() ? ": the others are near no device" : "", "; ", gbps(rate), " each"));
     const auto devices = static_cast<double>(n());
-    top.kind = nics.size() == n() ? FabricKind::rail_optimized : FabricKind::fat_tree;
+    if (top.kind == FabricKind::rail_optimized && nics.size() != n()) top.kind = FabricKind::fat_tree;
+    if (top.kind == FabricKind::fat_tree && nics.size() == n()) top.kind = FabricKind::rail_optimized;
     top.bandwidth_alone = BytesPerSecond(rate * std::max(1.0, std::floor(count / devices)));
     top.bandwidth = BytesPerSecond(std::min(top.bandwidth_alone.count(), rate * count / devices));
   }

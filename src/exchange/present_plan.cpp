@@ -156,6 +156,15 @@ Result<Job> job_of(const ImportedConfiguration& c, const ConfigurationInputs& in
   return job;
 }
 
+Strategy asked_strategy(const Job& job, const ImportedConfiguration& c) {
+  Strategy s = c.strategy;
+  if (!c.usual_overlap) return s;
+  const Overlap usual = job::engine_defaults(job.engine).overlap;
+  s.overlap.grad_reduce = usual.grad_reduce;
+  s.overlap.param_gather = usual.param_gather;
+  return s;
+}
+
 std::pair<Strategy, Schedule> completed_configuration(const Job& job, const ImportedConfiguration& c) {
   Strategy s = c.strategy;
   Schedule schedule = c.schedule;
@@ -172,12 +181,8 @@ std::pair<Strategy, Schedule> completed_configuration(const Job& job, const Impo
     s.overlap.grad_reduce = s.overlap.param_gather = false;
   }
   if (!shards_optimizer(s.zero)) s.overlap.param_gather = false;
-  if (c.usual_overlap) {
-    Overlap wanted = job::engine_defaults(job.engine).overlap;
-    wanted.tp = s.overlap.tp;
-    wanted.p2p = s.overlap.p2p;
-    if (const EngineModel* engine = engine_of(job)) s.overlap = job::usable_overlap(wanted, *engine, job, s, schedule);
-  }
+  if (const EngineModel* engine = c.usual_overlap ? engine_of(job) : nullptr)
+    s.overlap = job::usable_overlap(asked_strategy(job, c).overlap, *engine, job, s, schedule);
   return {s, schedule};
 }
 

@@ -27,6 +27,12 @@ Error fault(const std::string& where, std::string found, std::string expected, s
 
 std::string shown(std::string_view text) { return cat("\"", text.substr(0, 60), text.size() > 60 ? "…" : "", "\""); }
 
+bool sound_name(std::string_view name) {
+  return !name.empty() && std::all_of(name.begin(), name.end(), [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' || c == '_' || c == '.';
+  });
+}
+
 /// The parts of a text between commas outside brackets.
 Result<std::vector<std::string_view>> parts_of(std::string_view list, const std::string& where) {
   std::vector<std::string_view> out;
@@ -92,10 +98,7 @@ Status add_part(std::string_view part, const std::string& where, std::vector<std
   }
   if (out.size() + names.size() > kMostHosts) return fault(where, cat("more than ", static_cast<std::int64_t>(kMostHosts), " hosts"), "fewer");
   for (std::string& name : names) {
-    const bool sound = !name.empty() && std::all_of(name.begin(), name.end(), [](char c) {
-      return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' || c == '_' || c == '.';
-    });
-    if (!sound) return fault(where, cat("the host ", shown(name)), "letters, digits, '-', '_' and '.'");
+    if (!sound_name(name)) return fault(where, cat("the host ", shown(name)), "letters, digits, '-', '_' and '.'");
     out.push_back(std::move(name));
   }
   return {};
@@ -228,6 +231,8 @@ Result<Tree> tree_of(const ClusterRequest& request) {
       return;
     }
     const std::string& name = fields.at(block ? "blockname" : "switchname");
+    if (!sound_name(name)) error = fault(where, cat("the name ", shown(name)), "letters, digits, '-', '_' and '.'");
+    if (error) return;
     if (!names.insert(name).second) error = fault(where, cat("a second ", shown(name)), "every switch once");
     if (!fields.contains("nodes")) {
       if (!fields.contains("switches")) error = fault(where, cat(shown(name), " without nodes"), "Nodes=… or Switches=…");

@@ -1,0 +1,23 @@
+#!/bin/bash
+# a launch script as people keep it
+TP=8
+export PP=2
+GPUS_PER_NODE=8
+MODEL_ARGS=(
+    --num-layers 32 --hidden-size 4096 --ffn-hidden-size 14336
+    --num-attention-heads 32 --group-query-attention --num-query-groups 8
+    --seq-length 8192 --max-position-embeddings 8192
+    --position-embedding-type rope --rotary-base 500000
+    --swiglu --normalization RMSNorm --disable-bias-linear
+    --untie-embeddings-and-output-weights --vocab-size 128256
+    --attention-dropout 0.0 --hidden-dropout 0.0
+)
+MODEL_PARALLEL_ARGS=(
+    --tensor-model-parallel-size $TP   # inside the node
+    --pipeline-model-parallel-size ${PP}
+    --sequence-parallel --use-distributed-optimizer --overlap-grad-reduce --overlap-param-gather
+)
+TRAINING_ARGS="--micro-batch-size 1 --global-batch-size 128 --bf16 --lr 3e-4 --train-iters 1000"
+torchrun --nproc_per_node $GPUS_PER_NODE --nnodes $SLURM_NNODES pretrain_gpt.py \
+    ${MODEL_ARGS[@]} ${MODEL_PARALLEL_ARGS[@]} \
+    $TRAINING_ARGS --some-new-thing 3
