@@ -10,6 +10,7 @@ namespace {
 using base::cat;
 
 constexpr std::int64_t kMostDegree = 1 << 20;
+constexpr std::int64_t kMostRanks = 1 << 30;
 
 class AccelerateReader {
  public:
@@ -57,7 +58,7 @@ class AccelerateReader {
   void batch() {
     const std::int64_t steps = in_.integer("gradient_accumulation_steps", 1, kMostDegree, 1, "micro-batches a step");
     out_.sequence_length = request_.sequence_length;
-    const std::int64_t global = request_.micro_batch > 0 && request_.global_batch == 0 ? request_.micro_batch * steps * out_.strategy.dp : 0;
+    const std::int64_t global = request_.micro_batch > 0 && request_.global_batch == 0 ? capped_product({request_.micro_batch, steps, out_.strategy.dp}) : 0;
     take_batch(in_, request_, 0, global, out_.strategy.dp, out_);
   }
 
@@ -102,13 +103,13 @@ class AccelerateReader {
     if (sp > 1) in_.fail("parallelism_config.parallelism_config_sp_size", std::to_string(sp), "1: ALST's sequence parallelism is no part of fsdp2 here");
     if (any && version == 1)
       in_.fail("fsdp_config.fsdp_version", "1", "2, which parallelism_config needs (rule ACC-FSDP2)");
-    if (any && replicas * shard * tp * cp != request_.devices)
+    if (any && capped_product({replicas, shard, tp, cp}) != request_.devices)
       in_.fail("parallelism_config.parallelism_config_dp_shard_size", cat(replicas, " · ", shard, " · ", tp, " · ", cp, " processes"),
                cat(request_.devices, ", the devices of the cluster (rule ACC-PROD)"));
     s.tp = static_cast<std::int32_t>(tp);
     s.cp = static_cast<std::int32_t>(cp);
-    s.dp = any ? static_cast<std::int32_t>(std::min(replicas * shard, kMostDegree)) : static_cast<std::int32_t>(request_.devices);
-    s.shard = any ? static_cast<std::int32_t>(std::min(shard * cp, kMostDegree)) : s.dp;
+    s.dp = any ? static_cast<std::int32_t>(std::min(replicas * shard, kMostRanks)) : static_cast<std::int32_t>(request_.devices);
+    s.shard = any ? static_cast<std::int32_t>(std::min(shard * cp, kMostRanks)) : s.dp;
   }
 
   void second() {

@@ -185,7 +185,7 @@ class MegatronReader {
     if (out_.sequence_length == 0) in_.lacks("no --seq-length", "the tokens of a sample", "--sequence-length N");
     out_.schedule.micro_batch = static_cast<std::int32_t>(std::max<std::int64_t>(1, micro));
     out_.schedule.microbatches = 0;
-    const std::int64_t replicas = request_.devices / (std::int64_t{out_.strategy.tp} * out_.strategy.cp * out_.schedule.stages);
+    const std::int64_t replicas = request_.devices / capped_product({out_.strategy.tp, out_.strategy.cp, out_.schedule.stages});
     if (out_.global_batch == 0) out_.global_batch = micro * std::max<std::int64_t>(1, replicas);
   }
 

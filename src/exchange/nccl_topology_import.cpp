@@ -205,6 +205,7 @@ class Topology {
     out.path.assign(n, std::vector<PciePath>(n, PciePath::same));
     for (std::size_t i = 0; i < n; ++i) {
       const FoundGpu& g = gpus_[i];
+      out.switched = out.switched || g.switched > 0;
       if (g.slot > 0) out.pcie = out.pcie > 0 ? std::min(out.pcie, g.slot) : g.slot;
       for (std::size_t j = 0; j < n; ++j) {
         if (i == j) continue;

@@ -119,7 +119,7 @@ class Assembly {
     }
     const double rate = generation_.link * kGB;
     const std::int64_t links = generation_.links > 0 ? generation_.links : sum_least;
-    const bool switched = complete && least == most && (least == links || least * (span - 1) > links) && span > 2;
+    const bool switched = links_.switched || (complete && least == most && span > 2 && (least == links || least * (span - 1) > links));
     note(cat("NVLinks: ", least == most ? cat(least) : cat(least, " to ", most), " between devices, ", gbps(rate), " each per direction; ",
              switched ? "counted as a switch" : "counted as direct links"));
     if (!complete) note("not all devices of a group have a direct NVLink: what the others send goes over two");
@@ -165,7 +165,9 @@ class Assembly {
     if (found.size() != usual.size()) return;
     for (std::size_t i = 0; i < found.size(); ++i) {
       const double a = found[i].bandwidth.count(), b = usual[i].bandwidth.count();
-      if (found[i].span != usual[i].span || std::abs(a / b - 1) > 0.02) return;
+      // A pair of devices has the same rate over a switch and over links of its own.
+      const bool alike = found[i].span == 2 || (found[i].per_peer.count() > 0) == (usual[i].per_peer.count() > 0);
+      if (found[i].span != usual[i].span || !alike || std::abs(a / b - 1) > 0.02) return;
     }
     found = usual;
     note(cat("these are the links of a usual node of ", request_.device, ", whose fitted figures are taken"));

@@ -106,6 +106,16 @@ const KeyTable& key_table(std::string_view format) {
   return *at;
 }
 
+std::int64_t capped_product(std::initializer_list<std::int64_t> factors) {
+  constexpr std::int64_t kMost = std::int64_t{1} << 62;
+  std::int64_t out = 1;
+  for (const std::int64_t factor : factors) {
+    ESPALIER_CHECK(factor >= 0);
+    out = factor > 0 && out > kMost / factor ? kMost : out * factor;
+  }
+  return out;
+}
+
 bool switched_off(std::string_view value) {
   constexpr std::array<std::string_view, 12> kOff = {"None", "none", "null", "False", "false", "0",
                                                      "0.0",  "",     "[]",   "{}",    "no",    "NO"};

@@ -8,6 +8,7 @@
 #pragma once
 
 #include <cstdint>
+#include <initializer_list>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -41,6 +42,9 @@ struct KeyTable {
 /// Of a format of configuration_formats().
 const KeyTable& key_table(std::string_view format);
 Result<std::vector<KeyTable>> read_key_tables(std::string_view yaml, const std::string& where);
+
+/// The product, at most 2^62: degrees of a damaged file multiply to anything.
+std::int64_t capped_product(std::initializer_list<std::int64_t> factors);
 
 /// "None", "False", "0", "", "null", "none", "[]": whatever the key is, it is off.
 bool switched_off(std::string_view value);

@@ -16,6 +16,7 @@ using base::cat;
 
 constexpr const char* kFormat = "torchtitan";
 constexpr std::int64_t kMostDegree = 1 << 20;
+constexpr std::int64_t kMostRanks = 1 << 30;
 constexpr std::int64_t kMostTokens = std::int64_t{1} << 40;
 
 // ---- the file ----------------------------------------------------------------------------------------------------------------
@@ -110,17 +111,17 @@ class TitanReader {
     s.overlap.tp = in_.flag("parallelism.enable_async_tensor_parallel", false, "overlap tp");
     out_.usual_overlap = true;
     const std::int64_t replicas = degree("data_parallel_replicate_degree", "replicas of the shards");
-    const std::int64_t inner = std::int64_t{s.tp} * s.cp * out_.schedule.stages;
-    const std::int64_t rest = std::max<std::int64_t>(1, request_.devices / (inner * replicas));
+    const std::int64_t inner = capped_product({s.tp, s.cp, out_.schedule.stages});
+    const std::int64_t rest = std::max<std::int64_t>(1, request_.devices / capped_product({inner, replicas}));
     const std::int64_t said = in_.integer("parallelism.data_parallel_shard_degree", -1, kMostDegree, -1, "shards (-1: the rest of the devices)");
     shards(replicas, said > 0 ? said : rest);
-    check_world(inner * s.dp);
+    check_world(capped_product({inner, s.dp}));
   }
 
   void shards(std::int64_t replicas, std::int64_t shard) {
     Strategy& s = out_.strategy;
-    s.dp = static_cast<std::int32_t>(std::min<std::int64_t>(replicas * shard, kMostDegree));
-    s.shard = static_cast<std::int32_t>(std::min<std::int64_t>(shard * s.cp, kMostDegree));
+    s.dp = static_cast<std::int32_t>(std::min<std::int64_t>(replicas * shard, kMostRanks));
+    s.shard = static_cast<std::int32_t>(std::min<std::int64_t>(shard * s.cp, kMostRanks));
     const std::string policy = in_.word("parallelism.fsdp_reshard_after_forward", {"default", "always", "never"}, "default",
                                         "parameters after the forward pass");
     const bool keeps = policy == "never" || (policy == "default" && out_.schedule.stages > 1);
@@ -201,7 +202,7 @@ class TitanReader {
     if (tokens % length != 0)
       in_.fail("training.num_tokens_per_microbatch_per_dp_rank", std::to_string(tokens), cat("a multiple of the ", length, " tokens of a sample"));
     const std::int64_t micro = std::max<std::int64_t>(1, tokens / length);
-    const std::int64_t pass = micro * (out_.schedule.stages > 1 ? parts : 1) * out_.strategy.dp;
+    const std::int64_t pass = capped_product({micro, out_.schedule.stages > 1 ? parts : 1, out_.strategy.dp});
     if (step > 0 && step % length != 0)
       in_.fail("training.num_tokens_per_train_step", std::to_string(step), cat("a multiple of the ", length, " tokens of a sample"));
     take_batch(in_, request_, micro, step > 0 ? step / length : pass, out_.strategy.dp, out_);
