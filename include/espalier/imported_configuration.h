@@ -39,9 +39,9 @@ struct ImportedKey {
 std::string_view to_string(ImportedKey::Kind kind);  ///< "read", "defaulted", "without effect", "not understood"
 
 struct ConfigurationRequest {
-  std::string name, text;             ///< what messages call the file, and its bytes
-  std::int64_t devices = 1;           ///< of the cluster that it is run on
-  std::vector<std::string> ignored;   ///< keys that are taken out before the file is read
+  std::string name, text;            ///< what messages call the file, and its bytes
+  std::int64_t devices = 1;          ///< of the cluster that it is run on
+  std::vector<std::string> ignored;  ///< keys that are taken out before the file is read
   // What some formats leave to the training script; 0 and empty: not said. A file that says otherwise is an error.
   std::int64_t sequence_length = 0;
   std::int64_t global_batch = 0;
@@ -53,10 +53,10 @@ struct ConfigurationRequest {
 
 /// A job without model and cluster, and how it is run.
 struct ImportedConfiguration {
-  std::string name;                 ///< of the file
-  std::string engine;               ///< "megatron-core+bf16-gradients"
-  std::string model;                ///< a config.json made of the flags; empty: they do not say the model
-  std::string why_no_model;         ///< where `model` is empty
+  std::string name;          ///< of the file
+  std::string engine;        ///< "megatron-core+bf16-gradients"
+  std::string model;         ///< a config.json made of the flags; empty: they do not say the model
+  std::string why_no_model;  ///< where `model` is empty
   /// Sizes that the file states whether or not a model is given: key of the file, value.
   std::vector<std::pair<std::string, std::int64_t>> sizes;
   std::int64_t sequence_length = 0, global_batch = 0;

@@ -31,7 +31,8 @@ std::vector<std::int64_t> values_near(Dimension d, std::int64_t now, const Job& 
   std::vector<std::int64_t> all = job::possible_values(d, job);
   if (all.size() <= 2 * kNear + 2) return all;
   const auto at = std::lower_bound(all.begin(), all.end(), now);
-  const auto before = std::min<std::ptrdiff_t>(at - all.begin(), kNear), after = std::min<std::ptrdiff_t>(all.end() - at, kNear + 1);
+  const auto before = std::min<std::ptrdiff_t>(at - all.begin(), kNear),
+             after = std::min<std::ptrdiff_t>(all.end() - at, kNear + 1);
   return {at - before, at + after};
 }
 
@@ -95,8 +96,12 @@ class Changes {
     const auto result = estimate(job_, s, c);
     if (!result) return std::nullopt;
     const Prediction& p = result->prediction;
-    return SingleChange{cat(to_string(d), " ", value_text(d, now), " -> ", value_text(d, value)), result->plan.label(), p.iteration_ns,
-                        p.peak_memory_bytes, p.fits && p.fits_with_margin, 0};
+    return SingleChange{cat(to_string(d), " ", value_text(d, now), " -> ", value_text(d, value)),
+                        result->plan.label(),
+                        p.iteration_ns,
+                        p.peak_memory_bytes,
+                        p.fits && p.fits_with_margin,
+                        0};
   }
 
   const Job& job_;
@@ -138,8 +143,7 @@ Result<Improvement> improve(const Job& job, const PresentConfiguration& present,
     return best.error();
   const std::int64_t now_ns = out.present ? out.present->prediction.iteration_ns : 0;
   const bool runs = out.present && out.present->prediction.fits;
-  if (out.best && now_ns > 0)
-    out.gain = 1 - static_cast<double>(out.best->prediction.iteration_ns) / static_cast<double>(now_ns);
+  if (out.best && now_ns > 0) out.gain = 1 - static_cast<double>(out.best->prediction.iteration_ns) / static_cast<double>(now_ns);
   out.changes = ranked(Changes(job, *engine, present).all(now_ns, out.tried), now_ns, runs);
   return out;
 }

@@ -46,7 +46,8 @@ Status long_keys(std::string_view text, const std::string& where) {
     } else if (c == '"' || c == '\'') {
       quote = c;
     } else if (c == '.' && ++dots > kMostDots) {
-      return fault(where, place, "a line with more than " + std::to_string(kMostDots) + " dots outside quotes", "a key of so many parts is no setting");
+      return fault(where, place, "a line with more than " + std::to_string(kMostDots) + " dots outside quotes",
+                   "a key of so many parts is no setting");
     }
   }
   return {};

@@ -32,10 +32,12 @@ Result<TestedNodes> tested_nodes(const std::vector<NamedText>& outputs) {
   TestedNodes out;
   for (const runlog::NcclTable& table : *tables) {
     if (!table.device.empty() && !out.device.empty() && table.device != out.device)
-      return Error{ErrorKind::bad_input, table.where, table.device, cat(out.device, ", as the tables before"), "one kind of devices"};
+      return Error{ErrorKind::bad_input, table.where, table.device, cat(out.device, ", as the tables before"),
+                   "one kind of devices"};
     if (out.device.empty()) out.device = table.device;
     out.nodes = std::max(out.nodes, table.nodes);
-    out.devices_per_node = std::max({out.devices_per_node, table.active_per_node, table.ranks / std::max<std::int64_t>(1, table.nodes)});
+    out.devices_per_node =
+        std::max({out.devices_per_node, table.active_per_node, table.ranks / std::max<std::int64_t>(1, table.nodes)});
   }
   return out;
 }
@@ -51,11 +53,12 @@ Result<MeasuredFabric> measured_fabric(const Cluster& cluster, const std::vector
     std::string text;
     for (const auto& field : level.fields)
       if (field.identified)
-        text += cat(text.empty() ? "" : ", ", field.field->name, " ", base::six_digits(field.value), " (before: ", base::six_digits(field.prior), ")");
+        text += cat(text.empty() ? "" : ", ", field.field->name, " ", base::six_digits(field.value),
+                    " (before: ", base::six_digits(field.prior), ")");
     out.notes.push_back(cat(level.name, ", from nccl-tests: ", text.empty() ? "nothing is determined by these tables" : text));
   }
-  out.notes.push_back(cat("nccl-tests, messages of 1 MiB and more: predicted times are ", base::percent(fit->before), " off without the fit, ",
-                          base::percent(fit->held_out), " with it (rows left out of the fit)"));
+  out.notes.push_back(cat("nccl-tests, messages of 1 MiB and more: predicted times are ", base::percent(fit->before),
+                          " off without the fit, ", base::percent(fit->held_out), " with it (rows left out of the fit)"));
   for (const std::string& warning : fit->warnings) out.notes.push_back(warning);
   return out;
 }

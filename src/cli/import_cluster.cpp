@@ -23,10 +23,13 @@ struct Flags {
 Result<ClusterRequest> request_of(Context& context, const Flags& flags) {
   auto text = read_input(context, flags.path);
   if (!text) return text.error();
-  ClusterRequest out{input_name(flags.path), std::move(*text), flags.device, flags.nodes, flags.devices_per_node, 0, flags.oversubscription, flags.hosts};
+  ClusterRequest out{input_name(flags.path), std::move(*text), flags.device, flags.nodes, flags.devices_per_node, 0,
+                     flags.oversubscription, flags.hosts};
   if (flags.nic_bandwidth.empty()) return out;
   const auto rate = base::parse_bandwidth(flags.nic_bandwidth);
-  if (!rate || *rate <= 0) return Error{ErrorKind::usage, "--nic-bandwidth", base::cat("\"", flags.nic_bandwidth, "\""), "a bandwidth with its unit, 400Gb/s", ""};
+  if (!rate || *rate <= 0)
+    return Error{ErrorKind::usage, "--nic-bandwidth", base::cat("\"", flags.nic_bandwidth, "\""),
+                 "a bandwidth with its unit, 400Gb/s", ""};
   out.nic_bandwidth = *rate;
   return out;
 }
@@ -37,12 +40,14 @@ Result<ImportedCluster> of_tests(const ClusterRequest& request, const std::vecto
   if (!tested) return tested.error();
   const std::string device = request.device.empty() ? tested->device : request.device;
   if (device.empty())
-    return Error{ErrorKind::usage, "--device", "no device", "the kind of its GPUs, which the output does not say", "--device h100-sxm-80gb"};
+    return Error{ErrorKind::usage, "--device", "no device", "the kind of its GPUs, which the output does not say",
+                 "--device h100-sxm-80gb"};
   const std::int64_t nodes = request.nodes > 0 ? request.nodes : tested->nodes;
   const std::int64_t each = request.devices_per_node > 0 ? request.devices_per_node : tested->devices_per_node;
   auto cluster = usual_cluster(device, nodes, each);
   if (!cluster) return cluster.error();
-  return ImportedCluster{std::move(*cluster), {base::cat(nodes, nodes == 1 ? " node of " : " nodes of ", each, " devices, as the tests ran on")}};
+  return ImportedCluster{std::move(*cluster),
+                         {base::cat(nodes, nodes == 1 ? " node of " : " nodes of ", each, " devices, as the tests ran on")}};
 }
 
 Result<ImportedCluster> read_cluster(Context& context, const Flags& flags) {
@@ -83,7 +88,8 @@ int run(Context& context, const Flags& flags) {
   const auto found = read_cluster(context, flags);
   if (!found) return fail(context, found.error());
   std::vector<std::string> notes = found->notes;
-  notes.insert(notes.begin(), base::cat("from ", std::filesystem::path(flags.path).filename().string(), ", read as ", flags.format));
+  notes.insert(notes.begin(),
+               base::cat("from ", std::filesystem::path(flags.path).filename().string(), ", read as ", flags.format));
   const auto yaml = cluster_file(found->cluster, notes);
   if (!yaml) return fail(context, yaml.error());
   for (const std::string& text : found->notes) note(context, text);
@@ -112,13 +118,20 @@ void add_import_cluster(Command& command, Context& context) {
   help += "; nccl-tests: output of all_reduce_perf and its sisters, text or JSON";
   part->add_option("file", flags->path, "the description; - for stdin")->required()->type_name("FILE");
   part->add_option("--format", flags->format, help)->required()->one_of(names);
-  part->add_option("--device", flags->device, "kind of the devices, where FILE does not say it (espalier inspect cluster names them)")->type_name("NAME");
+  part->add_option("--device", flags->device,
+                   "kind of the devices, where FILE does not say it (espalier inspect cluster names them)")
+      ->type_name("NAME");
   part->add_option("--nodes", flags->nodes, "how many such nodes there are")->positive();
-  part->add_option("--devices-per-node", flags->devices_per_node, "where FILE does not say it (default: the device's usual node)")->positive();
-  part->add_option("--nic-bandwidth", flags->nic_bandwidth, "of one network interface, where FILE does not say it")->type_name("RATE");
-  part->add_option("--oversubscription", flags->oversubscription, "slurm-topology: of the links above a leaf switch, 2 for 2:1 (default: 1)")->positive();
+  part->add_option("--devices-per-node", flags->devices_per_node, "where FILE does not say it (default: the device's usual node)")
+      ->positive();
+  part->add_option("--nic-bandwidth", flags->nic_bandwidth, "of one network interface, where FILE does not say it")
+      ->type_name("RATE");
+  part->add_option("--oversubscription", flags->oversubscription,
+                   "slurm-topology: of the links above a leaf switch, 2 for 2:1 (default: 1)")
+      ->positive();
   part->add_option("--hosts", flags->hosts, "slurm-topology: the job's hosts alone, node[01-16]")->type_name("LIST");
-  part->add_option("--nccl-tests", flags->tests, "output of nccl-tests on these nodes: its figures become those of the links (repeatable)")
+  part->add_option("--nccl-tests", flags->tests,
+                   "output of nccl-tests on these nodes: its figures become those of the links (repeatable)")
       ->type_name("FILE")
       ->one_value_each();
   part->add_option("-o,--out", flags->out, "write the cluster file here instead of to stdout")->type_name("FILE");

@@ -31,7 +31,8 @@ void note_keys(Context& context, const ImportedConfiguration& c) {
       note(context, cat(c.name, ":", line_of(key), ": ", key.key, " = ", shown(key.value), " is not understood and not used"));
   if (context.verbose == 0) return;
   for (const ImportedKey& key : c.keys)
-    note(context, cat(c.name, ":", line_of(key), ": ", key.key, " = ", shown(key.value), ": ", to_string(key.kind), ", ", key.meaning));
+    note(context,
+         cat(c.name, ":", line_of(key), ": ", key.key, " = ", shown(key.value), ": ", to_string(key.kind), ", ", key.meaning));
 }
 
 }  // namespace
@@ -46,10 +47,13 @@ void add_imported_flags(Command& command, const std::string& format, ImportedFla
   command.add_option("file", flags.path, "the configuration; - for stdin")->required()->type_name("FILE");
   command.add_option(format, flags.format, help)->required()->one_of(names);
   command.add_option("--cluster", flags.cluster, "cluster file: the devices it runs on")->required()->type_name("FILE");
-  command.add_option("--model", flags.model, "config.json of the model, where the configuration does not hold it")->type_name("FILE");
-  command.add_option("--sequence-length", flags.sequence_length, "tokens of a sample, where the configuration does not say")->positive();
+  command.add_option("--model", flags.model, "config.json of the model, where the configuration does not hold it")
+      ->type_name("FILE");
+  command.add_option("--sequence-length", flags.sequence_length, "tokens of a sample, where the configuration does not say")
+      ->positive();
   command.add_option("--global-batch", flags.global_batch, "samples of a step, where the configuration does not say")->positive();
-  command.add_option("--micro-batch", flags.micro_batch, "samples that a device takes at once, where the configuration does not say")
+  command
+      .add_option("--micro-batch", flags.micro_batch, "samples that a device takes at once, where the configuration does not say")
       ->range(1, 1 << 20)
       ->type_name("N");
   command.add_option("--recompute", flags.recompute, "what the training script recomputes, where the configuration does not say")
@@ -68,8 +72,8 @@ Result<ImportedJob> read_imported(Context& context, const ImportedFlags& flags) 
   if (!devices) return devices.error();
   auto text = read_input(context, flags.path);
   if (!text) return text.error();
-  ConfigurationRequest request{input_name(flags.path), std::move(*text), *devices, flags.ignored, flags.sequence_length,
-                               flags.global_batch, flags.micro_batch, flags.recompute, nullptr};
+  ConfigurationRequest request{input_name(flags.path), std::move(*text),  *devices,        flags.ignored, flags.sequence_length,
+                               flags.global_batch,     flags.micro_batch, flags.recompute, nullptr};
   request.file = [&flags](const std::string& name) {
     const std::filesystem::path beside = std::filesystem::path(flags.path).parent_path() / name;
     return base::read_file(std::filesystem::exists(beside) ? beside.string() : name);
@@ -115,7 +119,13 @@ std::string job_file(const Job& job) {
   w.key("training").begin_object();
   if (t.sequence.main > 0) w.key("sequence_length").value(t.sequence.main);
   if (t.sequence.encoder > 0)
-    w.key("sequence_length").begin_object().key("encoder").value(t.sequence.encoder).key("decoder").value(t.sequence.decoder).end_object();
+    w.key("sequence_length")
+        .begin_object()
+        .key("encoder")
+        .value(t.sequence.encoder)
+        .key("decoder")
+        .value(t.sequence.decoder)
+        .end_object();
   w.key("global_batch").value(t.global_batch).key("precision").value(to_string(t.precision));
   w.key("optimizer").value(to_string(t.optimizer)).key("moe_imbalance").value(t.moe_imbalance);
   if (t.tokens > 0) w.key("tokens").value(t.tokens);

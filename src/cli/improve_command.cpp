@@ -41,8 +41,8 @@ int run(Context& context, const ImproveFlags& flags) {
   if (!imported) return fail(context, imported.error());
   const auto [strategy, schedule] = completed_configuration(imported->job, imported->configuration);
   const Strategy asked = asked_strategy(imported->job, imported->configuration);
-  const PresentConfiguration present{strategy, schedule, plan_of(imported->job, imported->configuration),
-                                     asked.zero, asked.overlap};
+  const PresentConfiguration present{strategy, schedule, plan_of(imported->job, imported->configuration), asked.zero,
+                                     asked.overlap};
   const auto answer = improve(imported->job, present, hooked(context, flags.options));
   clear_progress(context);
   if (!answer) return fail(context, answer.error());
@@ -70,7 +70,8 @@ void add_improve_command(Command& app, Context& context) {
   command->add_option("--node-limit", flags->options.node_limit, "simulate at most so many configurations (0: no limit)")
       ->non_negative()
       ->type_name("N");
-  command->add_option("-o,--out", flags->folder, "write the best plan, the present one and the job into this folder")->type_name("DIR");
+  command->add_option("-o,--out", flags->folder, "write the best plan, the present one and the job into this folder")
+      ->type_name("DIR");
   add_plan_schema_flag(*command, context);
   add_common_flags(*command, context);
   command->callback([&context, flags] { context.exit_code = run(context, *flags); });

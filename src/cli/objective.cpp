@@ -19,8 +19,9 @@ int run_objective(Context& context, const Job& job, const PlannerOptions& option
   for (const SizeAnswer& size : answer->sizes)
     if (size.within && (fewest == nullptr || size.devices < fewest->devices)) fewest = &size;
   if (fewest != nullptr && !context.json)
-    note(context, base::cat("fewest devices within budget and deadline: ", fewest->devices, fewest->days > 0 ? base::cat(", ", base::fixed(fewest->days, 1), " days") : "",
-                            "; of at most ", job.cluster.devices(), ": --set cluster.nodes=N asks about more"));
+    note(context, base::cat("fewest devices within budget and deadline: ", fewest->devices,
+                            fewest->days > 0 ? base::cat(", ", base::fixed(fewest->days, 1), " days") : "", "; of at most ",
+                            job.cluster.devices(), ": --set cluster.nodes=N asks about more"));
   if (context.json)
     print_json(context, to_json(*answer));
   else

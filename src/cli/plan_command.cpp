@@ -102,7 +102,8 @@ int run_command(Context& context, const PlanFlags& flags) {
   if (!job) return fail(context, job.error());
   asked.job = *job;
   if (flags.sweep.axes.empty()) {
-    if (!flags.sweep.csv.empty()) return fail(context, Error{ErrorKind::usage, "--csv", "no --sweep", "--sweep PATH=V1,V2 with it", ""});
+    if (!flags.sweep.csv.empty())
+      return fail(context, Error{ErrorKind::usage, "--csv", "no --sweep", "--sweep PATH=V1,V2 with it", ""});
     return run_plan(context, asked);
   }
   const auto options = options_of(asked);
@@ -150,7 +151,8 @@ void add_plan_command(Command& app, Context& context) {
   command->add_option("--alternatives", flags->options.alternatives, "runners-up to list")->range(0, 1000)->type_name("N");
   command
       ->add_option("--sweep", flags->sweep.axes,
-                   "plan for each value and table the answers (repeatable: every combination); nodes, devices, batch, sequence, precision and "
+                   "plan for each value and table the answers (repeatable: every combination); nodes, devices, batch, sequence, "
+                   "precision and "
                    "engine are short for their paths")
       ->type_name("PATH=V1,V2,…")
       ->one_value_each();

@@ -26,7 +26,8 @@ void add_price(const Job& job, double price, const char* currency, std::vector<s
 }
 
 bool has_prices(const Job& job) {
-  return std::all_of(job.cluster.groups.begin(), job.cluster.groups.end(), [](const NodeGroup& g) { return g.price_per_device_hour.has_value(); });
+  return std::all_of(job.cluster.groups.begin(), job.cluster.groups.end(),
+                     [](const NodeGroup& g) { return g.price_per_device_hour.has_value(); });
 }
 
 /// Steps of the whole run, in the tokens that a step has.
@@ -39,10 +40,19 @@ double steps_of(const Job& job) {
 }  // namespace
 
 void add_question_flags(Command& command, QuestionFlags& flags) {
-  command.add_option("--deadline", flags.deadline, "the cheapest size of the cluster that trains training.tokens in this time: 10d, 36h")->type_name("TIME");
-  command.add_option("--budget", flags.budget, "the fastest size of the cluster that trains training.tokens for this much")->positive()->type_name("MONEY");
-  command.add_option("--price", flags.price, "of a device for an hour, where the cluster file has none")->positive()->type_name("MONEY");
-  command.add_option("--tokens", flags.tokens, "of the whole training: short for --set training.tokens=N")->positive()->type_name("N");
+  command
+      .add_option("--deadline", flags.deadline,
+                  "the cheapest size of the cluster that trains training.tokens in this time: 10d, 36h")
+      ->type_name("TIME");
+  command.add_option("--budget", flags.budget, "the fastest size of the cluster that trains training.tokens for this much")
+      ->positive()
+      ->type_name("MONEY");
+  command.add_option("--price", flags.price, "of a device for an hour, where the cluster file has none")
+      ->positive()
+      ->type_name("MONEY");
+  command.add_option("--tokens", flags.tokens, "of the whole training: short for --set training.tokens=N")
+      ->positive()
+      ->type_name("N");
 }
 
 Result<JobFlags> with_questions(Context& context, const JobFlags& flags, const QuestionFlags& q) {
@@ -56,17 +66,20 @@ Result<JobFlags> with_questions(Context& context, const JobFlags& flags, const Q
   if (job->objective) return usage("--deadline", "a job with search.objective", "one without", "the flags state the objective");
   if (job->training.tokens <= 0)
     return usage(q.deadline.empty() ? "--budget" : "--deadline", "no length of the run", "training.tokens", "--tokens 1e12");
-  if (!q.deadline.empty() && !base::parse_duration(q.deadline)) return usage("--deadline", cat("\"", q.deadline, "\""), "a time with its unit", "10d, 36h");
+  if (!q.deadline.empty() && !base::parse_duration(q.deadline))
+    return usage("--deadline", cat("\"", q.deadline, "\""), "a time with its unit", "10d, 36h");
   const bool priced = q.price > 0 || has_prices(*job);
   if (q.budget > 0 && !priced)
-    return usage("--budget", "no price of a device", "price_per_device_hour of the cluster", "--price 2.5, for a device and an hour");
+    return usage("--budget", "no price of a device", "price_per_device_hour of the cluster",
+                 "--price 2.5, for a device and an hour");
   if (!priced) {
     add_price(*job, 1, "device-hours", out.overrides);
     note(context, "nothing has a price: sizes are compared by device-hours; --price says what one costs");
   }
   out.overrides.push_back(cat("search.objective.minimise=", q.deadline.empty() ? "time" : "cost"));
   if (!q.deadline.empty()) out.overrides.push_back(cat("search.objective.deadline=", q.deadline));
-  if (q.budget > 0) out.overrides.push_back(cat("search.objective.budget_per_step=", base::six_digits(q.budget / steps_of(*job))));
+  if (q.budget > 0)
+    out.overrides.push_back(cat("search.objective.budget_per_step=", base::six_digits(q.budget / steps_of(*job))));
   return out;
 }
 

@@ -54,10 +54,13 @@ Result<std::vector<SweepAxis>> axes_of(const std::vector<std::string>& texts) {
       return Error{ErrorKind::usage, "--sweep " + text, "no values", "path=value,value,…",
                    "for example --sweep " + (axis.path.empty() ? "cluster.nodes=1,2,4" : axis.path + "=VALUE,VALUE")};
     const bool twice = std::any_of(out.begin(), out.end(), [&](const SweepAxis& other) { return other.path == axis.path; });
-    if (twice) return Error{ErrorKind::usage, "--sweep " + text, cat(axis.path, " a second time"), "every setting once", "list its values in one --sweep"};
+    if (twice)
+      return Error{ErrorKind::usage, "--sweep " + text, cat(axis.path, " a second time"), "every setting once",
+                   "list its values in one --sweep"};
     points *= axis.values.size();
     if (points > kMostPoints)
-      return Error{ErrorKind::usage, "--sweep", "too many combinations", cat("at most ", static_cast<std::int64_t>(kMostPoints)), "fewer values, or several sweeps"};
+      return Error{ErrorKind::usage, "--sweep", "too many combinations", cat("at most ", static_cast<std::int64_t>(kMostPoints)),
+                   "fewer values, or several sweeps"};
     out.push_back(std::move(axis));
   }
   return out;
@@ -71,9 +74,12 @@ Result<std::vector<std::string>> of_devices(Context& context, const JobFlags& fl
   const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), devices);
   const std::int64_t each = job->cluster.groups.front().devices_per_node;
   const bool whole = devices % each == 0;
-  if (code != std::errc() || end != text.data() + text.size() || devices < 1 || !(whole || devices < each) || !job->cluster.homogeneous())
+  if (code != std::errc() || end != text.data() + text.size() || devices < 1 || !(whole || devices < each) ||
+      !job->cluster.homogeneous())
     return Error{ErrorKind::usage, "--sweep devices=" + text, "\"" + text + "\"",
-                 job->cluster.homogeneous() ? cat("less than the ", each, " devices of a node, or a multiple of them") : "a cluster of equal nodes", ""};
+                 job->cluster.homogeneous() ? cat("less than the ", each, " devices of a node, or a multiple of them")
+                                            : "a cluster of equal nodes",
+                 ""};
   if (whole) return std::vector<std::string>{cat("cluster.nodes=", devices / each)};
   return std::vector<std::string>{"cluster.nodes=1", cat("cluster.devices_per_node=", devices)};
 }
@@ -97,7 +103,8 @@ class Sweeping {
     }
     auto job = load_job_of(context_, point);
     if (job && job->objective)
-      return Error{ErrorKind::usage, "--sweep", "a job with search.objective", "one without", "the objective compares sizes of the cluster by itself"};
+      return Error{ErrorKind::usage, "--sweep", "a job with search.objective", "one without",
+                   "the objective compares sizes of the cluster by itself"};
     if (job) job->network = network_;
     auto result = job ? plan(*job, hooked(context_, options_)) : Result<PlannerResult>(job.error());
     clear_progress(context_);
@@ -133,7 +140,8 @@ Status mistake(const Sweep& sweep, const std::vector<std::string>& texts) {
   return error;
 }
 
-Status write_files(const Context& context, const Sweep& sweep, const SweepFlags& flags, const OutputFlags& output, std::vector<std::string>& files) {
+Status write_files(const Context& context, const Sweep& sweep, const SweepFlags& flags, const OutputFlags& output,
+                   std::vector<std::string>& files) {
   const auto write = [&](const std::string& path, const std::string& text) {
     files.push_back(path);
     return write_file(path, text);

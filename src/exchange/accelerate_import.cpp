@@ -20,11 +20,13 @@ class AccelerateReader {
   Result<ImportedConfiguration> run() {
     out_.name = request_.name;
     out_.why_no_model = "Accelerate's file does not hold the model";
-    const std::string type = in_.word("distributed_type", {"FSDP", "DEEPSPEED", "MULTI_GPU", "NO", "MEGATRON_LM"}, "NO", "kind of data parallelism");
+    const std::string type =
+        in_.word("distributed_type", {"FSDP", "DEEPSPEED", "MULTI_GPU", "NO", "MEGATRON_LM"}, "NO", "kind of data parallelism");
     world();
     out_.precision = precision();
     if (type == "MEGATRON_LM")
-      in_.fail("distributed_type", type, "FSDP, DEEPSPEED or MULTI_GPU", "import Megatron-LM's arguments themselves: --from megatron-args");
+      in_.fail("distributed_type", type, "FSDP, DEEPSPEED or MULTI_GPU",
+               "import Megatron-LM's arguments themselves: --from megatron-args");
     else if (type == "DEEPSPEED")
       return deepspeed();
     else if (type == "FSDP")
@@ -58,7 +60,9 @@ class AccelerateReader {
   void batch() {
     const std::int64_t steps = in_.integer("gradient_accumulation_steps", 1, kMostDegree, 1, "micro-batches a step");
     out_.sequence_length = request_.sequence_length;
-    const std::int64_t global = request_.micro_batch > 0 && request_.global_batch == 0 ? capped_product({request_.micro_batch, steps, out_.strategy.dp}) : 0;
+    const std::int64_t global = request_.micro_batch > 0 && request_.global_batch == 0
+                                    ? capped_product({request_.micro_batch, steps, out_.strategy.dp})
+                                    : 0;
     take_batch(in_, request_, 0, global, out_.strategy.dp, out_);
   }
 
@@ -96,15 +100,19 @@ class AccelerateReader {
       return in_.integer(cat("parallelism_config.parallelism_config_", name, "_size"), 1, kMostDegree, 1, meaning);
     };
     Strategy& s = out_.strategy;
-    const bool any = in_.has("parallelism_config.parallelism_config_dp_shard_size") || in_.has("parallelism_config.parallelism_config_tp_size") ||
-                     in_.has("parallelism_config.parallelism_config_cp_size") || in_.has("parallelism_config.parallelism_config_dp_replicate_size");
+    const bool any = in_.has("parallelism_config.parallelism_config_dp_shard_size") ||
+                     in_.has("parallelism_config.parallelism_config_tp_size") ||
+                     in_.has("parallelism_config.parallelism_config_cp_size") ||
+                     in_.has("parallelism_config.parallelism_config_dp_replicate_size");
     const std::int64_t replicas = size("dp_replicate", "replicas of the shards"), shard = size("dp_shard", "shards");
     const std::int64_t tp = size("tp", "tp"), cp = size("cp", "cp"), sp = size("sp", "sequence parallelism");
-    if (sp > 1) in_.fail("parallelism_config.parallelism_config_sp_size", std::to_string(sp), "1: ALST's sequence parallelism is no part of fsdp2 here");
-    if (any && version == 1)
-      in_.fail("fsdp_config.fsdp_version", "1", "2, which parallelism_config needs (rule ACC-FSDP2)");
+    if (sp > 1)
+      in_.fail("parallelism_config.parallelism_config_sp_size", std::to_string(sp),
+               "1: ALST's sequence parallelism is no part of fsdp2 here");
+    if (any && version == 1) in_.fail("fsdp_config.fsdp_version", "1", "2, which parallelism_config needs (rule ACC-FSDP2)");
     if (any && capped_product({replicas, shard, tp, cp}) != request_.devices)
-      in_.fail("parallelism_config.parallelism_config_dp_shard_size", cat(replicas, " · ", shard, " · ", tp, " · ", cp, " processes"),
+      in_.fail("parallelism_config.parallelism_config_dp_shard_size",
+               cat(replicas, " · ", shard, " · ", tp, " · ", cp, " processes"),
                cat(request_.devices, ", the devices of the cluster (rule ACC-PROD)"));
     s.tp = static_cast<std::int32_t>(tp);
     s.cp = static_cast<std::int32_t>(cp);
@@ -114,19 +122,24 @@ class AccelerateReader {
 
   void second() {
     out_.engine = "fsdp2";
-    const bool reshards = in_.flag("fsdp_config.fsdp_reshard_after_forward", true, "parameters are gathered again for the backward pass");
+    const bool reshards =
+        in_.flag("fsdp_config.fsdp_reshard_after_forward", true, "parameters are gathered again for the backward pass");
     out_.strategy.zero = reshards ? ZeroStage::parameters : ZeroStage::gradients;
   }
 
   void first(bool compiled) {
     out_.engine = compiled ? "fsdp1-compile" : "fsdp1";
-    const char* key = in_.has("fsdp_config.fsdp_sharding_strategy") ? "fsdp_config.fsdp_sharding_strategy" : "fsdp_config.fsdp_reshard_after_forward";
-    std::string word = in_.word(key, {"FULL_SHARD", "SHARD_GRAD_OP", "NO_SHARD", "HYBRID_SHARD", "HYBRID_SHARD_ZERO2", "1", "2", "3", "4", "5"},
-                                "FULL_SHARD", "sharding");
+    const char* key = in_.has("fsdp_config.fsdp_sharding_strategy") ? "fsdp_config.fsdp_sharding_strategy"
+                                                                    : "fsdp_config.fsdp_reshard_after_forward";
+    std::string word =
+        in_.word(key, {"FULL_SHARD", "SHARD_GRAD_OP", "NO_SHARD", "HYBRID_SHARD", "HYBRID_SHARD_ZERO2", "1", "2", "3", "4", "5"},
+                 "FULL_SHARD", "sharding");
     constexpr const char* kNumbered[] = {"FULL_SHARD", "SHARD_GRAD_OP", "NO_SHARD", "HYBRID_SHARD", "HYBRID_SHARD_ZERO2"};
     if (word.size() == 1) word = kNumbered[word.front() - '1'];
     Strategy& s = out_.strategy;
-    s.zero = word == "NO_SHARD" ? ZeroStage::none : word.ends_with("2") || word == "SHARD_GRAD_OP" ? ZeroStage::gradients : ZeroStage::parameters;
+    s.zero = word == "NO_SHARD"                               ? ZeroStage::none
+             : word.ends_with("2") || word == "SHARD_GRAD_OP" ? ZeroStage::gradients
+                                                              : ZeroStage::parameters;
     if (word.starts_with("HYBRID")) s.shard = static_cast<std::int32_t>(std::max<std::int64_t>(1, request_.devices / machines_));
     if (word == "NO_SHARD") s.shard = 1;
   }
@@ -141,7 +154,8 @@ class AccelerateReader {
     if (path != nullptr) {
       in_.list({ImportedKey::Kind::read, path->key, path->value, "its settings are in that file", path->line});
       auto text = request_.file ? request_.file(path->value)
-                                : Result<std::string>(Error{ErrorKind::bad_input, request_.name, "a file that it names", "one that can be read", ""});
+                                : Result<std::string>(Error{ErrorKind::bad_input, request_.name, "a file that it names",
+                                                            "one that can be read", ""});
       if (!text) return text.error();
       inner.name = path->value;
       inner.text = std::move(*text);
@@ -161,8 +175,13 @@ class AccelerateReader {
   std::string own_json() {
     base::JsonWriter w;
     w.begin_object();
-    w.key("gradient_accumulation_steps").value(in_.integer("deepspeed_config.gradient_accumulation_steps", 1, kMostDegree, 1, "micro-batches a step"));
-    w.key("zero_optimization").begin_object().key("stage").value(in_.integer("deepspeed_config.zero_stage", 0, 3, 2, "zero")).end_object();
+    w.key("gradient_accumulation_steps")
+        .value(in_.integer("deepspeed_config.gradient_accumulation_steps", 1, kMostDegree, 1, "micro-batches a step"));
+    w.key("zero_optimization")
+        .begin_object()
+        .key("stage")
+        .value(in_.integer("deepspeed_config.zero_stage", 0, 3, 2, "zero"))
+        .end_object();
     if (request_.micro_batch > 0) w.key("train_micro_batch_size_per_gpu").value(request_.micro_batch);
     w.end_object();
     return w.text();
@@ -178,7 +197,8 @@ Result<ImportedConfiguration> read(const ConfigurationRequest& request) {
   const auto document = base::read_yaml(request.text, request.name);
   if (!document) return document.error();
   if (document->root.kind != base::NodeKind::mapping)
-    return Error{ErrorKind::bad_input, request.name, std::string("a ") + std::string(to_string(document->root.kind)), "a mapping of settings", ""};
+    return Error{ErrorKind::bad_input, request.name, std::string("a ") + std::string(to_string(document->root.kind)),
+                 "a mapping of settings", ""};
   return AccelerateReader(request, document->root).run();
 }
 

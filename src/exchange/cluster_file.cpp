@@ -15,10 +15,12 @@ using base::cat;
 std::string rate(BytesPerSecond b) { return cat(base::six_digits(b.count() / 1e9), "GB/s"); }
 
 std::string level_line(const FabricLevel& level) {
-  std::string out = cat("  - {name: \"", level.name, "\", kind: ", to_string(level.kind), ", span: ", level.span, ", bandwidth: ", rate(level.bandwidth));
+  std::string out = cat("  - {name: \"", level.name, "\", kind: ", to_string(level.kind), ", span: ", level.span,
+                        ", bandwidth: ", rate(level.bandwidth));
   if (level.bandwidth_alone.count() > level.bandwidth.count()) out += cat(", bandwidth_alone: ", rate(level.bandwidth_alone));
   if (level.per_peer.count() > 0) out += cat(", per_peer: ", rate(level.per_peer));
-  out += cat(", latency: ", base::six_digits(level.latency.count() * 1e6), "us, efficiency: ", base::six_digits(level.efficiency));
+  out +=
+      cat(", latency: ", base::six_digits(level.latency.count() * 1e6), "us, efficiency: ", base::six_digits(level.efficiency));
   if (level.start.count() > 0) out += cat(", start: ", base::six_digits(level.start.count() * 1e6), "us");
   const auto number = [&](const char* name, double value) {
     if (value > 0) out += cat(", ", name, ": ", base::six_digits(value));
@@ -69,7 +71,8 @@ Result<std::string> cluster_file(const Cluster& cluster, const std::vector<std::
   const auto usual = usual_cluster(group.device.name, group.nodes, group.devices_per_node);
   if (usual && usual->groups.front().intra == group.intra && usual->inter == cluster.inter) return out;
   if (group.domain_nodes > 0)
-    return Error{ErrorKind::bad_input, "cluster", "links that differ from the usual ones in a domain of several nodes", "the usual ones", ""};
+    return Error{ErrorKind::bad_input, "cluster", "links that differ from the usual ones in a domain of several nodes",
+                 "the usual ones", ""};
   out += "fabric:\n";
   for (const FabricLevel& level : group.intra) out += level_line(level);
   for (const FabricLevel& level : cluster.inter) out += level_line(level);

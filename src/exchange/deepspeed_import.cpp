@@ -56,14 +56,19 @@ class DeepSpeedReader {
 
   void batch() {
     const std::int64_t global = in_.integer("train_batch_size", 0, kMostSamples, 0, "global batch (0: from the others)");
-    const std::int64_t micro = in_.integer("train_micro_batch_size_per_gpu", 0, kMostDegree, 0, "micro-batch (0: from the others)");
-    const std::int64_t steps = in_.integer("gradient_accumulation_steps", 0, kMostSamples, 0, "micro-batches a step (0: from the others)");
+    const std::int64_t micro =
+        in_.integer("train_micro_batch_size_per_gpu", 0, kMostDegree, 0, "micro-batch (0: from the others)");
+    const std::int64_t steps =
+        in_.integer("gradient_accumulation_steps", 0, kMostSamples, 0, "micro-batches a step (0: from the others)");
     const std::int64_t dp = out_.strategy.dp;
     const std::int64_t own = micro > 0 ? micro : global > 0 ? global / (dp * std::max<std::int64_t>(1, steps)) : 0;
-    const std::int64_t all = global > 0 ? global : own > 0 && (steps > 0 || micro > 0) ? capped_product({own, std::max<std::int64_t>(1, steps), dp}) : 0;
+    const std::int64_t all = global > 0                            ? global
+                             : own > 0 && (steps > 0 || micro > 0) ? capped_product({own, std::max<std::int64_t>(1, steps), dp})
+                                                                   : 0;
     if (global > 0 && own > 0 && (global % (own * dp) != 0 || (steps > 0 && capped_product({own, steps, dp}) != global)))
       in_.fail("train_batch_size", std::to_string(global),
-               cat("micro-batch ", own, steps > 0 ? cat(" · ", steps, " steps") : "", " · ", dp, " replicas, or a multiple (rule DS-BATCH)"),
+               cat("micro-batch ", own, steps > 0 ? cat(" · ", steps, " steps") : "", " · ", dp,
+                   " replicas, or a multiple (rule DS-BATCH)"),
                "replicas are devices / tensor or sequence parallelism of the cluster");
     if (global > 0 && micro == 0 && own == 0)
       in_.fail("train_batch_size", std::to_string(global), cat("at least one sample for each of ", dp, " replicas"));
@@ -94,7 +99,8 @@ Result<ImportedConfiguration> read_deepspeed(const ConfigurationRequest& request
   const auto document = base::read_json(request.text, request.name);
   if (!document) return document.error();
   if (document->root.kind != base::NodeKind::mapping)
-    return Error{ErrorKind::bad_input, request.name, std::string("a ") + std::string(to_string(document->root.kind)), "an object of settings", ""};
+    return Error{ErrorKind::bad_input, request.name, std::string("a ") + std::string(to_string(document->root.kind)),
+                 "an object of settings", ""};
   return DeepSpeedReader(request, document->root).run();
 }
 
@@ -122,7 +128,9 @@ void take_recompute(SettingReader& reader, const ConfigurationRequest& request, 
       reader.list({ImportedKey::Kind::defaulted, "--recompute", "none", "recomputation, which the training script says", 0});
     return;
   }
-  r.kind = request.recompute == "full" ? RecomputeKind::full : request.recompute == "selective" ? RecomputeKind::selective : RecomputeKind::none;
+  r.kind = request.recompute == "full"        ? RecomputeKind::full
+           : request.recompute == "selective" ? RecomputeKind::selective
+                                              : RecomputeKind::none;
   reader.list({ImportedKey::Kind::read, "--recompute", request.recompute, "said on the command line", 0});
 }
 

@@ -222,15 +222,17 @@ class Flags {
     if (at == assigned_.end() || !at->second.literal) return text;
     const auto same = [&](const ImportedKey& k) { return k.key == "$" + name; };
     if (std::none_of(out_.variables.begin(), out_.variables.end(), same))
-      out_.variables.push_back({ImportedKey::Kind::read, "$" + name, at->second.value, "assigned in the script", at->second.line});
+      out_.variables.push_back(
+          {ImportedKey::Kind::read, "$" + name, at->second.value, "assigned in the script", at->second.line});
     return at->second.value;
   }
 
   void add(Setting setting) {
     const auto [at, fresh] = seen_.try_emplace(setting.key, setting);
     if (!fresh && at->second.value != setting.value) {
-      error_ = Error{ErrorKind::bad_input, cat(where_, ":", setting.line), cat("--", setting.key, " ", base::quoted(setting.value)),
-                     cat(base::quoted(at->second.value), ", as line ", at->second.line, " says"), "one value for each flag"};
+      error_ =
+          Error{ErrorKind::bad_input, cat(where_, ":", setting.line), cat("--", setting.key, " ", base::quoted(setting.value)),
+                cat(base::quoted(at->second.value), ", as line ", at->second.line, " says"), "one value for each flag"};
       return;
     }
     if (!fresh) return;

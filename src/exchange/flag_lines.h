@@ -16,7 +16,7 @@
 namespace espalier::exchange {
 
 struct FlagLines {
-  std::vector<Setting> flags;         ///< without dashes, '-' as '_'; one without a value has "True"
+  std::vector<Setting> flags;          ///< without dashes, '-' as '_'; one without a value has "True"
   std::vector<ImportedKey> variables;  ///< that were looked up
 };
 /// bad_input: no flag at all, a flag twice with two values, too many of them, or a quote that does not end.

@@ -70,7 +70,8 @@ ImportedConfiguration read(const char* format, const std::string& text, std::int
   EXPECT_TRUE(out.ok()) << (out ? "" : out.error().message());
   return out ? *out : ImportedConfiguration{};
 }
-std::string refusal(const char* format, const std::string& text, std::int64_t devices = 8, std::vector<std::string> ignored = {}) {
+std::string refusal(const char* format, const std::string& text, std::int64_t devices = 8,
+                    std::vector<std::string> ignored = {}) {
   ConfigurationRequest request{"file", text, devices, std::move(ignored), 0, 0, 0, "", nullptr};
   const auto out = find_configuration_format(format)->read(request);
   return out ? "accepted" : out.error().message();
@@ -81,8 +82,9 @@ const char* const kFlags =
 
 TEST(MegatronImport, DegreesAndStages) {
   const auto c = read("megatron-args",
-                      std::string(kFlags) + "--pipeline-model-parallel-size 4 --decoder-first-pipeline-num-layers 1 "
-                                            "--decoder-last-pipeline-num-layers 3 --global-batch-size 16 --fp16",
+                      std::string(kFlags) +
+                          "--pipeline-model-parallel-size 4 --decoder-first-pipeline-num-layers 1 "
+                          "--decoder-last-pipeline-num-layers 3 --global-batch-size 16 --fp16",
                       8);
   EXPECT_EQ(c.schedule.stages, 4);
   EXPECT_THAT(c.blocks, ElementsAre(1, 2, 2, 3));  // 8 − 1 − 3 = 4 over two stages
@@ -104,21 +106,27 @@ TEST(MegatronImport, RefusesByName) {
 
 TEST(TorchtitanImport, ShardsTheRestOfTheDevices) {
   // 16 devices, tp 2, replicas 2: 16 / 2 / 2 = 4 shards; parameters stay gathered under a pipeline alone.
-  const auto c = read("torchtitan", "[parallelism]\ntensor_parallel_degree = 2\ndata_parallel_replicate_degree = 2\n[training]\nseq_len = 128\nlocal_batch_size = 3\n", 16);
+  const auto c = read("torchtitan",
+                      "[parallelism]\ntensor_parallel_degree = 2\ndata_parallel_replicate_degree = 2\n[training]\nseq_len = "
+                      "128\nlocal_batch_size = 3\n",
+                      16);
   EXPECT_EQ(c.strategy.dp, 8);
   EXPECT_EQ(c.strategy.shard, 4);
   EXPECT_EQ(c.strategy.zero, ZeroStage::parameters);
   EXPECT_EQ(c.global_batch, 24);
   EXPECT_EQ(c.strategy.recompute.kind, RecomputeKind::selective);
-  EXPECT_THAT(refusal("torchtitan", "[parallelism]\ntensor_parallel_degree = 3\n[training]\nseq_len = 128\n"), HasSubstr("TT-WORLD"));
+  EXPECT_THAT(refusal("torchtitan", "[parallelism]\ntensor_parallel_degree = 3\n[training]\nseq_len = 128\n"),
+              HasSubstr("TT-WORLD"));
   EXPECT_THAT(refusal("torchtitan", "[training]\nenable_cpu_offload = true\n"), HasSubstr("file:2"));
   EXPECT_THAT(refusal("torchtitan", "[training\nseq_len = 128\n"), HasSubstr("file:1"));
 }
 
 TEST(TorchtitanImport, CommandLineCountsTokens) {
   // 8 devices, pp 2: 4 replicas; 256 tokens a micro-batch of 128: 2 samples; 3 micro-batches: 2 · 3 · 4 = 24 samples a step.
-  const auto c = read("torchtitan", "--parallelism.pipeline-parallel-degree 2 --parallelism.num_pp_microbatches 3 --compile.no-enable "
-                                    "--training.max_context_length 128 --training.num_tokens_per_microbatch_per_dp_rank 256", 8);
+  const auto c = read("torchtitan",
+                      "--parallelism.pipeline-parallel-degree 2 --parallelism.num_pp_microbatches 3 --compile.no-enable "
+                      "--training.max_context_length 128 --training.num_tokens_per_microbatch_per_dp_rank 256",
+                      8);
   EXPECT_EQ(c.schedule.micro_batch, 2);
   EXPECT_EQ(c.global_batch, 24);
   EXPECT_EQ(c.strategy.zero, ZeroStage::gradients);
@@ -128,14 +136,24 @@ TEST(TorchtitanImport, CommandLineCountsTokens) {
 TEST(DeepSpeedImport, TwoOfThreeBatchSizes) {
   const std::string tail = ", \"sequence_length\": 64, \"zero_optimization\": {\"stage\": 2}}";
   EXPECT_EQ(read("deepspeed", "{\"train_batch_size\": 64, \"gradient_accumulation_steps\": 4" + tail, 8).schedule.micro_batch, 2);
-  EXPECT_EQ(read("deepspeed", "{\"train_micro_batch_size_per_gpu\": 2, \"gradient_accumulation_steps\": 4" + tail, 8).global_batch, 64);
-  EXPECT_THAT(refusal("deepspeed", "{\"train_batch_size\": 60, \"train_micro_batch_size_per_gpu\": 8" + tail), HasSubstr("DS-BATCH"));
+  EXPECT_EQ(
+      read("deepspeed", "{\"train_micro_batch_size_per_gpu\": 2, \"gradient_accumulation_steps\": 4" + tail, 8).global_batch, 64);
+  EXPECT_THAT(refusal("deepspeed", "{\"train_batch_size\": 60, \"train_micro_batch_size_per_gpu\": 8" + tail),
+              HasSubstr("DS-BATCH"));
   EXPECT_THAT(refusal("deepspeed", "{\"train_batch_size\": 8, \"train_batch_size\": 8}"), HasSubstr("train_batch_size"));
-  EXPECT_THAT(refusal("deepspeed", "{\"train_batch_size\": 8, \"sequence_length\": 64, \"zero_optimization\": {\"offload_param\": {\"device\": \"cpu\"}}}"), HasSubstr("offload_param"));
+  EXPECT_THAT(refusal("deepspeed",
+                      "{\"train_batch_size\": 8, \"sequence_length\": 64, \"zero_optimization\": {\"offload_param\": "
+                      "{\"device\": \"cpu\"}}}"),
+              HasSubstr("offload_param"));
 }
 
 TEST(AccelerateImport, ShardingOfBothVersions) {
-  ConfigurationRequest request{"file", "distributed_type: FSDP\nnum_machines: 2\nfsdp_config: {fsdp_version: 1, fsdp_sharding_strategy: HYBRID_SHARD}\n", 16, {}, 64, 32, 2, "", nullptr};
+  ConfigurationRequest request{
+      "file", "distributed_type: FSDP\nnum_machines: 2\nfsdp_config: {fsdp_version: 1, fsdp_sharding_strategy: HYBRID_SHARD}\n",
+      16,     {},
+      64,     32,
+      2,      "",
+      nullptr};
   const auto* format = find_configuration_format("accelerate");
   const auto hybrid = format->read(request);
   ASSERT_TRUE(hybrid.ok()) << hybrid.error().message();
@@ -160,8 +178,11 @@ TEST(SlurmHosts, ExpandsLists) {
 
 TEST(TopoMatrix, DamageIsNamedWithItsLine) {
   const auto* format = find_cluster_format("nvidia-smi-topo");
-  const auto read_text = [&](const std::string& text) { return format->read({"topo.txt", text, "a100-sxm-80gb", 2, 0, 0, 1, ""}); };
-  const auto sound = read_text("\tGPU0\tGPU1\tGPU2\tGPU3\nGPU0\tX\tNV4\tNV4\tNV4\nGPU1\tNV4 X NV4NV4\nGPU2\tNV4\tNV4\tX\tNV4\nGPU3\tNV4\tNV4\tNV4\tX\n");
+  const auto read_text = [&](const std::string& text) {
+    return format->read({"topo.txt", text, "a100-sxm-80gb", 2, 0, 0, 1, ""});
+  };
+  const auto sound = read_text(
+      "\tGPU0\tGPU1\tGPU2\tGPU3\nGPU0\tX\tNV4\tNV4\tNV4\nGPU1\tNV4 X NV4NV4\nGPU2\tNV4\tNV4\tX\tNV4\nGPU3\tNV4\tNV4\tNV4\tX\n");
   ASSERT_TRUE(sound.ok()) << sound.error().message();
   const FabricLevel& level = sound->cluster.groups.front().intra.front();
   EXPECT_EQ(level.kind, FabricKind::nvlink_mesh);  // 4 links to each of 3 others are the 12 of an A100: direct

@@ -124,7 +124,8 @@ class MegatronReader {
     const Setting* processes = in_.find("launcher_processes");
     const Setting* nodes = in_.find("launcher_nodes");
     const auto is_number = [](const Setting* s) {
-      return s != nullptr && !s->value.empty() && std::all_of(s->value.begin(), s->value.end(), [](char c) { return c >= '0' && c <= '9'; });
+      return s != nullptr && !s->value.empty() &&
+             std::all_of(s->value.begin(), s->value.end(), [](char c) { return c >= '0' && c <= '9'; });
     };
     if (is_number(processes) && is_number(nodes))
       of_cluster("launcher_nodes", in_.number_of(*processes, 1, kMostDegree) * in_.number_of(*nodes, 1, kMostDegree));
@@ -164,11 +165,13 @@ class MegatronReader {
   void data() {
     Strategy& s = out_.strategy;
     if (in_.flag("use_distributed_optimizer", false, "zero 1")) s.zero = ZeroStage::optimizer;
-    const std::int64_t instances = in_.integer("num_distributed_optimizer_instances", 1, kMostDegree, 1, "groups that shard states");
+    const std::int64_t instances =
+        in_.integer("num_distributed_optimizer_instances", 1, kMostDegree, 1, "groups that shard states");
     const std::int64_t inner = std::int64_t{s.tp} * out_.schedule.stages;
     const std::int64_t ranks = std::max<std::int64_t>(1, request_.devices / inner);  // dp · cp
     s.shard = 0;
-    if (shards_optimizer(s.zero) && instances > 1) s.shard = static_cast<std::int32_t>(std::max<std::int64_t>(1, ranks / instances));
+    if (shards_optimizer(s.zero) && instances > 1)
+      s.shard = static_cast<std::int32_t>(std::max<std::int64_t>(1, ranks / instances));
     s.overlap.grad_reduce = in_.flag("overlap_grad_reduce", false, "overlap grad");
     s.overlap.param_gather = in_.flag("overlap_param_gather", false, "overlap param");
     in_.pass_over("data_parallel_size", "follows from the others");
@@ -179,7 +182,8 @@ class MegatronReader {
     const std::int64_t micro = said_or(in_, "micro_batch_size", own, request_.micro_batch, "--micro-batch");
     const std::int64_t length = in_.integer("seq_length", 0, kMostSamples, 0, "sequence length");
     out_.sequence_length = said_or(in_, "seq_length", length, request_.sequence_length, "--sequence-length");
-    const std::int64_t global = in_.integer("global_batch_size", 0, kMostSamples, 0, "global batch (0: one micro-batch a replica)");
+    const std::int64_t global =
+        in_.integer("global_batch_size", 0, kMostSamples, 0, "global batch (0: one micro-batch a replica)");
     out_.global_batch = said_or(in_, "global_batch_size", global, request_.global_batch, "--global-batch");
     if (micro == 0) in_.lacks("no --micro-batch-size", "the samples of a micro-batch", "--micro-batch N");
     if (out_.sequence_length == 0) in_.lacks("no --seq-length", "the tokens of a sample", "--sequence-length N");
@@ -209,14 +213,17 @@ class MegatronReader {
     if (printed > 0) return printed;
     if (layers == 0) return 1;
     if (layers_ % (layers * pp) != 0)
-      in_.fail("num_layers_per_virtual_pipeline_stage", std::to_string(layers), cat("a divisor of the ", layers_, " layers over ", pp, " stages"));
+      in_.fail("num_layers_per_virtual_pipeline_stage", std::to_string(layers),
+               cat("a divisor of the ", layers_, " layers over ", pp, " stages"));
     return std::max<std::int64_t>(1, layers_ / (layers * pp));
   }
 
   void uneven(std::int32_t pp) {
     const std::string layout = in_.text("pipeline_model_parallel_layout", "", "layout of the stages");
-    const std::int64_t first = in_.integer("decoder_first_pipeline_num_layers", 0, kMostDegree, 0, "blocks of the first stage (0: as the others)");
-    const std::int64_t last = in_.integer("decoder_last_pipeline_num_layers", 0, kMostDegree, 0, "blocks of the last stage (0: as the others)");
+    const std::int64_t first =
+        in_.integer("decoder_first_pipeline_num_layers", 0, kMostDegree, 0, "blocks of the first stage (0: as the others)");
+    const std::int64_t last =
+        in_.integer("decoder_last_pipeline_num_layers", 0, kMostDegree, 0, "blocks of the last stage (0: as the others)");
     const bool embedding = in_.flag("account_for_embedding_in_pipeline_split", false, "the embedding counts as a layer");
     const bool loss = in_.flag("account_for_loss_in_pipeline_split", false, "the loss counts as a layer");
     if (!layout.empty())
@@ -230,9 +237,9 @@ class MegatronReader {
   void by_layout(const std::string& text, std::int32_t pp) {
     const MegatronLayout layout = read_megatron_layout(text);
     const auto chunks = static_cast<std::int64_t>(layout.blocks.size());
-    if (!layout.fault.empty()) return in_.fail("pipeline_model_parallel_layout", text, cat("a layout that can be planned: it has ", layout.fault));
-    if (chunks % pp != 0)
-      return in_.fail("pipeline_model_parallel_layout", cat(chunks, " stages"), cat("a multiple of pp ", pp));
+    if (!layout.fault.empty())
+      return in_.fail("pipeline_model_parallel_layout", text, cat("a layout that can be planned: it has ", layout.fault));
+    if (chunks % pp != 0) return in_.fail("pipeline_model_parallel_layout", cat(chunks, " stages"), cat("a multiple of pp ", pp));
     out_.schedule.virtual_stages = static_cast<std::int32_t>(chunks / pp);
     if (chunks > pp) {
       out_.schedule.kind = ScheduleKind::interleaved;
@@ -245,12 +252,15 @@ class MegatronReader {
   void by_ends(std::int32_t pp, std::int64_t first, std::int64_t last) {
     const std::int64_t middle = pp - (first > 0 ? 1 : 0) - (last > 0 ? 1 : 0), rest = layers_ - first - last;
     if (out_.schedule.virtual_stages > 1)
-      return in_.fail("decoder_first_pipeline_num_layers", cat(first, ", last ", last), "stages without virtual stages, or a layout");
+      return in_.fail("decoder_first_pipeline_num_layers", cat(first, ", last ", last),
+                      "stages without virtual stages, or a layout");
     if (rest < 0 || (middle == 0 ? rest != 0 : rest % middle != 0))
       return in_.fail("decoder_first_pipeline_num_layers", cat(first, ", last ", last),
                       cat("counts that leave a multiple of ", middle, " of the ", layers_, " layers"));
     for (std::int32_t i = 0; i < pp; ++i) {
-      const std::int64_t own = i == 0 && first > 0 ? first : i + 1 == pp && last > 0 ? last : rest / std::max<std::int64_t>(1, middle);
+      const std::int64_t own = i == 0 && first > 0       ? first
+                               : i + 1 == pp && last > 0 ? last
+                                                         : rest / std::max<std::int64_t>(1, middle);
       out_.blocks.push_back(static_cast<std::int32_t>(own));
     }
   }
@@ -259,7 +269,8 @@ class MegatronReader {
   void by_weights(std::int32_t pp, std::int64_t embedding, std::int64_t loss) {
     const std::int64_t all = layers_ + embedding + loss, chunks = std::int64_t{pp} * out_.schedule.virtual_stages;
     if (all % chunks != 0 || all / chunks < 1)
-      return in_.fail("account_for_embedding_in_pipeline_split", cat(layers_, " layers"), cat(all, " divisible by ", chunks, " chunks"));
+      return in_.fail("account_for_embedding_in_pipeline_split", cat(layers_, " layers"),
+                      cat(all, " divisible by ", chunks, " chunks"));
     for (std::int64_t i = 0; i < chunks; ++i)
       out_.blocks.push_back(static_cast<std::int32_t>(all / chunks - (i == 0 ? embedding : 0) - (i + 1 == chunks ? loss : 0)));
   }
@@ -303,21 +314,28 @@ class MegatronReader {
     graphs();
     if (in_.flag("grad_reduce_in_bf16", false, "gradients in bf16")) option("bf16-gradients");
     const bool aware = in_.flag("use_precision_aware_optimizer", false, "types of optimizer states are chosen");
-    const std::string first = in_.text("exp_avg_dtype", "fp32", "first moments"), second = in_.text("exp_avg_sq_dtype", "fp32", "second moments");
-    const auto is_bf16 = [](const std::string& type) { return type.find("bf16") != std::string::npos || type.find("bfloat16") != std::string::npos; };
-    const auto is_fp32 = [](const std::string& type) { return type.find("fp32") != std::string::npos || type.find("float32") != std::string::npos; };
+    const std::string first = in_.text("exp_avg_dtype", "fp32", "first moments"),
+                      second = in_.text("exp_avg_sq_dtype", "fp32", "second moments");
+    const auto is_bf16 = [](const std::string& type) {
+      return type.find("bf16") != std::string::npos || type.find("bfloat16") != std::string::npos;
+    };
+    const auto is_fp32 = [](const std::string& type) {
+      return type.find("fp32") != std::string::npos || type.find("float32") != std::string::npos;
+    };
     if (!aware || (is_fp32(first) && is_fp32(second))) return;
-    if (!is_bf16(first) || !is_bf16(second)) in_.fail("exp_avg_dtype", cat(first, " and ", second), "fp32 or bf16 for both moments");
+    if (!is_bf16(first) || !is_bf16(second))
+      in_.fail("exp_avg_dtype", cat(first, " and ", second), "fp32 or bf16 for both moments");
     option("bf16-moments");
   }
   void graphs() {
-    const std::string implementation = in_.word("cuda_graph_impl", {"none", "local", "transformer_engine", "full_iteration"}, "none", "CUDA graphs");
+    const std::string implementation =
+        in_.word("cuda_graph_impl", {"none", "local", "transformer_engine", "full_iteration"}, "none", "CUDA graphs");
     const std::string scope = in_.text("cuda_graph_scope", "full", "what CUDA graphs hold");
     if (implementation == "none") return;
     if (implementation == "full_iteration" || scope.find("full_iteration") != std::string::npos) return option("cuda-graphs");
     if (implementation == "transformer_engine" && scope.find("moe_router") != std::string::npos) return option("moe-graphs");
-    in_.fail("cuda_graph_impl", cat(implementation, ", scope ", scope), "full_iteration, or transformer_engine with the router in its scope",
-             "graphs of other parts have no price here");
+    in_.fail("cuda_graph_impl", cat(implementation, ", scope ", scope),
+             "full_iteration, or transformer_engine with the router in its scope", "graphs of other parts have no price here");
   }
 
   const ConfigurationRequest& request_;

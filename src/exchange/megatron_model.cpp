@@ -34,8 +34,9 @@ void read_vocabulary(SettingReader& reader, Shape& s) {
 }
 
 void read_positions(SettingReader& reader, Shape& s) {
-  const std::string kind = reader.word("position_embedding_type", {"learned_absolute", "rope", "yarn", "none", "relative", "mrope"},
-                                       "learned_absolute", "positions");
+  const std::string kind =
+      reader.word("position_embedding_type", {"learned_absolute", "rope", "yarn", "none", "relative", "mrope"},
+                  "learned_absolute", "positions");
   const bool older = reader.flag("use_rotary_position_embeddings", false, "rotary positions (older flag)");
   s.rope = kind == "rope" || kind == "yarn" || older;
   s.learned = !s.rope && kind == "learned_absolute";
@@ -80,7 +81,8 @@ Shape read_shape(SettingReader& reader, std::int64_t layers) {
   read_attention(reader, s);
   read_experts(reader, s);
   // 4h; with a gated MLP 8h/3, in whole 64 (arguments.py, validate_args).
-  if (s.ffn == 0) s.ffn = s.swiglu ? static_cast<std::int64_t>(4 * static_cast<double>(s.hidden) * 2 / 3 / 64) * 64 : 4 * s.hidden;
+  if (s.ffn == 0)
+    s.ffn = s.swiglu ? static_cast<std::int64_t>(4 * static_cast<double>(s.hidden) * 2 / 3 / 64) * 64 : 4 * s.hidden;
   if (s.hidden == 0 || s.heads == 0 || s.layers == 0) s.why_not = "no --num-layers, --hidden-size or --num-attention-heads";
   return s;
 }
@@ -153,8 +155,8 @@ std::string config_of(const Shape& s, const std::string& family) {
 }
 
 std::string of_no_family(const Shape& s) {
-  return cat("blocks of no family that is known here: ", s.swiglu ? "gated" : "plain", " MLP, ", s.rms ? "RMSNorm" : "LayerNorm", ", ",
-             s.rope ? "rotary" : "learned", " positions, ", s.bias ? "" : "no ", "biases", s.experts > 0 ? ", experts" : "",
+  return cat("blocks of no family that is known here: ", s.swiglu ? "gated" : "plain", " MLP, ", s.rms ? "RMSNorm" : "LayerNorm",
+             ", ", s.rope ? "rotary" : "learned", " positions, ", s.bias ? "" : "no ", "biases", s.experts > 0 ? ", experts" : "",
              s.qk_norm ? ", norms of queries and keys" : "");
 }
 

@@ -65,9 +65,11 @@ class Topology {
   Result<NodeLinks> read() {
     pugi::xml_document document;
     const pugi::xml_parse_result parsed = document.load_buffer(request_.text.data(), request_.text.size());
-    if (!parsed) return fault(parsed.offset, cat("XML that cannot be parsed (", parsed.description(), ")"), "XML", "is the file cut off?");
+    if (!parsed)
+      return fault(parsed.offset, cat("XML that cannot be parsed (", parsed.description(), ")"), "XML", "is the file cut off?");
     const pugi::xml_node system = document.child("system");
-    if (!system) return fault(0, "no <system>", "NCCL's topology: <system version=\"1\">", "NCCL_TOPO_DUMP_FILE=topo.xml writes it");
+    if (!system)
+      return fault(0, "no <system>", "NCCL's topology: <system version=\"1\">", "NCCL_TOPO_DUMP_FILE=topo.xml writes it");
     if (std::strcmp(system.attribute("version").as_string(), "1") != 0)
       return fault(system.offset_debug(), cat("version \"", system.attribute("version").as_string(), "\""), "version 1", "");
     for (const pugi::xml_node child : system.children()) {
@@ -88,10 +90,12 @@ class Topology {
     return 1 + std::count(request_.text.begin(), request_.text.begin() + static_cast<std::ptrdiff_t>(end), '\n');
   }
   [[nodiscard]] Error fault(std::ptrdiff_t offset, std::string found, std::string expected, std::string hint) const {
-    return {ErrorKind::bad_input, cat(request_.name, ":", line_of(offset)), std::move(found), std::move(expected), std::move(hint)};
+    return {ErrorKind::bad_input, cat(request_.name, ":", line_of(offset)), std::move(found), std::move(expected),
+            std::move(hint)};
   }
   void fail(const pugi::xml_node& node, std::string found, std::string expected) {
-    if (!error_) error_ = fault(node.offset_debug(), std::move(found), std::move(expected), "NCCL_TOPO_DUMP_FILE writes a sound one");
+    if (!error_)
+      error_ = fault(node.offset_debug(), std::move(found), std::move(expected), "NCCL_TOPO_DUMP_FILE writes a sound one");
   }
 
   std::int64_t number(const pugi::xml_node& node, const char* name, std::int64_t low, std::int64_t high) {
@@ -99,7 +103,8 @@ class Topology {
     std::int64_t value = 0;
     const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), value);
     if (code == std::errc() && end == text.data() + text.size() && value >= low && value <= high) return value;
-    fail(node, text.empty() ? cat("<", node.name(), "> without ", name) : cat(name, "=\"", text.substr(0, 40), "\""), cat("a number from ", low, " to ", high));
+    fail(node, text.empty() ? cat("<", node.name(), "> without ", name) : cat(name, "=\"", text.substr(0, 40), "\""),
+         cat("a number from ", low, " to ", high));
     return low;
   }
 
@@ -130,7 +135,8 @@ class Topology {
       if (name == "pci") {
         pci(child, above, slot, depth);
       } else if (name == "gpu") {
-        if (std::strcmp(parent.name(), "pci") != 0) return fail(child, cat("<gpu> below <", parent.name(), ">"), "<gpu> below <pci>");
+        if (std::strcmp(parent.name(), "pci") != 0)
+          return fail(child, cat("<gpu> below <", parent.name(), ">"), "<gpu> below <pci>");
         gpu(child, parent, above, slot);
       } else if (name == "nic") {
         walk(child, above, slot, depth + 1);
@@ -152,19 +158,23 @@ class Topology {
   double slot_of(const pugi::xml_node& node) {
     const std::string speed = node.attribute("link_speed").as_string();
     if (speed.empty()) return 0;
-    constexpr std::array<std::pair<const char*, double>, 6> kLanes = {{{"2.5", 15}, {"5", 30}, {"8", 60}, {"16", 120}, {"32", 240}, {"64", 480}}};
+    constexpr std::array<std::pair<const char*, double>, 6> kLanes = {
+        {{"2.5", 15}, {"5", 30}, {"8", 60}, {"16", 120}, {"32", 240}, {"64", 480}}};
     const auto at = std::find_if(kLanes.begin(), kLanes.end(), [&](const auto& row) {
-      return speed == row.first || speed.starts_with(cat(row.first, " ")) || speed.starts_with(cat(row.first, ".0 ")) || speed == cat(row.first, ".0");
+      return speed == row.first || speed.starts_with(cat(row.first, " ")) || speed.starts_with(cat(row.first, ".0 ")) ||
+             speed == cat(row.first, ".0");
     });
     if (at == kLanes.end()) {
-      if (speed.find("nknown") == std::string::npos) fail(node, cat("link_speed=\"", speed.substr(0, 40), "\""), "2.5, 5, 8, 16, 32 or 64 GT/s");
+      if (speed.find("nknown") == std::string::npos)
+        fail(node, cat("link_speed=\"", speed.substr(0, 40), "\""), "2.5, 5, 8, 16, 32 or 64 GT/s");
       return 0;
     }
     return static_cast<double>(number(node, "link_width", 0, 64)) * at->second / 80 * kGB;
   }
 
   void gpu(const pugi::xml_node& node, const pugi::xml_node& pci, const std::vector<std::size_t>& above, double slot) {
-    if (gpus_.size() == kMostDevices) return fail(node, "more GPUs than a node has", cat("at most ", static_cast<std::int64_t>(kMostDevices)));
+    if (gpus_.size() == kMostDevices)
+      return fail(node, "more GPUs than a node has", cat("at most ", static_cast<std::int64_t>(kMostDevices)));
     FoundGpu out;
     out.bus = lower_bus(pci.attribute("busid").as_string());
     out.line = line_of(node.offset_debug());
@@ -183,7 +193,8 @@ class Topology {
   }
 
   void net(const pugi::xml_node& node, const std::vector<std::size_t>& above) {
-    if (nets_.size() == kMostNics) return fail(node, "more network interfaces than a node has", cat("at most ", static_cast<std::int64_t>(kMostNics)));
+    if (nets_.size() == kMostNics)
+      return fail(node, "more network interfaces than a node has", cat("at most ", static_cast<std::int64_t>(kMostNics)));
     FoundNet out;
     out.name = node.attribute("name").as_string();
     out.bandwidth = static_cast<double>(number(node, "speed", 1, 100'000'000)) / 8000 * kGB;
@@ -199,7 +210,8 @@ class Topology {
     for (std::size_t i = 0; i < n; ++i) {
       if (gpus_[i].sm != gpus_.front().sm)
         return at_line(gpus_[i].line, cat("sm=\"", gpus_[i].sm, "\""), cat(gpus_.front().sm, ", as the first GPU has"));
-      if (!by_bus.emplace(gpus_[i].bus, i).second) return at_line(gpus_[i].line, cat("a second GPU at ", gpus_[i].bus.substr(0, 40)), "one");
+      if (!by_bus.emplace(gpus_[i].bus, i).second)
+        return at_line(gpus_[i].line, cat("a second GPU at ", gpus_[i].bus.substr(0, 40)), "one");
     }
     out.nvlinks.assign(n, std::vector<std::int64_t>(n, 0));
     out.path.assign(n, std::vector<PciePath>(n, PciePath::same));
@@ -221,7 +233,8 @@ class Topology {
     for (std::size_t i = 0; i < n; ++i)
       for (std::size_t j = 0; j < i; ++j)
         if (out.nvlinks[i][j] != out.nvlinks[j][i])
-          return at_line(gpus_[i].line, cat(out.nvlinks[i][j], " NVLinks to the GPU at ", gpus_[j].bus.substr(0, 40)), cat(out.nvlinks[j][i], ", as it says itself"));
+          return at_line(gpus_[i].line, cat(out.nvlinks[i][j], " NVLinks to the GPU at ", gpus_[j].bus.substr(0, 40)),
+                         cat(out.nvlinks[j][i], ", as it says itself"));
     out.socket = socket_;
     for (const FoundNet& net : nets_) {
       FoundNic nic{net.name, net.bandwidth, {}};
@@ -247,15 +260,17 @@ struct Architecture {
   std::int64_t sm;
   const char* prefixes;  ///< of names of the catalogue, in blanks
 };
-constexpr std::array kArchitectures = {Architecture{70, " v100 "}, Architecture{75, " titan-rtx "}, Architecture{80, " a100 a800 "},
-                                       Architecture{86, " a10g a40 "}, Architecture{89, " l4 l40s rtx-4090 "},
-                                       Architecture{90, " h100 h200 h20 h800 gh200 "}, Architecture{100, " b200 gb200 "}};
+constexpr std::array kArchitectures = {
+    Architecture{70, " v100 "},       Architecture{75, " titan-rtx "},        Architecture{80, " a100 a800 "},
+    Architecture{86, " a10g a40 "},   Architecture{89, " l4 l40s rtx-4090 "}, Architecture{90, " h100 h200 h20 h800 gh200 "},
+    Architecture{100, " b200 gb200 "}};
 
 /// The file names an architecture, which several kinds of devices have.
 Status other_device(const ClusterRequest& request, std::int64_t sm) {
   const auto row = std::find_if(kArchitectures.begin(), kArchitectures.end(), [sm](const Architecture& a) { return a.sm == sm; });
   if (request.device.empty())
-    return Error{ErrorKind::usage, "--device", "no device", cat("the kind of its GPUs: sm ", sm, row == kArchitectures.end() ? "" : cat(" is one of", row->prefixes)), ""};
+    return Error{ErrorKind::usage, "--device", "no device",
+                 cat("the kind of its GPUs: sm ", sm, row == kArchitectures.end() ? "" : cat(" is one of", row->prefixes)), ""};
   if (row == kArchitectures.end()) return {};
   std::string_view rest = row->prefixes;
   for (const std::string_view prefix : runlog::words_of(rest))
@@ -266,12 +281,14 @@ Status other_device(const ClusterRequest& request, std::int64_t sm) {
     return std::any_of(words.begin(), words.end(), [&](std::string_view w) { return request.device.starts_with(w); });
   });
   if (!of_catalogue) return {};
-  return Error{ErrorKind::bad_input, request.name, cat("sm ", sm), cat("the architecture of ", request.device), cat("sm ", sm, " is one of", row->prefixes)};
+  return Error{ErrorKind::bad_input, request.name, cat("sm ", sm), cat("the architecture of ", request.device),
+               cat("sm ", sm, " is one of", row->prefixes)};
 }
 
 Result<ImportedCluster> read(const ClusterRequest& request) {
   if (request.text.size() > kMostBytes)
-    return Error{ErrorKind::bad_input, request.name, cat(static_cast<std::int64_t>(request.text.size()), " bytes"), cat("at most ", static_cast<std::int64_t>(kMostBytes)), ""};
+    return Error{ErrorKind::bad_input, request.name, cat(static_cast<std::int64_t>(request.text.size()), " bytes"),
+                 cat("at most ", static_cast<std::int64_t>(kMostBytes)), ""};
   Topology topology(request);
   const auto links = topology.read();
   if (!links) return links.error();

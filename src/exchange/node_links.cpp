@@ -17,19 +17,20 @@ using base::cat;
 constexpr double kGB = 1e9;
 
 struct Generation {
-  const char* prefix;     ///< of names of the catalogue
-  std::int64_t links;     ///< NVLinks of a device; 0: not known
-  double link, pcie;      ///< GB/s per direction, of one NVLink and of the slot
+  const char* prefix;  ///< of names of the catalogue
+  std::int64_t links;  ///< NVLinks of a device; 0: not known
+  double link, pcie;   ///< GB/s per direction, of one NVLink and of the slot
 };
 constexpr std::array kGenerations = {
-    Generation{"v100", 6, 25, 15.75},  Generation{"titan", 2, 25, 15.75}, Generation{"a100-sxm", 12, 25, 31.5},
-    Generation{"a100", 12, 25, 31.5},  Generation{"a10", 0, 25, 31.5},    Generation{"a800", 8, 25, 31.5},
-    Generation{"h100", 18, 25, 63},    Generation{"h800", 8, 25, 63},     Generation{"h200", 18, 25, 63},
-    Generation{"h20", 18, 25, 63},     Generation{"gh200", 18, 25, 63},   Generation{"b200", 18, 50, 63},
-    Generation{"b300", 18, 50, 63},    Generation{"gb200", 18, 50, 63},   Generation{"gb300", 18, 50, 63}};
+    Generation{"v100", 6, 25, 15.75}, Generation{"titan", 2, 25, 15.75}, Generation{"a100-sxm", 12, 25, 31.5},
+    Generation{"a100", 12, 25, 31.5}, Generation{"a10", 0, 25, 31.5},    Generation{"a800", 8, 25, 31.5},
+    Generation{"h100", 18, 25, 63},   Generation{"h800", 8, 25, 63},     Generation{"h200", 18, 25, 63},
+    Generation{"h20", 18, 25, 63},    Generation{"gh200", 18, 25, 63},   Generation{"b200", 18, 50, 63},
+    Generation{"b300", 18, 50, 63},   Generation{"gb200", 18, 50, 63},   Generation{"gb300", 18, 50, 63}};
 
 Generation generation_of(const std::string& device) {
-  const auto at = std::find_if(kGenerations.begin(), kGenerations.end(), [&](const Generation& g) { return device.starts_with(g.prefix); });
+  const auto at =
+      std::find_if(kGenerations.begin(), kGenerations.end(), [&](const Generation& g) { return device.starts_with(g.prefix); });
   return at == kGenerations.end() ? Generation{"", 0, 25, 31.5} : *at;
 }
 
@@ -67,12 +68,14 @@ std::int64_t span_of(const std::vector<std::size_t>& group) { return std::count(
 
 class Assembly {
  public:
-  Assembly(const NodeLinks& links, const ClusterRequest& request) : links_(links), request_(request), generation_(generation_of(request.device)) {}
+  Assembly(const NodeLinks& links, const ClusterRequest& request)
+      : links_(links), request_(request), generation_(generation_of(request.device)) {}
 
   Result<ImportedCluster> run() {
     const auto n = static_cast<std::int64_t>(links_.devices());
     if (request_.devices_per_node > 0 && request_.devices_per_node != n)
-      return Error{ErrorKind::bad_input, request_.name, cat(n, " devices"), cat(request_.devices_per_node, ", as --devices-per-node says"), ""};
+      return Error{ErrorKind::bad_input, request_.name, cat(n, " devices"),
+                   cat(request_.devices_per_node, ", as --devices-per-node says"), ""};
     auto usual = usual_cluster(request_.device, std::max<std::int64_t>(1, request_.nodes), n);
     if (!usual) return usual.error();
     out_.cluster = std::move(*usual);
@@ -91,10 +94,13 @@ class Assembly {
 
   void inside() {
     std::vector<FabricLevel> found;
-    const std::vector<std::size_t> joined = equal_runs(n(), [&](std::size_t i, std::size_t j) { return links_.nvlinks[i][j] > 0; });
-    const bool any = std::any_of(links_.nvlinks.begin(), links_.nvlinks.end(),
-                                 [](const auto& row) { return std::any_of(row.begin(), row.end(), [](auto c) { return c > 0; }); });
-    if (any && joined.empty()) note("NVLinks join groups of unequal size or devices that are no neighbours: counted as PCIe alone");
+    const std::vector<std::size_t> joined =
+        equal_runs(n(), [&](std::size_t i, std::size_t j) { return links_.nvlinks[i][j] > 0; });
+    const bool any = std::any_of(links_.nvlinks.begin(), links_.nvlinks.end(), [](const auto& row) {
+      return std::any_of(row.begin(), row.end(), [](auto c) { return c > 0; });
+    });
+    if (any && joined.empty())
+      note("NVLinks join groups of unequal size or devices that are no neighbours: counted as PCIe alone");
     if (any && !joined.empty()) found.push_back(nvlink_level(span_of(joined)));
     pcie_levels(found);
     keep_usual(found);
@@ -119,12 +125,14 @@ class Assembly {
     }
     const double rate = generation_.link * kGB;
     const std::int64_t links = generation_.links > 0 ? generation_.links : sum_least;
-    const bool switched = links_.switched || (complete && least == most && span > 2 && (least == links || least * (span - 1) > links));
-    note(cat("NVLinks: ", least == most ? cat(least) : cat(least, " to ", most), " between devices, ", gbps(rate), " each per direction; ",
-             switched ? "counted as a switch" : "counted as direct links"));
+    const bool switched =
+        links_.switched || (complete && least == most && span > 2 && (least == links || least * (span - 1) > links));
+    note(cat("NVLinks: ", least == most ? cat(least) : cat(least, " to ", most), " between devices, ", gbps(rate),
+             " each per direction; ", switched ? "counted as a switch" : "counted as direct links"));
     if (!complete) note("not all devices of a group have a direct NVLink: what the others send goes over two");
     if (switched) return level("NVSwitch", FabricKind::nvswitch, span, static_cast<double>(least) * rate, 2e-6, 0.75);
-    FabricLevel out = level("NVLink", FabricKind::nvlink_mesh, span, static_cast<double>(std::min(links, sum_least)) * rate, 3e-6, 0.8);
+    FabricLevel out =
+        level("NVLink", FabricKind::nvlink_mesh, span, static_cast<double>(std::min(links, sum_least)) * rate, 3e-6, 0.8);
     out.per_peer = BytesPerSecond(static_cast<double>(least) * rate);
     return out;
   }
@@ -134,11 +142,15 @@ class Assembly {
     const auto below = [&](PciePath most) {
       return equal_runs(n(), [&, most](std::size_t i, std::size_t j) { return links_.path[i][j] <= most; });
     };
-    const auto add = [&](const char* name, const std::vector<std::size_t>& runs, double shared, double latency, double efficiency) {
+    const auto add = [&](const char* name, const std::vector<std::size_t>& runs, double shared, double latency,
+                         double efficiency) {
       const std::int64_t inner = found.empty() ? 1 : found.back().span;
-      if (runs.empty()) return note(cat("devices below one ", name, " are groups of unequal size or no neighbours: counted with the level above"));
+      if (runs.empty())
+        return note(
+            cat("devices below one ", name, " are groups of unequal size or no neighbours: counted with the level above"));
       if (span_of(runs) <= inner) return;
-      FabricLevel out = level(name, FabricKind::pcie_tree, span_of(runs), shared / static_cast<double>(inner), latency, efficiency);
+      FabricLevel out =
+          level(name, FabricKind::pcie_tree, span_of(runs), shared / static_cast<double>(inner), latency, efficiency);
       out.bandwidth_alone = BytesPerSecond(shared);
       found.push_back(out);
     };
@@ -148,7 +160,8 @@ class Assembly {
     const bool whole = !found.empty() && found.back().span == static_cast<std::int64_t>(n());
     if (!whole) {
       const double socket = links_.socket > 0 ? links_.socket : 16 * kGB;
-      if (links_.socket == 0) note("16 GB/s between processors: what NCCL counts for AMD (10 Skylake, 22 Sapphire Rapids); not said by the file");
+      if (links_.socket == 0)
+        note("16 GB/s between processors: what NCCL counts for AMD (10 Skylake, 22 Sapphire Rapids); not said by the file");
       FabricLevel out = level("socket link", FabricKind::pcie_tree, static_cast<std::int64_t>(n()), 0, 7e-6, 0.9);
       const std::int64_t inner = found.empty() ? 1 : found.back().span;
       out.bandwidth = BytesPerSecond(std::min(socket, slot) / static_cast<double>(inner));
@@ -156,7 +169,8 @@ class Assembly {
       found.push_back(out);
     }
     if (found.size() > before)
-      note(cat("PCIe: ", gbps(slot), " a slot", links_.pcie > 0 ? "" : cat(", x16 of the generation of ", request_.device), "; latencies and efficiencies are estimates"));
+      note(cat("PCIe: ", gbps(slot), " a slot", links_.pcie > 0 ? "" : cat(", x16 of the generation of ", request_.device),
+               "; latencies and efficiencies are estimates"));
   }
 
   /// A level of the usual node with the same figures is better known than what was found.
@@ -203,7 +217,8 @@ class Assembly {
       note(cat(gbps(rate), " a network interface, the usual one of ", request_.device, ": --nic-bandwidth says another"));
     }
     note(cat(static_cast<std::int64_t>(nics.size()), " of ", static_cast<std::int64_t>(links_.nics.size()),
-             " network interfaces count", nics.size() < links_.nics.size() ? ": the others are near no device" : "", "; ", gbps(rate), " each"));
+             " network interfaces count", nics.size() < links_.nics.size() ? ": the others are near no device" : "", "; ",
+             gbps(rate), " each"));
     const auto devices = static_cast<double>(n());
     if (top.kind == FabricKind::rail_optimized && nics.size() != n()) top.kind = FabricKind::fat_tree;
     if (top.kind == FabricKind::fat_tree && nics.size() == n()) top.kind = FabricKind::rail_optimized;
@@ -219,6 +234,8 @@ class Assembly {
 
 }  // namespace
 
-Result<ImportedCluster> cluster_of(const NodeLinks& links, const ClusterRequest& request) { return Assembly(links, request).run(); }
+Result<ImportedCluster> cluster_of(const NodeLinks& links, const ClusterRequest& request) {
+  return Assembly(links, request).run();
+}
 
 }  // namespace espalier::exchange

@@ -33,8 +33,8 @@ struct NodeLinks {
   std::vector<std::vector<PciePath>> path;
   std::vector<FoundNic> nics;
   bool switched = false;  ///< NVLinks end in a switch, the file says so
-  double pcie = 0;    ///< bytes/s of a device's slot; 0: as the device's generation
-  double socket = 0;  ///< bytes/s between processors; 0: not said
+  double pcie = 0;        ///< bytes/s of a device's slot; 0: as the device's generation
+  double socket = 0;      ///< bytes/s between processors; 0: not said
   [[nodiscard]] std::size_t devices() const { return path.size(); }
 };
 

@@ -49,9 +49,12 @@ std::int64_t heads_of(const Model& model) {
 /// A model beside flags that state other sizes is another model.
 Status other_sizes(const ImportedConfiguration& c, const Model& model) {
   for (const auto& [key, value] : c.sizes) {
-    const std::int64_t own = key == "num_layers" ? model.blocks() : key == "hidden_size" ? model.layer(1).hidden : heads_of(model);
+    const std::int64_t own = key == "num_layers"    ? model.blocks()
+                             : key == "hidden_size" ? model.layer(1).hidden
+                                                    : heads_of(model);
     if (own != value)
-      return Error{ErrorKind::bad_input, c.name, cat(key, " ", value), cat(own, ", as --model says"), "give the model that the file is for"};
+      return Error{ErrorKind::bad_input, c.name, cat(key, " ", value), cat(own, ", as --model says"),
+                   "give the model that the file is for"};
   }
   return {};
 }
@@ -76,7 +79,8 @@ const EngineModel* engine_of(const Job& job) { return job.engine_model ? job.eng
 Status cut(const Job& job, const ImportedConfiguration& c, Plan& plan) {
   if (c.blocks.empty()) return {};
   Pipeline& pipeline = plan.only_pipeline();
-  const auto chunks = static_cast<std::size_t>(pipeline.schedule.stages) * static_cast<std::size_t>(pipeline.schedule.virtual_stages);
+  const auto chunks =
+      static_cast<std::size_t>(pipeline.schedule.stages) * static_cast<std::size_t>(pipeline.schedule.virtual_stages);
   const std::int64_t all = std::accumulate(c.blocks.begin(), c.blocks.end(), std::int64_t{0});
   const auto layers = static_cast<std::int32_t>(job.model.layers.size());
   if (c.blocks.size() != chunks || all != job.model.blocks() || layers != job.model.blocks() + 2)
@@ -85,10 +89,12 @@ Status cut(const Job& job, const ImportedConfiguration& c, Plan& plan) {
   std::int32_t next = 0;
   for (std::size_t k = 0; k < chunks; ++k) {
     const ChunkPlace place = place_of_chunk(pipeline.schedule, static_cast<std::int32_t>(k));
-    LayerRange& range = pipeline.stages[static_cast<std::size_t>(place.stage)].chunks[static_cast<std::size_t>(place.local_chunk)].ranges.front();
+    LayerRange& range =
+        pipeline.stages[static_cast<std::size_t>(place.stage)].chunks[static_cast<std::size_t>(place.local_chunk)].ranges.front();
     const std::int32_t count = c.blocks[k] + (k == 0 ? 1 : 0) + (k + 1 == chunks ? 1 : 0);
     if (count == 0)
-      return Error{ErrorKind::bad_input, c.name, cat("stage ", static_cast<std::int64_t>(k), " without a layer"), "at least one in each", ""};
+      return Error{ErrorKind::bad_input, c.name, cat("stage ", static_cast<std::int64_t>(k), " without a layer"),
+                   "at least one in each", ""};
     range.first = next;
     range.last = next + count - 1;
     Recompute& r = range.strategy.recompute;
@@ -137,7 +143,8 @@ Result<std::int64_t> devices_of(const ConfigurationInputs& inputs) {
     if (Status error = job::apply_override(document->root, *change, 1)) return *error;
   }
   const std::string folder = std::filesystem::path(*path).parent_path().string();
-  const auto cluster = inputs.overrides.empty() ? load_cluster(*text, *path, folder) : load_cluster(base::to_json(document->root), *path, folder);
+  const auto cluster =
+      inputs.overrides.empty() ? load_cluster(*text, *path, folder) : load_cluster(base::to_json(document->root), *path, folder);
   if (!cluster) return cluster.error();
   return cluster->devices();
 }

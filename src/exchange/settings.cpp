@@ -130,7 +130,8 @@ SettingReader::SettingReader(std::string where, std::vector<Setting> settings, c
 }
 
 SettingReader::Entry* SettingReader::entry(std::string_view key) {
-  const auto at = std::find_if(entries_.begin(), entries_.end(), [&](const Entry& e) { return e.setting.key == key && !e.taken; });
+  const auto at =
+      std::find_if(entries_.begin(), entries_.end(), [&](const Entry& e) { return e.setting.key == key && !e.taken; });
   return at == entries_.end() ? nullptr : &*at;
 }
 
@@ -188,8 +189,7 @@ bool SettingReader::flag(std::string_view key, bool fallback, std::string_view m
   }
   const std::string text = base::lower(setting->value);
   const bool yes = text == "true" || text == "1" || text == "yes" || text == "on";
-  if (!yes && !switched_off(setting->value) && text != "off")
-    fail(key, cat("\"", shown(setting->value), "\""), "true or false");
+  if (!yes && !switched_off(setting->value) && text != "off") fail(key, cat("\"", shown(setting->value), "\""), "true or false");
   note_read(*setting, said(yes));
   return yes;
 }
@@ -216,9 +216,8 @@ std::string SettingReader::word(std::string_view key, const std::vector<std::str
     note_default(key, fallback, cat(meaning, " ", fallback));
     return fallback;
   }
-  const auto at = std::find_if(choices.begin(), choices.end(), [&](const std::string& choice) {
-    return base::lower(choice) == base::lower(setting->value);
-  });
+  const auto at = std::find_if(choices.begin(), choices.end(),
+                               [&](const std::string& choice) { return base::lower(choice) == base::lower(setting->value); });
   if (at == choices.end()) {
     fail(key, cat("\"", shown(setting->value), "\""), cat("one of ", base::joined(choices)),
          base::suggestion(setting->value.substr(0, kShown), choices));
@@ -291,13 +290,15 @@ Result<std::vector<ImportedKey>> SettingReader::finish() {
   return std::move(keys_);
 }
 
-std::int64_t said_or(SettingReader& reader, std::string_view key, std::int64_t in_file, std::int64_t asked, std::string_view flag) {
+std::int64_t said_or(SettingReader& reader, std::string_view key, std::int64_t in_file, std::int64_t asked,
+                     std::string_view flag) {
   if (asked == 0) return in_file;
   if (in_file != 0 && in_file != asked) {
     reader.fail(key, std::to_string(in_file), cat(asked, ", as ", flag, " says"), "leave the flag out: the file says it");
     return in_file;
   }
-  if (in_file == 0) reader.list({ImportedKey::Kind::read, std::string(flag), std::to_string(asked), "said on the command line", 0});
+  if (in_file == 0)
+    reader.list({ImportedKey::Kind::read, std::string(flag), std::to_string(asked), "said on the command line", 0});
   return asked;
 }
 

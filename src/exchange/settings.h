@@ -58,7 +58,8 @@ class SettingReader {
   const Setting* find(std::string_view key);
   [[nodiscard]] bool has(std::string_view key) const;
   // Each getter takes the setting and lists it as read, or as defaulted where it is absent. `meaning`: what the value stands for, before the value.
-  std::int64_t integer(std::string_view key, std::int64_t low, std::int64_t high, std::int64_t fallback, std::string_view meaning);
+  std::int64_t integer(std::string_view key, std::int64_t low, std::int64_t high, std::int64_t fallback,
+                       std::string_view meaning);
   bool flag(std::string_view key, bool fallback, std::string_view meaning);
   double real(std::string_view key, double low, double high, double fallback, std::string_view meaning);
   /// One of `choices`, letter case ignored.
@@ -99,6 +100,7 @@ class SettingReader {
 };
 
 /// What the request says where the file is silent; a file that says otherwise is an error of the reader. 0: neither does.
-std::int64_t said_or(SettingReader& reader, std::string_view key, std::int64_t in_file, std::int64_t asked, std::string_view flag);
+std::int64_t said_or(SettingReader& reader, std::string_view key, std::int64_t in_file, std::int64_t asked,
+                     std::string_view flag);
 
 }  // namespace espalier::exchange

@@ -61,7 +61,8 @@ Status add_range(std::string_view range, const std::string& where, std::vector<s
     const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), value);
     return !text.empty() && text.size() < 12 && code == std::errc() && end == text.data() + text.size() && value >= 0;
   };
-  if (!number(first, low) || !number(last, high) || high < low) return fault(where, cat("the range ", shown(range)), "numbers that rise, 01-16");
+  if (!number(first, low) || !number(last, high) || high < low)
+    return fault(where, cat("the range ", shown(range)), "numbers that rise, 01-16");
   if (static_cast<std::size_t>(high - low) >= kMostHosts - std::min(kMostHosts, out.size()))
     return fault(where, cat("the range ", shown(range)), cat("at most ", static_cast<std::int64_t>(kMostHosts), " hosts"));
   for (std::int64_t i = low; i <= high; ++i) {
@@ -90,13 +91,16 @@ Status add_part(std::string_view part, const std::string& where, std::vector<std
       i = close + 1;
     }
     if (names.size() * pieces.size() > kMostHosts || names.front().size() + pieces.front().size() > kMostLetters)
-      return fault(where, cat("the hosts ", shown(part)), cat("at most ", static_cast<std::int64_t>(kMostHosts), ", of at most ", static_cast<std::int64_t>(kMostLetters), " letters"));
+      return fault(where, cat("the hosts ", shown(part)),
+                   cat("at most ", static_cast<std::int64_t>(kMostHosts), ", of at most ",
+                       static_cast<std::int64_t>(kMostLetters), " letters"));
     std::vector<std::string> longer;
     for (const std::string& name : names)
       for (const std::string& piece : pieces) longer.push_back(name + piece);
     names = std::move(longer);
   }
-  if (out.size() + names.size() > kMostHosts) return fault(where, cat("more than ", static_cast<std::int64_t>(kMostHosts), " hosts"), "fewer");
+  if (out.size() + names.size() > kMostHosts)
+    return fault(where, cat("more than ", static_cast<std::int64_t>(kMostHosts), " hosts"), "fewer");
   for (std::string& name : names) {
     if (!sound_name(name)) return fault(where, cat("the host ", shown(name)), "letters, digits, '-', '_' and '.'");
     out.push_back(std::move(name));
@@ -121,7 +125,8 @@ Result<std::int64_t> devices_in(std::string_view value, const std::string& where
 
 Status device_missing(const ClusterRequest& request) {
   if (!request.device.empty()) return {};
-  return Error{ErrorKind::usage, "--device", "no device", "the kind of its GPUs, which Slurm does not say", "--device h100-sxm-80gb"};
+  return Error{ErrorKind::usage, "--device", "no device", "the kind of its GPUs, which Slurm does not say",
+               "--device h100-sxm-80gb"};
 }
 
 std::string first_and_last(const std::vector<std::string>& hosts) {
@@ -133,7 +138,8 @@ Result<ImportedCluster> of_hosts(const ClusterRequest& request, std::size_t host
   if (!cluster) return cluster.error();
   ImportedCluster out{std::move(*cluster), {}};
   if (devices_per_node == 0)
-    out.notes.push_back(cat(out.cluster.groups.front().devices_per_node, " devices a node, the usual number of ", request.device, ": --devices-per-node says another"));
+    out.notes.push_back(cat(out.cluster.groups.front().devices_per_node, " devices a node, the usual number of ", request.device,
+                            ": --devices-per-node says another"));
   out.notes.push_back(cat("links and network are those of a usual node of ", request.device));
   return out;
 }
@@ -156,27 +162,34 @@ Result<HostFile> host_file(const ClusterRequest& request) {
     const std::size_t equals = text.find('=');
     const std::string_view key = equals == std::string_view::npos ? "" : text.substr(0, equals);
     std::string_view value = equals == std::string_view::npos ? text : text.substr(equals + 1);
-    if (value.size() > 1 && (value.front() == '"' || value.front() == '\'') && value.back() == value.front()) value = value.substr(1, value.size() - 2);
+    if (value.size() > 1 && (value.front() == '"' || value.front() == '\'') && value.back() == value.front())
+      value = value.substr(1, value.size() - 2);
     if (key == "SLURM_GPUS_PER_NODE" || key == "SLURM_GPUS_ON_NODE") {
       const auto devices = devices_in(value, where);
-      if (devices) out.devices = *devices;
-      else error = devices.error();
+      if (devices)
+        out.devices = *devices;
+      else
+        error = devices.error();
     } else if (key == "SLURM_NNODES" || key == "SLURM_JOB_NUM_NODES") {
       out.nodes = runlog::whole_integer(value).value_or(0);
       out.line = number;
     } else if (key.empty() || key == "SLURM_JOB_NODELIST" || key == "SLURM_NODELIST") {
       if (!key.empty() && !out.hosts.empty()) return;  // both names of one list
       auto hosts = expand_hosts(value, where);
-      if (!hosts) error = hosts.error();
-      else out.hosts.insert(out.hosts.end(), hosts->begin(), hosts->end());
+      if (!hosts)
+        error = hosts.error();
+      else
+        out.hosts.insert(out.hosts.end(), hosts->begin(), hosts->end());
     }
   });
   if (error) return *error;
   if (out.hosts.empty()) return fault(request.name, "no host", "a host list, node[01-16,20], or SLURM_JOB_NODELIST=…");
-  if (out.hosts.size() > kMostHosts) return fault(request.name, "too many hosts", cat("at most ", static_cast<std::int64_t>(kMostHosts)));
+  if (out.hosts.size() > kMostHosts)
+    return fault(request.name, "too many hosts", cat("at most ", static_cast<std::int64_t>(kMostHosts)));
   if (Status twice = repeated(out.hosts, request.name)) return *twice;
   if (out.nodes > 0 && out.nodes != static_cast<std::int64_t>(out.hosts.size()))
-    return fault(cat(request.name, ":", out.line), cat(out.nodes, " nodes"), cat(static_cast<std::int64_t>(out.hosts.size()), ", as the list has"));
+    return fault(cat(request.name, ":", out.line), cat(out.nodes, " nodes"),
+                 cat(static_cast<std::int64_t>(out.hosts.size()), ", as the list has"));
   return out;
 }
 
@@ -186,7 +199,8 @@ Result<ImportedCluster> read_hosts(const ClusterRequest& request) {
   const auto file = host_file(request);
   if (!file) return file.error();
   if (request.nodes > 0 && request.nodes != static_cast<std::int64_t>(file->hosts.size()))
-    return fault(request.name, cat(static_cast<std::int64_t>(file->hosts.size()), " hosts"), cat(request.nodes, ", as --nodes says"));
+    return fault(request.name, cat(static_cast<std::int64_t>(file->hosts.size()), " hosts"),
+                 cat(request.nodes, ", as --nodes says"));
   auto out = of_hosts(request, file->hosts.size(), request.devices_per_node > 0 ? request.devices_per_node : file->devices);
   if (out) out->notes.insert(out->notes.begin(), cat("hosts: ", first_and_last(file->hosts)));
   return out;
@@ -253,7 +267,9 @@ Result<Tree> tree_of(const ClusterRequest& request) {
   std::set<std::string_view> seen;
   for (const Leaf& leaf : out.leaves)
     for (const std::string& host : leaf.hosts)
-      if (!seen.insert(host).second) return fault(cat(request.name, ":", leaf.line), cat("the host ", shown(host), " below two switches"), "every host below one");
+      if (!seen.insert(host).second)
+        return fault(cat(request.name, ":", leaf.line), cat("the host ", shown(host), " below two switches"),
+                     "every host below one");
   return out;
 }
 
@@ -272,18 +288,21 @@ Status restrict(Tree& tree, const ClusterRequest& request) {
 /// The network above leaf switches of equal size is a level of its own.
 void add_leaf_level(const Tree& tree, double oversubscription, ImportedCluster& out) {
   const std::size_t size = tree.leaves.front().hosts.size();
-  const bool equal = std::all_of(tree.leaves.begin(), tree.leaves.end(), [&](const Leaf& leaf) { return leaf.hosts.size() == size; });
+  const bool equal =
+      std::all_of(tree.leaves.begin(), tree.leaves.end(), [&](const Leaf& leaf) { return leaf.hosts.size() == size; });
   if (tree.leaves.size() == 1) {
     out.notes.push_back(cat("all hosts are below ", tree.leaves.front().name));
     return;
   }
   if (!equal) {
-    out.notes.push_back(cat(static_cast<std::int64_t>(tree.leaves.size()), " leaf switches with unequal numbers of these hosts: counted as one network"));
+    out.notes.push_back(cat(static_cast<std::int64_t>(tree.leaves.size()),
+                            " leaf switches with unequal numbers of these hosts: counted as one network"));
     return;
   }
   FabricLevel top = out.cluster.inter.back();
   const std::int64_t span = static_cast<std::int64_t>(size) * out.cluster.groups.front().devices_per_node;
-  out.notes.push_back(cat(static_cast<std::int64_t>(tree.leaves.size()), " leaf switches of ", static_cast<std::int64_t>(size), " hosts; ",
+  out.notes.push_back(cat(static_cast<std::int64_t>(tree.leaves.size()), " leaf switches of ", static_cast<std::int64_t>(size),
+                          " hosts; ",
                           oversubscription == 1 ? "not oversubscribed, which the file does not say: --oversubscription 2"
                                                 : cat("oversubscribed ", base::six_digits(oversubscription), " to 1")));
   if (oversubscription == 1) return;
@@ -307,7 +326,8 @@ Result<ImportedCluster> read_topology(const ClusterRequest& request) {
   auto out = of_hosts(request, hosts, request.devices_per_node);
   if (!out) return out;
   if (tree->blocks)
-    out->notes.push_back(cat(static_cast<std::int64_t>(tree->leaves.size()), " blocks: nodes of one NVLink domain are those of the device's usual domain"));
+    out->notes.push_back(cat(static_cast<std::int64_t>(tree->leaves.size()),
+                             " blocks: nodes of one NVLink domain are those of the device's usual domain"));
   else if (hosts > 1)
     add_leaf_level(*tree, request.oversubscription, *out);
   return out;
@@ -327,7 +347,8 @@ Result<std::vector<std::string>> expand_hosts(std::string_view list, const std::
 }
 
 ClusterFormat slurm_hosts() {
-  return {"slurm-hosts", "a host list of Slurm, node[01-16,20], or its variables (SLURM_JOB_NODELIST=…); needs --device", read_hosts};
+  return {"slurm-hosts", "a host list of Slurm, node[01-16,20], or its variables (SLURM_JOB_NODELIST=…); needs --device",
+          read_hosts};
 }
 ClusterFormat slurm_topology() { return {"slurm-topology", "Slurm's topology.conf; needs --device", read_topology}; }
 

@@ -59,8 +59,12 @@ struct Cell {
 
 /// Cells of one word, of which several may have run together; false: it holds something else.
 bool add_cells(std::string_view word, std::vector<Cell>& out) {
-  constexpr std::array<std::pair<std::string_view, PciePath>, 6> kClasses = {
-      {{"X", PciePath::same}, {"PIX", PciePath::pix}, {"PXB", PciePath::pxb}, {"PHB", PciePath::phb}, {"NODE", PciePath::node}, {"SYS", PciePath::sys}}};
+  constexpr std::array<std::pair<std::string_view, PciePath>, 6> kClasses = {{{"X", PciePath::same},
+                                                                              {"PIX", PciePath::pix},
+                                                                              {"PXB", PciePath::pxb},
+                                                                              {"PHB", PciePath::phb},
+                                                                              {"NODE", PciePath::node},
+                                                                              {"SYS", PciePath::sys}}};
   while (!word.empty()) {
     const auto at = std::find_if(kClasses.begin(), kClasses.end(), [&](const auto& row) { return word.starts_with(row.first); });
     if (at != kClasses.end()) {
@@ -93,7 +97,8 @@ class Matrix {
     });
     if (error_) return *error_;
     if (columns_.empty())
-      return Error{ErrorKind::bad_input, request_.name, "no line with GPU0 and the other columns", "the matrix that `nvidia-smi topo -m` prints", ""};
+      return Error{ErrorKind::bad_input, request_.name, "no line with GPU0 and the other columns",
+                   "the matrix that `nvidia-smi topo -m` prints", ""};
     return links();
   }
 
@@ -106,9 +111,13 @@ class Matrix {
 
   void take(std::int64_t number, std::string_view line) {
     std::vector<std::string> words = header_words(line);
-    while (!words.empty() && !gpu_of(words.front()) && !is_nic(words.front())) words.erase(words.begin());  // prefixes of launchers
-    if (words.size() > kMostColumns) return fail(number, cat(static_cast<std::int64_t>(words.size()), " words"), cat("at most ", static_cast<std::int64_t>(kMostColumns), " in a line"));
-    const bool header = !words.empty() && gpu_of(words[0]) == std::size_t{0} && (words.size() == 1 || gpu_of(words[1]) || is_nic(words[1]) || words[1] == "CPU");
+    while (!words.empty() && !gpu_of(words.front()) && !is_nic(words.front()))
+      words.erase(words.begin());  // prefixes of launchers
+    if (words.size() > kMostColumns)
+      return fail(number, cat(static_cast<std::int64_t>(words.size()), " words"),
+                  cat("at most ", static_cast<std::int64_t>(kMostColumns), " in a line"));
+    const bool header = !words.empty() && gpu_of(words[0]) == std::size_t{0} &&
+                        (words.size() == 1 || gpu_of(words[1]) || is_nic(words[1]) || words[1] == "CPU");
     if (header) {
       if (columns_.empty()) return take_header(words);
       done_ = true;  // another node's matrix
@@ -152,7 +161,8 @@ class Matrix {
     for (std::size_t i = 0; i < columns_.size(); ++i)
       if (gpu_of(columns_[i])) places.push_back(i);
     for (std::size_t i = 0; i < places.size(); ++i) {
-      if (columns_[places[i]] != cat("GPU", static_cast<std::int64_t>(i))) return missing(last, cat("GPU", static_cast<std::int64_t>(i)));
+      if (columns_[places[i]] != cat("GPU", static_cast<std::int64_t>(i)))
+        return missing(last, cat("GPU", static_cast<std::int64_t>(i)));
       const auto at = rows_.find(columns_[places[i]]);
       if (at == rows_.end()) return missing(last, columns_[places[i]]);
       std::vector<std::int64_t> nvlinks;
@@ -180,8 +190,8 @@ class Matrix {
   }
 
   [[nodiscard]] Error missing(std::int64_t line, const std::string& name) const {
-    return {ErrorKind::bad_input, cat(request_.name, ":", line), cat("no row of ", name), cat("a row for each of ", base::joined(columns_)),
-            "is the paste cut off?"};
+    return {ErrorKind::bad_input, cat(request_.name, ":", line), cat("no row of ", name),
+            cat("a row for each of ", base::joined(columns_)), "is the paste cut off?"};
   }
   [[nodiscard]] Error not_itself(std::int64_t line, const std::string& name) const {
     return {ErrorKind::bad_input, cat(request_.name, ":", line), cat("no X where the row of ", name, " meets its column"), "X",
@@ -192,8 +202,8 @@ class Matrix {
       for (std::size_t j = 0; j < i; ++j)
         if (links.nvlinks[i][j] != links.nvlinks[j][i] || links.path[i][j] != links.path[j][i])
           return Error{ErrorKind::bad_input, cat(request_.name, ":", rows_.at(cat("GPU", static_cast<std::int64_t>(i))).line),
-                       cat("GPU", static_cast<std::int64_t>(i), " to GPU", static_cast<std::int64_t>(j), " unlike the way back"), "the same both ways",
-                       "is a cell missing?"};
+                       cat("GPU", static_cast<std::int64_t>(i), " to GPU", static_cast<std::int64_t>(j), " unlike the way back"),
+                       "the same both ways", "is a cell missing?"};
     return {};
   }
 
@@ -208,7 +218,8 @@ class Matrix {
 Result<ImportedCluster> read(const ClusterRequest& request) {
   if (Status error = runlog::check_size(request.text, request.name)) return *error;
   if (request.device.empty())
-    return Error{ErrorKind::usage, "--device", "no device", "the kind of its GPUs, which the matrix does not say", "--device h100-sxm-80gb"};
+    return Error{ErrorKind::usage, "--device", "no device", "the kind of its GPUs, which the matrix does not say",
+                 "--device h100-sxm-80gb"};
   const auto links = Matrix(request).read();
   if (!links) return links.error();
   return cluster_of(*links, request);
@@ -216,6 +227,8 @@ Result<ImportedCluster> read(const ClusterRequest& request) {
 
 }  // namespace
 
-ClusterFormat nvidia_smi_topo() { return {"nvidia-smi-topo", "what `nvidia-smi topo -m` prints on a node; needs --device", read}; }
+ClusterFormat nvidia_smi_topo() {
+  return {"nvidia-smi-topo", "what `nvidia-smi topo -m` prints on a node; needs --device", read};
+}
 
 }  // namespace espalier::exchange

@@ -113,7 +113,8 @@ class TitanReader {
     const std::int64_t replicas = degree("data_parallel_replicate_degree", "replicas of the shards");
     const std::int64_t inner = capped_product({s.tp, s.cp, out_.schedule.stages});
     const std::int64_t rest = std::max<std::int64_t>(1, request_.devices / capped_product({inner, replicas}));
-    const std::int64_t said = in_.integer("parallelism.data_parallel_shard_degree", -1, kMostDegree, -1, "shards (-1: the rest of the devices)");
+    const std::int64_t said =
+        in_.integer("parallelism.data_parallel_shard_degree", -1, kMostDegree, -1, "shards (-1: the rest of the devices)");
     shards(replicas, said > 0 ? said : rest);
     check_world(capped_product({inner, s.dp}));
   }
@@ -134,7 +135,8 @@ class TitanReader {
   void check_world(std::int64_t world) {
     if (world == request_.devices) return;
     in_.fail("parallelism.data_parallel_shard_degree", cat(world, " devices by its degrees"),
-             cat(request_.devices, ", which the cluster has (rule TT-WORLD)"), "give the cluster that it runs on: --set cluster.nodes=N");
+             cat(request_.devices, ", which the cluster has (rule TT-WORLD)"),
+             "give the cluster that it runs on: --set cluster.nodes=N");
   }
 
   void pipeline() {
@@ -151,17 +153,20 @@ class TitanReader {
 
   /// Modules of each part: those called layers.N are blocks.
   void split(bool counts) {
-    for (const char* key : {"parallelism.module_fqns_per_model_part", "parallelism.pipeline_parallel_module_fqns_per_model_part"}) {
+    for (const char* key :
+         {"parallelism.module_fqns_per_model_part", "parallelism.pipeline_parallel_module_fqns_per_model_part"}) {
       const Setting* parts = in_.find(key);
       if (parts == nullptr) continue;
       in_.list({ImportedKey::Kind::read, key, parts->value, "blocks of each stage", parts->line});
       if (counts) of_parts(*parts);
     }
-    if (const Setting* points = in_.find("parallelism.pipeline_parallel_split_points"); points != nullptr && !switched_off(points->value)) {
+    if (const Setting* points = in_.find("parallelism.pipeline_parallel_split_points");
+        points != nullptr && !switched_off(points->value)) {
       in_.list({ImportedKey::Kind::read, points->key, points->value, "blocks of each stage", points->line});
       if (counts) in_.fail(points->key, points->value, "module_fqns_per_model_part, which says where every layer is");
     }
-    for (const char* key : {"parallelism.pipeline_parallel_first_stage_less_layers", "parallelism.pipeline_parallel_last_stage_less_layers"})
+    for (const char* key :
+         {"parallelism.pipeline_parallel_first_stage_less_layers", "parallelism.pipeline_parallel_last_stage_less_layers"})
       if (in_.has(key)) in_.pass_over(key, "stages are balanced as torchtitan's are here");
   }
   void of_parts(const Setting& parts) {
@@ -180,11 +185,14 @@ class TitanReader {
   void batch() {
     if (in_.has("training.num_tokens_per_microbatch_per_dp_rank") || in_.has("training.max_context_length")) return by_tokens();
     const std::int64_t older = in_.integer("training.batch_size", 0, kMostDegree, 0, "samples of a rank (older name)");
-    const std::int64_t local = in_.integer("training.local_batch_size", 1, kMostDegree, std::max<std::int64_t>(1, older > 0 ? older : 8), "samples of a rank");
-    const std::int64_t global = in_.integer("training.global_batch_size", -1, kMostTokens, -1, "global batch (-1: samples of all ranks)");
+    const std::int64_t local = in_.integer("training.local_batch_size", 1, kMostDegree,
+                                           std::max<std::int64_t>(1, older > 0 ? older : 8), "samples of a rank");
+    const std::int64_t global =
+        in_.integer("training.global_batch_size", -1, kMostTokens, -1, "global batch (-1: samples of all ranks)");
     const std::int64_t length = in_.integer("training.seq_len", 1, kMostTokens, 2048, "sequence length");
     out_.sequence_length = said_or(in_, "training.seq_len", length, request_.sequence_length, "--sequence-length");
-    const std::int64_t part = in_.integer("parallelism.pipeline_parallel_microbatch_size", 1, kMostDegree, 1, "micro-batch of the pipeline");
+    const std::int64_t part =
+        in_.integer("parallelism.pipeline_parallel_microbatch_size", 1, kMostDegree, 1, "micro-batch of the pipeline");
     const std::int64_t all = global > 0 ? global : local * out_.strategy.dp;
     const bool staged = out_.schedule.stages > 1;
     if (staged && all > local * out_.strategy.dp)
@@ -195,24 +203,31 @@ class TitanReader {
   /// Newer configurations count tokens.
   void by_tokens() {
     const std::int64_t length = in_.integer("training.max_context_length", 1, kMostTokens, 2048, "sequence length");
-    const std::int64_t tokens = in_.integer("training.num_tokens_per_microbatch_per_dp_rank", 1, kMostTokens, 16384, "tokens of a micro-batch");
+    const std::int64_t tokens =
+        in_.integer("training.num_tokens_per_microbatch_per_dp_rank", 1, kMostTokens, 16384, "tokens of a micro-batch");
     const std::int64_t parts = in_.integer("parallelism.num_pp_microbatches", 1, kMostDegree, 1, "micro-batches of the pipeline");
-    const std::int64_t step = in_.integer("training.num_tokens_per_train_step", -1, kMostTokens, -1, "tokens of a step (-1: one pass)");
+    const std::int64_t step =
+        in_.integer("training.num_tokens_per_train_step", -1, kMostTokens, -1, "tokens of a step (-1: one pass)");
     out_.sequence_length = said_or(in_, "training.max_context_length", length, request_.sequence_length, "--sequence-length");
     if (tokens % length != 0)
-      in_.fail("training.num_tokens_per_microbatch_per_dp_rank", std::to_string(tokens), cat("a multiple of the ", length, " tokens of a sample"));
+      in_.fail("training.num_tokens_per_microbatch_per_dp_rank", std::to_string(tokens),
+               cat("a multiple of the ", length, " tokens of a sample"));
     const std::int64_t micro = std::max<std::int64_t>(1, tokens / length);
     const std::int64_t pass = capped_product({micro, out_.schedule.stages > 1 ? parts : 1, out_.strategy.dp});
     if (step > 0 && step % length != 0)
-      in_.fail("training.num_tokens_per_train_step", std::to_string(step), cat("a multiple of the ", length, " tokens of a sample"));
+      in_.fail("training.num_tokens_per_train_step", std::to_string(step),
+               cat("a multiple of the ", length, " tokens of a sample"));
     take_batch(in_, request_, micro, step > 0 ? step / length : pass, out_.strategy.dp, out_);
   }
 
   void recomputation() {
-    const std::string mode = in_.word("activation_checkpoint.mode", {"none", "selective", "full", "memory_budget"}, "selective", "recompute");
+    const std::string mode =
+        in_.word("activation_checkpoint.mode", {"none", "selective", "full", "memory_budget"}, "selective", "recompute");
     // Which layers or operators: every n-th layer, or by operator; "2" until 0.2, "op" since.
-    const std::string option = in_.text("activation_checkpoint.selective_ac_option", "op", "selective recomputation: by operator, or every n-th layer");
-    if (mode == "memory_budget") in_.fail("activation_checkpoint.mode", mode, "none, selective or full: the compiler's own choice has no price");
+    const std::string option =
+        in_.text("activation_checkpoint.selective_ac_option", "op", "selective recomputation: by operator, or every n-th layer");
+    if (mode == "memory_budget")
+      in_.fail("activation_checkpoint.mode", mode, "none, selective or full: the compiler's own choice has no price");
     if (mode == "full") out_.strategy.recompute.kind = RecomputeKind::full;
     if (mode == "selective" && option == "op") out_.strategy.recompute.kind = RecomputeKind::selective;
     if (mode == "selective" && option != "op") every(option);
@@ -234,7 +249,8 @@ class TitanReader {
     out_.precision = type == "float32" ? "fp32" : "bf16";
     const std::string converters = in_.text("model.converters", "[]", "converters of the model");
     if (converters.find("float8") != std::string::npos) out_.precision = "fp8";
-    if (converters.find("mx") != std::string::npos) in_.fail("model.converters", converters, "float8 or none: MX formats have no price here");
+    if (converters.find("mx") != std::string::npos)
+      in_.fail("model.converters", converters, "float8 or none: MX formats have no price here");
     in_.word("optimizer.name", {"Adam", "AdamW"}, "AdamW", "optimizer");
     out_.optimizer = "adam";
   }
@@ -253,7 +269,8 @@ Result<ImportedConfiguration> read(const ConfigurationRequest& request) {
 }  // namespace
 
 ConfigurationFormat torchtitan_configuration() {
-  return {kFormat, "torchtitan: TOML (up to 0.2.1), or the command line of newer ones (--parallelism.tensor_parallel_degree 2 …)", read};
+  return {kFormat, "torchtitan: TOML (up to 0.2.1), or the command line of newer ones (--parallelism.tensor_parallel_degree 2 …)",
+          read};
 }
 
 }  // namespace espalier::exchange

@@ -20,8 +20,8 @@ std::string memory_of(const Prediction& p) {
 }
 
 std::string figures(const Prediction& p) {
-  return cat(seconds(p.iteration_ns), " a step, ", base::count(p.tokens_per_s_per_device), " tokens/s/GPU, MFU ", percent(p.mfu), ", ",
-             memory_of(p));
+  return cat(seconds(p.iteration_ns), " a step, ", base::count(p.tokens_per_s_per_device), " tokens/s/GPU, MFU ", percent(p.mfu),
+             ", ", memory_of(p));
 }
 
 std::string present_lines(const Improvement& i) {
@@ -33,7 +33,8 @@ std::string best_lines(const Improvement& i) {
   if (!i.best) return cat("best:    none: ", i.none->found, i.none->hint.empty() ? "" : cat("; ", i.none->hint), "\n");
   std::string verdict;
   if (i.present && i.present->prediction.fits)
-    verdict = i.gain > 0.0005 ? cat("saves ", percent(i.gain), " of the step") : "no plan of this engine is faster by more than 0.05 %";
+    verdict =
+        i.gain > 0.0005 ? cat("saves ", percent(i.gain), " of the step") : "no plan of this engine is faster by more than 0.05 %";
   std::string out = cat("best:    ", i.best->plan.label(), "\n         ", figures(i.best->prediction), "\n");
   if (!verdict.empty()) out += cat("         ", verdict, "\n");
   return out;

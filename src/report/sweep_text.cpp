@@ -31,13 +31,15 @@ std::vector<std::string> cells(const SweepPoint& point, bool cost) {
     return row;
   }
   const Prediction& p = point.result->prediction;
-  for (std::string& text : std::vector<std::string>{
-           base::seconds(p.iteration_ns), interval(p), base::count(p.tokens_per_s_per_device), base::percent(p.mfu),
-           base::gib(p.peak_memory_bytes), p.days > 0 ? base::fixed(p.days, 1) : "–", p.device_hours > 0 ? base::count(p.device_hours) : "–"})
+  for (std::string& text :
+       std::vector<std::string>{base::seconds(p.iteration_ns), interval(p), base::count(p.tokens_per_s_per_device),
+                                base::percent(p.mfu), base::gib(p.peak_memory_bytes), p.days > 0 ? base::fixed(p.days, 1) : "–",
+                                p.device_hours > 0 ? base::count(p.device_hours) : "–"})
     row.push_back(std::move(text));
   if (cost)
-    row.push_back(!p.cost ? "–" : p.cost->whole_run > 0 ? cat(base::fixed(p.cost->whole_run, 0), " ", p.cost->currency)
-                                                       : cat(base::fixed(p.cost->per_step, 4), " ", p.cost->currency, " a step"));
+    row.push_back(!p.cost                 ? "–"
+                  : p.cost->whole_run > 0 ? cat(base::fixed(p.cost->whole_run, 0), " ", p.cost->currency)
+                                          : cat(base::fixed(p.cost->per_step, 4), " ", p.cost->currency, " a step"));
   row.push_back(point.result->plan.label());
   return row;
 }
@@ -65,9 +67,10 @@ std::string csv_row(const SweepPoint& point) {
   const PlannerResult& r = *point.result;
   const Prediction& p = r.prediction;
   const auto number = [](double value) { return value > 0 ? base::six_digits(value) : std::string(); };
-  out += cat(seconds_text(p.iteration_ns), ",", base::six_digits(p.confidence.low_s), ",", base::six_digits(p.confidence.high_s), ",",
-             base::six_digits(p.confidence.level), ",", base::six_digits(p.tokens_per_s_per_device), ",", base::six_digits(p.mfu), ",",
-             p.peak_memory_bytes, ",", p.memory_limit_bytes, ",", number(p.days), ",", number(p.device_hours), ",");
+  out += cat(seconds_text(p.iteration_ns), ",", base::six_digits(p.confidence.low_s), ",", base::six_digits(p.confidence.high_s),
+             ",", base::six_digits(p.confidence.level), ",", base::six_digits(p.tokens_per_s_per_device), ",",
+             base::six_digits(p.mfu), ",", p.peak_memory_bytes, ",", p.memory_limit_bytes, ",", number(p.days), ",",
+             number(p.device_hours), ",");
   if (p.cost)
     out += cat(base::six_digits(p.cost->per_step), ",", number(p.cost->whole_run), ",", field(p.cost->currency), ",");
   else
@@ -95,7 +98,8 @@ std::string to_text(const Sweep& sweep, std::size_t width) {
   const bool cost = has_cost(sweep);
   std::vector<std::vector<std::string>> rows(1);
   for (const SweepAxis& axis : sweep.axes) rows.front().push_back(axis.path);
-  for (const char* name : {"iteration", "interval", "tokens/s/GPU", "MFU", "memory", "days", "GPU-hours"}) rows.front().emplace_back(name);
+  for (const char* name : {"iteration", "interval", "tokens/s/GPU", "MFU", "memory", "days", "GPU-hours"})
+    rows.front().emplace_back(name);
   if (cost) rows.front().emplace_back("cost");
   rows.front().emplace_back("plan");
   const std::size_t last = rows.front().size() - 1;
@@ -138,8 +142,10 @@ std::string to_json(const Sweep& sweep, PlanSchema schema) {
 std::string to_csv(const Sweep& sweep) {
   std::string out;
   for (const SweepAxis& axis : sweep.axes) out += cat(field(axis.path), ",");
-  out += "iteration_s,iteration_s_low,iteration_s_high,level,tokens_per_s_per_gpu,mfu,peak_memory_bytes,memory_limit_bytes,days,gpu_hours,"
-         "cost_per_step,cost_whole_run,currency,plan,error\n";
+  out +=
+      "iteration_s,iteration_s_low,iteration_s_high,level,tokens_per_s_per_gpu,mfu,peak_memory_bytes,memory_limit_bytes,days,gpu_"
+      "hours,"
+      "cost_per_step,cost_whole_run,currency,plan,error\n";
   for (const SweepPoint& point : sweep.points) out += csv_row(point);
   return out;
 }

@@ -11,7 +11,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   constexpr const char* kDevices[] = {"h100-sxm-80gb", "l40s", "v100-sxm-16gb", "gb200-nvl72"};
   const auto& formats = cluster_formats();
   const ClusterFormat& format = formats[data[0] % formats.size()];
-  ClusterRequest request{"file", text, kDevices[(data[0] >> 4) % 4], data[0] & 0x40 ? 2 : 0, 0, 0, data[0] & 0x80 ? 2.0 : 1.0, ""};
+  ClusterRequest request{"file", text, kDevices[(data[0] >> 4) % 4], data[0] & 0x40 ? 2 : 0,
+                         0,      0,    data[0] & 0x80 ? 2.0 : 1.0,   ""};
   const auto found = format.read(request);
   if (!found.ok()) {
     fuzz::expect_helpful(found.error());
