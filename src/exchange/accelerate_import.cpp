@@ -175,8 +175,9 @@ class AccelerateReader {
   std::string own_json() {
     base::JsonWriter w;
     w.begin_object();
-    w.key("gradient_accumulation_steps")
-        .value(in_.integer("deepspeed_config.gradient_accumulation_steps", 1, kMostDegree, 1, "micro-batches a step"));
+    if (in_.has("deepspeed_config.gradient_accumulation_steps"))
+      w.key("gradient_accumulation_steps")
+          .value(in_.integer("deepspeed_config.gradient_accumulation_steps", 1, kMostDegree, 1, "micro-batches a step"));
     w.key("zero_optimization")
         .begin_object()
         .key("stage")

@@ -62,9 +62,9 @@ class DeepSpeedReader {
         in_.integer("gradient_accumulation_steps", 0, kMostSamples, 0, "micro-batches a step (0: from the others)");
     const std::int64_t dp = out_.strategy.dp;
     const std::int64_t own = micro > 0 ? micro : global > 0 ? global / (dp * std::max<std::int64_t>(1, steps)) : 0;
-    const std::int64_t all = global > 0                            ? global
-                             : own > 0 && (steps > 0 || micro > 0) ? capped_product({own, std::max<std::int64_t>(1, steps), dp})
-                                                                   : 0;
+    const std::int64_t all = global > 0             ? global
+                             : own > 0 && steps > 0 ? capped_product({own, std::max<std::int64_t>(1, steps), dp})
+                                                    : 0;
     if (global > 0 && own > 0 && (global % (own * dp) != 0 || (steps > 0 && capped_product({own, steps, dp}) != global)))
       in_.fail("train_batch_size", std::to_string(global),
                cat("micro-batch ", own, steps > 0 ? cat(" · ", steps, " steps") : "", " · ", dp,
