@@ -406,6 +406,18 @@ RUN = nullable({
                           "memory_rank": one_of("fullest", "first", "last"), "memory_kind": TEXT}),
 })
 
+KEY = open_object({"key": TEXT, "value": TEXT, "line": described(WHOLE, "of the file; 0: not in it"),
+                   "kind": one_of("read", "defaulted", "without effect", "not understood"), "meaning": TEXT}, ["key", "kind"])
+IMPROVEMENT = open_object({
+    "schema": {"const": "espalier.improvement/1"},
+    "import": open_object({"format": TEXT, "file": TEXT, "engine": TEXT, "keys": array(KEY)}, ["format", "keys"]),
+    "present": open_object({"label": TEXT, "result": RESULT, "broken": described(TEXT, "the rules that it breaks, in place of a result")}),
+    "best": open_object({"label": TEXT, "result": RESULT, "error": described(TEXT, "why no plan fits, in place of a result")}),
+    "gain": described({"type": "number"}, "share of the present step that the best plan saves"), "tried": WHOLE,
+    "changes": array(open_object({"change": TEXT, "label": TEXT, "iteration_s": SECONDS, "gain": {"type": "number"}, "peak_memory_bytes": BYTES, "fits": YES_NO},
+                                 ["change", "label", "iteration_s", "fits"])),
+}, ["schema", "present", "best", "changes"])
+
 SCHEMAS = {
     "job": ("Espalier job file", "What to train, on what, how: docs/file-formats.md. The program's own reader is stricter and explains more.", JOB),
     "cluster": ("Espalier cluster file", "Nodes, devices and fabric: docs/file-formats.md. Quantities carry units, which the program's reader checks.", CLUSTER),
@@ -418,6 +430,7 @@ SCHEMAS = {
     "long-run": ("Espalier long run", "Plans on links with token buckets: what plan prints with --json where a cluster has some.", LONG_RUN),
     "over-time": ("Espalier over time", "Plans over a trace: what plan prints with --json where a cluster changes.", OVER_TIME),
     "objective": ("Espalier objective", "Sizes of a cluster and their plans: what plan prints with --json where a job has an objective.", OBJECTIVE),
+    "improvement": ("Espalier improvement", "What a present configuration costs and what would be better: what improve prints with --json.", IMPROVEMENT),
     "observation": ("Espalier observation", "What was seen of a running plan: the input of replan.", OBSERVATION),
     "run": ("Measured run", "One line of a *.jsonl file, the input of validate and calibrate.", RUN),
 }
