@@ -146,7 +146,7 @@ MISTAKES = [
     ('engine-short', 'the beginning of three engines', sets('engine=megatron'), 3, ['"megatron-core"', '"megatron-lm-2021"'],
      sets('engine=megatron-core')),
     ('space-misspelt', 'layer-wise', sets('search.space=layer-wise'), 3, ['did you mean "layerwise"?']),
-    ('offload', 'a technique that is not planned', sets('training.cpu_offload=true'), 3, ['"cpu_offload"', 'no offloading', 'non-goals']),
+    ('offload', 'a dimension of the search, asked for as in DeepSpeed', sets('training.cpu_offload=true'), 3, ['"cpu_offload"', 'search: {fix: {offload: optimizer}}', 'non-goals']),
     ('sequence-t5', 'one length for an encoder and a decoder', ['plan', 't5.yaml'], 3, ['two sequences', '{encoder: 512, decoder: 128}']),
     ('sequence-vit', 'a sequence for images', ['plan', 'vit.yaml'], 3, ['vision model', 'take training.sequence_length out']),
     ('sequence-learned', 'longer than the positions that are learned', sets('training.sequence_length=2048'), 3,
