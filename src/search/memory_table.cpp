@@ -136,6 +136,7 @@ const MemoryTable& MemoryTables::of(const CostBook& book, const Space& space, co
                 s.ep,
                 s.etp,
                 s.dp,
+                static_cast<std::int32_t>(s.offload),
                 c.micro_batch,
                 c.microbatches,
                 static_cast<std::int32_t>(c.kind),

@@ -5,7 +5,7 @@
 // holds (cost/bound.h). Both grow with the elements, the framework bytes and the activations of a stage; so a stage that has no more of any
 // of them than another one, under every choice, never decides, and only the others are kept: of most pipelines one to three.
 //
-// A table depends on the degrees of a strategy, on micro-batches and schedule; not on rank order, on the kind of context parallelism, on
+// A table depends on the degrees of a strategy, on what it offloads, on micro-batches and schedule; not on rank order, on the kind of context parallelism, on
 // overlaps or on how states are sharded. MemoryTables remembers.
 #pragma once
 
@@ -49,7 +49,7 @@ class MemoryTables {
   const MemoryTable& of(const CostBook& book, const Space& space, const Configuration& choice, Workspace& w);
 
  private:
-  using Key = std::array<std::int32_t, 11>;
+  using Key = std::array<std::int32_t, 12>;
   std::unordered_map<Key, MemoryTable, base::WordHash> known_;
   MemoryTable last_;  ///< of a choice that is not remembered
 };

@@ -51,7 +51,7 @@ TEST(FlowPrograms, AreNeverFasterThanTheClosedFormAndEqualWhereNothingIsShared) 
     std::vector<Configuration> nodes;
     space.layer_group([&](const Configuration& c) { nodes.push_back(c); });
     Random random(static_cast<std::uint64_t>(i));
-    for (int round = 0; round < 4; ++round) {
+    for (int round = 0; round < 6; ++round) {
       bool found = false;
       const Configuration c = random_below(space, random.of(nodes), random, found);
       if (!found) continue;

@@ -39,7 +39,7 @@ struct RandomProblem {
 
 using Pair = std::pair<Dimension, Dimension>;
 
-/// All 190 pairs of dimensions.
+/// All pairs of dimensions: 210 of 21.
 inline std::vector<Pair> dimension_pairs() {
   std::vector<Pair> out;
   for (int a = 0; a < kDimensions; ++a)
@@ -100,6 +100,16 @@ class ProblemMaker {
     problem_.engine = find_engine("generic");
     if (random_.one_in(4)) problem_.engine = &random_.of(engine_catalogue());
     if (wants(Dimension::overlap_tp) || random_.one_in(3)) problem_.space.allow["overlap_tp"] = {0, 1};
+    if (wants(Dimension::offload) || random_.one_in(5)) allow_offload();
+  }
+
+  /// Ample hosts, on links from slow to fast: what does not fit into a host is tested beside the search (search/, check/).
+  void allow_offload() {
+    problem_.space.allow["offload"] = {0, 1};
+    Host& host = problem_.cluster.groups.front().host;
+    host.memory = GiB(1024 * 1024);
+    host.memory_bandwidth = BytesPerSecond(magnitude(random_, 8, 12));
+    host.link = BytesPerSecond(magnitude(random_, 7, 11));
   }
 
   /// Global batches up to 16 bound the micro-batches by themselves; larger ones through dp or the micro-batch.
@@ -211,7 +221,7 @@ class ProblemMaker {
   RandomProblem problem_;
 };
 
-/// Problem number `index` of the run: varies pair index mod 190; the first seed that gives one.
+/// Problem number `index` of the run: varies pair index mod 210; the first seed that gives one.
 inline RandomProblem random_problem(int index) {
   static const std::vector<Pair> pairs = dimension_pairs();
   RandomProblem problem;
