@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "exchange/rank_map.h"
+
+#include <cstdint>
+#include <map>
+
+#include "base/format.h"
+#include "exchange/launcher.h"
+
+namespace espalier::exchange {
+namespace {
+
+using base::cat;
+
+struct Place {
+  std::size_t pipeline, stage;
+  std::int64_t dp, cp, tp;
+};
+
+/// Of the j-th device that a stage lists: tensor ranks lie next to each other, then context and data, or data and context.
+Place place_of(std::size_t pipeline, std::size_t stage, const Strategy& s, std::int64_t j) {
+  const std::int64_t tp = j % s.tp, outer = j / s.tp;
+  if (s.order == RankOrder::tp_dp_cp_pp) return {pipeline, stage, outer % s.dp, outer / s.dp, tp};
+  return {pipeline, stage, outer / s.cp, outer % s.cp, tp};
+}
+
+std::map<std::int64_t, Place> places_of(const Plan& plan) {
+  std::map<std::int64_t, Place> out;
+  for (std::size_t p = 0; p < plan.pipelines.size(); ++p)
+    for (std::size_t i = 0; i < plan.pipelines[p].stages.size(); ++i) {
+      const Stage& stage = plan.pipelines[p].stages[i];
+      std::int64_t j = 0;
+      for (const DeviceRange& range : stage.devices)
+        for (std::int64_t k = 0; k < range.count; ++k)
+          out.emplace(range.first + k * range.stride, place_of(p, i, stage.chunks.front().ranges.front().strategy, j++));
+    }
+  return out;
+}
+
+}  // namespace
+
+std::string rank_map(const ExportRequest& request) {
+  const Cluster& cluster = request.job.cluster;
+  const bool several = request.plan.pipelines.size() > 1;
+  std::vector<std::string> head = head_lines(request, "any launcher that numbers ranks node by node");
+  head.emplace_back("node:k is the k-th node of the launcher's list; dp, cp and tp are the places of the rank in the groups of its first layer");
+  std::string out = cat(commented(head), "rank\thost:device\t", several ? "pipeline\t" : "", "stage\tdp\tcp\ttp\n");
+  for (const auto& [device, place] : places_of(request.plan)) {
+    const std::int64_t node = cluster.node_of(device);
+    out += cat(device, "\tnode:", node, ":", device - cluster.first_device_of_node(node), "\t", several ? cat(place.pipeline, "\t") : "",
+               place.stage, "\t", place.dp, "\t", place.cp, "\t", place.tp, "\n");
+  }
+  return out;
+}
+
+}  // namespace espalier::exchange
