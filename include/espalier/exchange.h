@@ -2,16 +2,13 @@
 // The registry of formats: what Espalier can read plans from and write plans to. A format is a row; to add one, add a row (src/exchange/).
 //
 //   for (const espalier::Exporter& e : espalier::exporters()) std::cout << e.name << ": " << e.writes << "\n";
-//   auto out = espalier::export_plan(*espalier::find_exporter("torchtitan"), {*job, plan});
-//   for (const espalier::ExportedFile& file : out->files) std::cout << file.name << "\n";
+//   auto text = espalier::find_exporter("galvatron")->write(*job, plan);
 //
-// Nothing is approximated unasked: what one side cannot say is an error that names it, or with allow_lossy a line of `lost`.
+// Nothing is approximated: what one side cannot say is an error that names it.
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <map>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -64,65 +61,15 @@ struct Importer {
   Result<ImportedPlan> (*read)(const ImportRequest& request) = nullptr;
 };
 
-/// What a format cannot say of a plan.
-struct ExportFault {
-  std::string rule;      ///< "ACC-NO-EP", an anchor of docs/engine-rules.md
-  std::string found;     ///< with the values
-  std::string expected;  ///< what it could say
-  /// The plan without it; null: nothing can be left out that would help.
-  std::function<void(const Job&, Plan&)> leave_out = {};
-  std::string instead = {};  ///< "recomputation of all blocks": what leave_out makes of it
-};
-
-/// Who starts the processes of a run.
-enum class Launcher : std::uint8_t {
-  usual,     ///< what the engine's users type; of an engine that reads a file, the file alone
-  torchrun,  ///< a script for every node
-  sbatch,    ///< a Slurm batch script
-  mpirun,    ///< Open MPI, with a host file
-  kubeflow,  ///< a TrainJob of Kubeflow Trainer
-};
-std::string_view to_string(Launcher launcher);  ///< "usual", "torchrun", "sbatch", "mpirun", "kubeflow"
-/// By that name; nothing when there is none. `usual` is what nobody names.
-std::optional<Launcher> parse_launcher(std::string_view name);
-
-struct ExportRequest {
-  const Job& job;    ///< the plan's own
-  const Plan& plan;  ///< priced (unpriced(): nothing)
-  Launcher launcher = Launcher::usual;
-  bool allow_lossy = false;      ///< write what the engine can be told and list the rest, in place of refusing
-  std::string version = "";      ///< of the engine, "0.19"; empty: the newest that is known
-  std::string command = "";      ///< for the first lines of what is written; empty: no such line
-  std::string plan_path = "";    ///< what commands that are written call plan.json; empty: "plan.json"
-};
-
-struct ExportedFile {
-  std::string name;  ///< as such a file is usually called, without folder
-  std::string text;
-};
-
-struct ExportedPlan {
-  std::vector<ExportedFile> files;  ///< at least one; the first is what the format is, the others stand beside it
-  std::vector<std::string> lost;    ///< what the engine could not be told, "MEG-ZERO: … : written as zero 1"; empty: nothing
-};
-
-/// What an export writes of a plan that its engine can be told; as an Exporter holds it.
-using ExportWriter = Result<ExportedPlan> (*)(const ExportRequest&);
-
 struct Exporter {
   std::string name;       ///< "plan", "timeline", "galvatron"
   std::string writes;     ///< for people
-  std::string file_name;  ///< what the first file is usually called
-  ExportWriter write = nullptr;
-  /// Of a format that launches a framework: whose rules the plan must keep. Empty: none.
+  std::string file_name;  ///< what such a file is usually called
+  /// The bytes of the file. bad_input: the plan says what the format cannot. `job` is the plan's own.
+  Result<std::string> (*write)(const Job& job, const Plan& plan) = nullptr;
+  /// Of a format that launches a framework: whose rules the plan must keep before it is written. Empty: none.
   std::string engine = {};
-  /// Rules of the format itself, beside those of the engine: what its files cannot say. Null: none.
-  std::vector<ExportFault> (*faults)(const Job& job, const Plan& plan) = nullptr;
 };
-
-/// The plan in the format. check_failed: the engine cannot run the plan, or its files cannot say it; every broken rule is named, and which
-/// engines can. With allow_lossy what can be left out is left out, one rule after another, and listed. usage: an unknown version.
-Result<ExportedPlan> export_plan(const Exporter& format, const ExportRequest& request);
 
 /// Traces of clusters whose nodes come and go, as other tools write them.
 struct TraceRequest {

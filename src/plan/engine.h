@@ -236,8 +236,6 @@ std::vector<RuleViolation> engine_violations(const EngineModel& engine, const Ru
 bool engine_allows(const EngineModel& engine, const RuleFacts& facts, const Strategy& strategy, const Schedule& schedule);
 /// Of a whole plan of sound structure: what its layers and stages differ in and may not ("MEG-LAYERS"); a uniform plan breaks nothing.
 std::vector<RuleViolation> engine_plan_violations(const EngineModel& engine, const Model& model, const Plan& plan);
-/// What the names of a family's rules begin with: "MEG-".
-std::string_view rule_prefix(EngineFamily family);
 /// The names of this engine's rules with one sentence each.
 std::vector<std::pair<std::string, std::string>> engine_rule_catalogue(const EngineModel& engine);
 

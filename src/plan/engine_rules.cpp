@@ -275,9 +275,7 @@ constexpr std::array kMirrors = {
     Mirror{EngineFamily::torchtitan, "STAGES", "virtual-stages"},
 };
 
-}  // namespace
-
-std::string_view rule_prefix(EngineFamily family) {
+std::string_view prefix(EngineFamily family) {
   switch (family) {
     case EngineFamily::generic: return "GEN-";
     case EngineFamily::megatron: return "MEG-";
@@ -292,21 +290,13 @@ std::string_view rule_prefix(EngineFamily family) {
   return "";
 }
 
-namespace {
-
-bool has_unequal_replicas(const Plan& plan) {
-  for (const Pipeline& pipeline : plan.pipelines)
-    if (std::any_of(pipeline.stages.begin(), pipeline.stages.end(), unequal_replicas)) return true;
-  return false;
-}
-
 void add_mirrors(E engine, F facts, S strategy, C schedule, std::vector<RuleViolation>& out) {
   const bool relevant = std::any_of(kMirrors.begin(), kMirrors.end(), [&](const Mirror& m) { return m.family == engine.family; });
   if (!relevant) return;
   for (RuleViolation& broken : violations(facts, strategy, schedule)) {
     for (const Mirror& mirror : kMirrors) {
       if (mirror.family != engine.family || mirror.generic != broken.rule) continue;
-      out.push_back({cat(rule_prefix(engine.family), mirror.name), broken.text, broken.hint});
+      out.push_back({cat(prefix(engine.family), mirror.name), broken.text, broken.hint});
     }
   }
 }
@@ -331,7 +321,7 @@ std::vector<RuleViolation> engine_violations(const EngineModel& engine, const Ru
   for (const EngineRule& rule : kEngineRules) {
     if (!rule.applies(engine) || rule.holds(engine, facts, strategy, schedule)) continue;
     const auto holds = [&](const Strategy& s, const Schedule& c) { return rule.holds(engine, facts, s, c); };
-    out.push_back({cat(rule_prefix(engine.family), rule.name), rule.text(engine, facts, strategy, schedule),
+    out.push_back({cat(prefix(engine.family), rule.name), rule.text(engine, facts, strategy, schedule),
                    nearest_legal(facts, strategy, schedule, rule.reads, rule.fix, holds)});
   }
   return out;
@@ -345,11 +335,9 @@ std::vector<RuleViolation> engine_violations(const EngineModel& engine, const Mo
 std::vector<RuleViolation> engine_plan_violations(const EngineModel& engine, const Model& model, const Plan& plan) {
   std::vector<RuleViolation> out;
   if (!engine.runs.listed_devices && !devices_in_order(plan))
-    out.push_back({cat(rule_prefix(engine.family), "DEVICES"), "a stage lists its devices in an order of its own", ""});
-  if (!is_unrestricted(engine.layers) && has_unequal_replicas(plan))
-    out.push_back({cat(rule_prefix(engine.family), "REPLICAS"), "replicas of a stage take unequal shares of samples or states", "equal shares"});
+    out.push_back({cat(prefix(engine.family), "DEVICES"), "a stage lists its devices in an order of its own", ""});
   for (const std::string& fault : layer_faults(engine.layers, model, plan))
-    out.push_back({cat(rule_prefix(engine.family), "LAYERS"), fault, ""});
+    out.push_back({cat(prefix(engine.family), "LAYERS"), fault, ""});
   return out;
 }
 
@@ -357,16 +345,14 @@ std::vector<std::pair<std::string, std::string>> engine_rule_catalogue(const Eng
   std::vector<std::pair<std::string, std::string>> catalogue;
   for (const Mirror& mirror : kMirrors) {
     if (mirror.family != engine.family) continue;
-    catalogue.emplace_back(cat(rule_prefix(engine.family), mirror.name), std::string(find_rule(mirror.generic)->sentence));
+    catalogue.emplace_back(cat(prefix(engine.family), mirror.name), std::string(find_rule(mirror.generic)->sentence));
   }
   for (const EngineRule& rule : kEngineRules) {
-    if (rule.applies(engine)) catalogue.emplace_back(cat(rule_prefix(engine.family), rule.name), rule.sentence);
+    if (rule.applies(engine)) catalogue.emplace_back(cat(prefix(engine.family), rule.name), rule.sentence);
   }
   if (!engine.runs.listed_devices)
-    catalogue.emplace_back(cat(rule_prefix(engine.family), "DEVICES"), "ranks run on the devices that the rank order gives them");
-  if (is_unrestricted(engine.layers)) return catalogue;
-  catalogue.emplace_back(cat(rule_prefix(engine.family), "REPLICAS"), "replicas of a stage take equal shares of samples and states");
-  catalogue.emplace_back(cat(rule_prefix(engine.family), "LAYERS"), to_string(engine.layers));
+    catalogue.emplace_back(cat(prefix(engine.family), "DEVICES"), "ranks run on the devices that the rank order gives them");
+  if (!is_unrestricted(engine.layers)) catalogue.emplace_back(cat(prefix(engine.family), "LAYERS"), to_string(engine.layers));
   return catalogue;
 }
 

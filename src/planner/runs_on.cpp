@@ -53,38 +53,24 @@ Job for_engine(const Job& job, const EngineModel& engine) {
   return out;
 }
 
-/// Blocks of every chunk.
-std::set<std::int32_t> chunk_sizes(const Plan& plan) {
+/// Whether every chunk holds the same number of blocks. The rule PP-EVEN asks whether it could; this plan may not.
+bool even_chunks(const Plan& plan) {
   const std::int32_t last = last_layer_of(plan);
   std::set<std::int32_t> blocks;
   for (const Stage& stage : plan.only_pipeline().stages)
     for (const Chunk& chunk : stage.chunks)
       blocks.insert(chunk.last() - chunk.first() + 1 - (chunk.first() == 0) - (chunk.last() == last));
-  return blocks;
-}
-
-/// The rule PP-EVEN asks whether chunks could be alike; those of this plan may not be.
-void add_uneven_chunks(const EngineModel& engine, const Plan& plan, std::vector<RuleViolation>& out) {
-  if (engine.runs.uneven_stages) return;
-  const std::set<std::int32_t> sizes = chunk_sizes(plan);
-  if (sizes.size() <= 1) return;
-  out.push_back({base::cat(rule_prefix(engine.family), "PP-EVEN"),
-                 base::cat("chunks hold ", *sizes.begin(), " to ", *sizes.rbegin(), " blocks"), "as many in each"});
+  return blocks.size() == 1;
 }
 
 /// Full recomputation counts blocks of a range, and the rules those of a chunk of a uniform plan; micro-batches of a layer follow its dp.
-void add_broken_of(const EngineModel& engine, const Job& job, const Plan& plan, Strategy s, std::vector<RuleViolation>& out) {
+bool accepts_range(const EngineModel& engine, const Job& job, const Plan& plan, Strategy s) {
   Schedule schedule = plan.only_pipeline().schedule;
-  const std::string whose = plan.uniform() ? "" : label(s) + ": ";
   if (!plan.uniform()) {
     schedule.micro_batch = static_cast<std::int32_t>(plan.samples_per_microbatch() / s.dp);
     if (s.recompute.kind == RecomputeKind::full) s.recompute.layers = 1;
   }
-  for (RuleViolation& v : engine_violations(engine, job.model, job.cluster, job.training, s, schedule)) {
-    v.text = whose + v.text;
-    const bool known = std::any_of(out.begin(), out.end(), [&v](const RuleViolation& o) { return o.rule == v.rule && o.text == v.text; });
-    if (!known) out.push_back(std::move(v));
-  }
+  return engine_violations(engine, job.model, job.cluster, job.training, s, schedule).empty();
 }
 
 std::string why_none(const search::Outcome& found) {
@@ -98,21 +84,15 @@ std::string why_none(const search::Outcome& found) {
 
 bool has_rules(const EngineModel& engine) { return engine.family != EngineFamily::generic; }
 
-std::vector<RuleViolation> broken_rules(const EngineModel& engine, const Job& job, const Plan& plan) {
-  std::vector<RuleViolation> out = engine_plan_violations(engine, job.model, plan);
-  if (plan.pipelines.size() > 1) return out;  // of several pipelines that has said all
-  add_uneven_chunks(engine, plan, out);
-  if (plan.uniform()) {
-    add_broken_of(engine, job, plan, plan.strategy(), out);
-  } else {
-    for (const StrategyCount& c : strategy_counts(plan)) add_broken_of(engine, job, plan, c.strategy, out);
-  }
-  return out;
-}
-
 bool accepts(const EngineModel& engine, const Job& job, const Plan& plan) {
   if (plan.pipelines.size() > 1) return is_unrestricted(engine.layers);
-  return broken_rules(engine, job, plan).empty();
+  if (!engine.runs.uneven_stages && !even_chunks(plan)) return false;
+  if (!engine_plan_violations(engine, job.model, plan).empty()) return false;
+  for (const Stage& stage : plan.only_pipeline().stages)
+    for (const Chunk& chunk : stage.chunks)
+      for (const LayerRange& range : chunk.ranges)
+        if (!accepts_range(engine, job, plan, range.strategy)) return false;
+  return true;
 }
 
 EngineAnswer engine_answer(const EngineQuestion& q, const EngineModel& engine) {

@@ -30,9 +30,6 @@ inline constexpr std::string_view kUsualEngines[] = {"megatron-core", "torchtita
 
 /// Whether Espalier knows what the engine cannot run.
 bool has_rules(const EngineModel& engine);
-/// Every rule of the engine that the plan breaks: of the plan as a whole, then of each of its strategies ("TP4 …: " before what is wrong where there
-/// are several).
-std::vector<RuleViolation> broken_rules(const EngineModel& engine, const Job& job, const Plan& plan);
 /// Whether the engine's rules accept this very plan: every strategy of it, and what its layers and stages differ in. Requires has_rules.
 bool accepts(const EngineModel& engine, const Job& job, const Plan& plan);
 

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // check_plan and check_result: the independent check, the summaries of the inputs, the rules of the engine, and the figures of a result.
+#include <set>
+
 #include "base/document.h"
 #include "base/format.h"
 #include "check/check.h"
@@ -8,7 +10,6 @@
 #include "espalier/engines.h"
 #include "plan/engine.h"
 #include "plan/program.h"
-#include "plan/rule_book.h"
 #include "planner/claims.h"
 #include "planner/legality.h"
 #include "planner/runs_on.h"
@@ -29,18 +30,34 @@ CheckReport check_against_claims(const Job& job, const Plan& plan) {
   return report;
 }
 
-/// " [core 0.15 to 0.20, docs/engine-rules.md#meg-vpp]": of which versions, and where it is explained.
-std::string where_of_rule(const std::string& id) {
-  const RuleEntry* entry = find_rule_entry(id);
-  return entry == nullptr ? "" : base::cat(" [", entry->versions, ", docs/engine-rules.md#", base::lower(id), "]");
+/// The schedule as the rules of a uniform plan see it: a layer-wise plan's micro-batch is that of its first layers.
+Schedule schedule_of(const Plan& plan, const Strategy& s) {
+  Schedule schedule = plan.pipelines.front().schedule;
+  if (!plan.uniform()) schedule.micro_batch = static_cast<std::int32_t>(plan.samples_per_microbatch() / s.dp);
+  return schedule;
 }
 
 /// Each distinct strategy against the engine's rules, as if all layers had it; and whether the engine runs several at all.
 void add_engine_findings(const EngineModel& engine, const Job& job, const Plan& plan, CheckReport& report) {
-  const std::vector<RuleViolation> broken = planner::broken_rules(engine, job, plan);
-  for (const RuleViolation& v : broken)
-    report.findings.push_back({v.rule, false, base::cat(v.text, v.hint.empty() ? "" : "; ", v.hint, where_of_rule(v.rule))});
-  if (!broken.empty()) return;
+  const std::size_t before = report.findings.size();
+  const bool uniform = plan.uniform();
+  for (const RuleViolation& v : engine_plan_violations(engine, job.model, plan))
+    report.findings.push_back({v.rule, false, v.text});
+  std::vector<Strategy> strategies;
+  if (uniform) {
+    strategies.push_back(plan.strategy());
+  } else if (plan.pipelines.size() == 1) {  // of several pipelines engine_plan_violations has said all
+    for (const StrategyCount& c : strategy_counts(plan)) strategies.push_back(c.strategy);
+  }
+  std::set<std::string> known;
+  for (const Strategy& s : strategies) {
+    const std::string whose = uniform ? "" : label(s) + ": ";
+    for (const RuleViolation& v : engine_violations(engine, job.model, job.cluster, job.training, s, schedule_of(plan, s))) {
+      const std::string sentence = v.hint.empty() ? v.text : v.text + "; " + v.hint;
+      if (known.insert(v.rule + sentence).second) report.findings.push_back({v.rule, false, whose + sentence});
+    }
+  }
+  if (report.findings.size() > before) return;
   report.findings.push_back({"engine", true,
                              planner::has_rules(engine)
                                  ? engine.name + " can run this plan"
