@@ -9,6 +9,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -61,6 +62,17 @@ struct Importer {
   Result<ImportedPlan> (*read)(const ImportRequest& request) = nullptr;
 };
 
+/// Who starts the processes of a run.
+enum class Launcher : std::uint8_t {
+  torchrun,  ///< a script for every node, which is told its number
+  sbatch,    ///< a Slurm batch script
+  mpirun,    ///< a script that starts Open MPI over the hosts of a file
+  kubeflow,  ///< a TrainJob of Kubeflow Trainer
+};
+std::string_view to_string(Launcher launcher);  ///< "torchrun", "sbatch", "mpirun", "kubeflow"
+/// By that name; nothing when there is none.
+std::optional<Launcher> parse_launcher(std::string_view name);
+
 struct Exporter {
   std::string name;       ///< "plan", "timeline", "galvatron"
   std::string writes;     ///< for people
@@ -69,6 +81,8 @@ struct Exporter {
   Result<std::string> (*write)(const Job& job, const Plan& plan) = nullptr;
   /// Of a format that launches a framework: whose rules the plan must keep before it is written. Empty: none.
   std::string engine = {};
+  /// What `write` writes, for any launcher; null: the format is a file that launchers do not change.
+  Result<std::string> (*launch)(const Job& job, const Plan& plan, Launcher launcher) = nullptr;
 };
 
 /// Traces of clusters whose nodes come and go, as other tools write them.

@@ -1,11 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
-// espalier export FORMAT PLAN.json: the plan in each format of the registry; what a format cannot say is an error that names it.
+// espalier export FORMAT PLAN.json, or espalier export PLAN.json --engine NAME: the plan in a format of the registry; what a format cannot say is an
+// error that names it.
+#include <optional>
+
+#include "base/format.h"
 #include "cli/command.h"
 #include "espalier/check.h"
 #include "espalier/exchange.h"
 
 namespace espalier::cli {
 namespace {
+
+struct Asked {
+  std::string path, out;
+  std::string engine;    ///< of the second form
+  std::string launcher;  ///< empty: the usual one
+  bool by_name = false;  ///< the first form, whose command has run
+};
 
 /// The rules of the format's engine that the plan breaks, all of them in one error.
 Status rules_broken(const Job& job, const Plan& plan, const Exporter& format) {
@@ -22,43 +33,106 @@ Status rules_broken(const Job& job, const Plan& plan, const Exporter& format) {
                "espalier plan --set engine=" + format.engine + " finds one"};
 }
 
-int run_export(Context& context, const Exporter& format, const std::string& path, const std::string& out) {
-  const auto loaded = load_plan_file(context, path);
+/// The formats that an engine launches or reads, as --engine names them.
+std::vector<std::pair<std::string, const Exporter*>> engine_formats() {
+  std::vector<std::pair<std::string, const Exporter*>> out;
+  for (const Exporter& format : exporters())
+    if (!format.engine.empty() || format.name == "galvatron") out.emplace_back(format.name, &format);
+  out.emplace_back("espalier", find_exporter("plan"));  // our own runtime reads plan.json
+  return out;
+}
+
+Result<const Exporter*> format_of(const std::string& engine) {
+  std::vector<std::string> names;
+  for (const auto& [name, format] : engine_formats()) {
+    if (name == engine) return format;
+    names.push_back(name);
+  }
+  return Error{ErrorKind::usage, "--engine", base::cat("\"", engine, "\""), base::cat("one of ", base::joined(names)), ""};
+}
+
+Result<std::string> text_of(Context& context, const Exporter& format, const Job& job, const Plan& plan, const Asked& asked) {
+  if (format.name == "plan") {
+    if (Status refused = unwritable(plan, plan_schema_of(context))) return *refused;
+    return to_json(plan, plan_schema_of(context)) + "\n";
+  }
+  if (asked.launcher.empty()) return format.write(job, plan);
+  return format.launch(job, plan, *parse_launcher(asked.launcher));
+}
+
+/// Whether the format has launchers, and this one.
+Status wrong_launcher(const Exporter& format, const Asked& asked) {
+  if (asked.launcher.empty()) return {};
+  if (format.launch == nullptr)
+    return Error{ErrorKind::usage, "--launcher", base::cat("\"", asked.launcher, "\" with ", format.name),
+                 "a format that starts processes: megatron-core or torchtitan", ""};
+  if (parse_launcher(asked.launcher)) return {};
+  return Error{ErrorKind::usage, "--launcher", base::cat("\"", asked.launcher, "\""), "torchrun, sbatch, mpirun or kubeflow", ""};
+}
+
+int run_export(Context& context, const Exporter& format, const Asked& asked) {
+  if (Status wrong = wrong_launcher(format, asked)) return fail(context, *wrong);
+  const auto loaded = load_plan_file(context, asked.path);
   if (!loaded) return fail(context, loaded.error());
   const auto job = job_of_plan(loaded->plan);
-  if (!job) return fail(context, in_file(path, job.error()));
-  if (Status broken = rules_broken(*job, loaded->plan, format)) return fail(context, in_file(path, *broken));
-  const bool as_plan = format.name == "plan";
-  if (Status refused = as_plan ? unwritable(loaded->plan, plan_schema_of(context)) : Status()) {
-    return fail(context, in_file(path, *refused));
-  }
-  const auto text =
-      as_plan ? Result<std::string>(to_json(loaded->plan, plan_schema_of(context)) + "\n") : format.write(*job, loaded->plan);
-  if (!text) return fail(context, in_file(path, text.error()));
-  if (out.empty()) {
+  if (!job) return fail(context, in_file(asked.path, job.error()));
+  if (Status broken = rules_broken(*job, loaded->plan, format)) return fail(context, in_file(asked.path, *broken));
+  const auto text = text_of(context, format, *job, loaded->plan, asked);
+  if (!text) return fail(context, in_file(asked.path, text.error()));
+  if (asked.out.empty()) {
     context.out << *text;
     return kOk;
   }
-  if (Status error = write_file(out, *text)) return fail(context, *error);
-  note(context, "wrote " + out);
+  if (Status error = write_file(asked.out, *text)) return fail(context, *error);
+  note(context, "wrote " + asked.out);
   return kOk;
+}
+
+int run_for_engine(Context& context, const Asked& asked) {
+  if (asked.path.empty() || asked.engine.empty())
+    return fail(context, Error{ErrorKind::usage, "export", "neither a format nor a plan with an engine",
+                               "espalier export FORMAT PLAN.json, or espalier export PLAN.json --engine NAME", ""});
+  const auto format = format_of(asked.engine);
+  if (!format) return fail(context, format.error());
+  return run_export(context, **format, asked);
+}
+
+void add_launcher(Command& command, Asked& asked) {
+  command.add_option("--launcher", asked.launcher, "who starts the processes: torchrun (the usual), sbatch, mpirun, kubeflow")
+      ->type_name("NAME");
+}
+
+void add_format(Command& command, Context& context, const Exporter& format, const std::shared_ptr<Asked>& outer) {
+  Command* part = command.add_subcommand(format.name, format.writes);
+  auto asked = std::make_shared<Asked>();
+  part->add_option("plan", asked->path, "plan.json or result.json; - for stdin")->required()->type_name("PLAN.json");
+  part->add_option("-o,--out", asked->out, "write here instead of to stdout")->type_name("FILE");
+  if (format.name == "plan") add_plan_schema_flag(*part, context);
+  if (format.launch != nullptr) add_launcher(*part, *asked);
+  add_common_flags(*part, context);
+  part->callback([&context, &format, asked, outer] {
+    outer->by_name = true;
+    context.exit_code = run_export(context, format, *asked);
+  });
 }
 
 }  // namespace
 
 void add_export_command(Command& app, Context& context) {
-  Command* command = app.add_subcommand("export", "a plan in another format");
-  command->require_subcommand();
-  for (const Exporter& format : exporters()) {
-    Command* part = command->add_subcommand(format.name, format.writes);
-    auto path = std::make_shared<std::string>();
-    auto out = std::make_shared<std::string>();
-    part->add_option("plan", *path, "plan.json or result.json; - for stdin")->required()->type_name("PLAN.json");
-    part->add_option("-o,--out", *out, "write here instead of to stdout")->type_name("FILE");
-    if (format.name == "plan") add_plan_schema_flag(*part, context);
-    add_common_flags(*part, context);
-    part->callback([&context, &format, path, out] { context.exit_code = run_export(context, format, *path, *out); });
-  }
+  Command* command = app.add_subcommand("export", "a plan in another format, or as what launches it");
+  auto asked = std::make_shared<Asked>();
+  command->add_option("plan", asked->path, "plan.json or result.json, with --engine")->type_name("PLAN.json");
+  std::vector<std::string> names;
+  for (const auto& [name, format] : engine_formats()) names.push_back(name);
+  command->add_option("--engine", asked->engine, base::cat("write what this engine launches or reads: ", base::joined(names)))
+      ->type_name("NAME");
+  add_launcher(*command, *asked);
+  command->add_option("-o,--out", asked->out, "write here instead of to stdout")->type_name("FILE");
+  add_common_flags(*command, context);
+  for (const Exporter& format : exporters()) add_format(*command, context, format, asked);
+  command->callback([&context, asked] {
+    if (!asked->by_name) context.exit_code = run_for_engine(context, *asked);
+  });
 }
 
 }  // namespace espalier::cli

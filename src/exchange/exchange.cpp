@@ -10,8 +10,11 @@
 #include "exchange/deepspeed.h"
 #include "exchange/galvatron.h"
 #include "exchange/megatron.h"
+#include "exchange/rank_map.h"
 #include "exchange/request.h"
+#include "exchange/schedule_csv.h"
 #include "exchange/spot_trace.h"
+#include "exchange/torchtitan.h"
 
 namespace espalier {
 namespace {
@@ -59,8 +62,27 @@ const std::vector<Exporter>& exporters() {
       exchange::megatron_core(),
       exchange::accelerate_fsdp(),
       exchange::deepspeed_json(),
-      exchange::galvatron_export()};
+      exchange::galvatron_export(),
+      exchange::torchtitan_flags(),
+      exchange::schedule_csv(),
+      exchange::rank_map()};
   return rows;
+}
+
+std::string_view to_string(Launcher launcher) {
+  switch (launcher) {
+    case Launcher::torchrun: break;
+    case Launcher::sbatch: return "sbatch";
+    case Launcher::mpirun: return "mpirun";
+    case Launcher::kubeflow: return "kubeflow";
+  }
+  return "torchrun";
+}
+
+std::optional<Launcher> parse_launcher(std::string_view name) {
+  for (const Launcher launcher : {Launcher::torchrun, Launcher::sbatch, Launcher::mpirun, Launcher::kubeflow})
+    if (to_string(launcher) == name) return launcher;
+  return std::nullopt;
 }
 
 const std::vector<TraceFormat>& trace_formats() {

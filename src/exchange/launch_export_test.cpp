@@ -10,6 +10,7 @@
 #include "espalier/planner.h"
 #include "exchange/launch_script.h"
 #include "exchange/megatron.h"
+#include "exchange/torchtitan.h"
 
 namespace espalier::exchange {
 namespace {
@@ -170,6 +171,92 @@ TEST(LaunchExports, NodesOfOneSizeAndAllOfThem) {
     EXPECT_THAT(refused.error().message(), HasSubstr("nodes of 8 and of 4 devices"));
     EXPECT_THAT(refused.error().message(), HasSubstr(std::string("--set engine=") + engine + " "));
   }
+}
+
+// 64 samples: 8 micro-batches of 2 on each of 4 replicas; 2 shard groups of 2.
+TEST(TorchtitanExport, DegreesBatchAndStagesAreSaid) {
+  const Job job = job_on("llama-2-7b", "torchtitan");
+  Strategy s;
+  s.tp = 2;
+  s.dp = 4;
+  s.sp = SequenceParallel::megatron;
+  s.zero = ZeroStage::parameters;
+  s.shard = 2;
+  const Plan plan = plan_of(job, s, {ScheduleKind::one_f_one_b, 2, 1, 8, 2});
+  const std::string text = written("torchtitan", job, plan);
+  for (const char* flag : {"--parallelism.data_parallel_replicate_degree 2\n", "--parallelism.data_parallel_shard_degree 2\n",
+                           "--parallelism.fsdp_reshard_after_forward always ", "--parallelism.tensor_parallel_degree 2\n",
+                           "--parallelism.pipeline_parallel_degree 2\n", "--parallelism.pipeline_parallel_schedule 1F1B\n",
+                           "--parallelism.pipeline_parallel_microbatch_size 2\n", "--training.local_batch_size 16 ",
+                           "--training.global_batch_size 64\n", "--training.seq_len 1024\n", "--training.disable_cuda_graphs ",
+                           "--compile.no-enable\n", "\"$@\" activation-checkpoint:none\n"})
+    EXPECT_THAT(text, HasSubstr(flag));
+  EXPECT_THAT(text, AllOf(Not(HasSubstr("context_parallel")), Not(HasSubstr("sequence-parallel"))));
+  Plan other = plan;
+  for (Stage& stage : other.only_pipeline().stages) stage.chunks[0].ranges[0].strategy.zero = ZeroStage::optimizer;
+  EXPECT_THAT(written("torchtitan", job, other), HasSubstr("ZeRO-1"));
+}
+
+// By torchtitan's own deal: (layers + first + last) over the stages, the earlier ones one more, the weights off the ends.
+TEST(TorchtitanExport, WeightsOfTheEndsThatCutAsThePlanDoes) {
+  EXPECT_EQ(titan_cut({7, 8, 8, 7}, 4), (TitanCut{1, 1, 0}));  // 30 + 2 = 4 · 8
+  EXPECT_EQ(titan_cut({8, 8, 8, 8}, 4), (TitanCut{0, 0, 0}));
+  EXPECT_EQ(titan_cut({9, 8, 8, 7}, 4), (TitanCut{0, 1, 0}));        // 33 = 9 + 8 + 8 + 8
+  EXPECT_EQ(titan_cut({8, 8, 8, 7}, 4), (TitanCut{1, 1, 0}));        // 33 = 9 + 8 + 8 + 8
+  EXPECT_EQ(titan_cut({3, 4, 4, 4, 4, 3}, 4), (TitanCut{1, 1, 4}));  // 6 stages, unasked there would be 4
+  EXPECT_EQ(titan_cut({5, 8, 3, 8}, 4), std::nullopt);
+}
+
+TEST(ScheduleExport, OrderOfComputeOfEveryRank) {
+  const Job job = job_on("gpt2", "generic");
+  Strategy s;
+  s.dp = 8;
+  EXPECT_EQ(written("schedule-csv", job, plan_of(job, s, {ScheduleKind::one_f_one_b, 2, 1, 4, 2})),
+            "0F0,0F1,0B0,0F2,0B1,0F3,0B2,0B3\n1F0,1B0,1F1,1B1,1F2,1B2,1F3,1B3\n");
+  EXPECT_EQ(written("schedule-csv", job, plan_of(job, s, {ScheduleKind::gpipe, 2, 1, 4, 2})).substr(0, 16), "0F0,0F1,0F2,0F3,");
+  const std::string there_and_back = written("schedule-csv", job, plan_of(job, s, {ScheduleKind::zb_v, 2, 2, 4, 2}));
+  for (const char* cell : {"0F0", "3F0", "3I0", "3W0", "0W3"})
+    EXPECT_THAT(there_and_back.substr(0, there_and_back.find('\n')), HasSubstr(cell));
+  s.dp = 16;
+  EXPECT_THAT(written("schedule-csv", job, plan_of(job, s, {ScheduleKind::one_f_one_b, 1, 1, 4, 1})),
+              HasSubstr("without a pipeline"));
+}
+
+TEST(RankMap, EveryRankHasADeviceAndAPlace) {
+  const Job job = job_on("gpt2", "generic");
+  Strategy s;
+  s.tp = 2;
+  s.cp = 2;
+  s.dp = 2;
+  const std::string text = written("rank-map", job, plan_of(job, s, {ScheduleKind::one_f_one_b, 2, 1, 8, 4}));
+  for (const char* line :
+       {"rank\thost:device\tstage\tdp\tcp\ttp\n0\tnode:0:0\t0\t0\t0\t0\n1\tnode:0:1\t0\t0\t0\t1\n2\tnode:0:2\t0\t0\t1\t0\n",
+        "\n4\tnode:0:4\t0\t1\t0\t0\n", "\n8\tnode:1:0\t1\t0\t0\t0\n", "\n15\tnode:1:7\t1\t1\t1\t1\n"})
+    EXPECT_THAT(text, HasSubstr(line));
+}
+
+TEST(Launchers, EachStartsTheSameFlags) {
+  const Job job = job_on("llama-2-7b", "megatron-core");
+  Strategy s;
+  s.tp = 2;
+  s.dp = 8;
+  const Plan plan = plan_of(job, s, {ScheduleKind::one_f_one_b, 1, 1, 8, 1});
+  const auto launched = [&](Launcher launcher) { return *find_exporter("megatron-core")->launch(job, plan, launcher); };
+  EXPECT_EQ(launched(Launcher::torchrun), written("megatron-core", job, plan));
+  const std::string slurm = launched(Launcher::sbatch), mpi = launched(Launcher::mpirun), pods = launched(Launcher::kubeflow);
+  for (const char* part : {"#SBATCH --nodes=2\n", "#SBATCH --gpus-per-node=8\n", "--node-rank \"$SLURM_NODEID\"",
+                           "  --tensor-model-parallel-size 2\n", "pretrain_gpt.py \"${MODEL[@]}\""})
+    EXPECT_THAT(slurm, HasSubstr(part));
+  for (const char* part : {"mpirun -np 16 -N 8 --hostfile hostfile", "-x CUDA_DEVICE_MAX_CONNECTIONS",
+                           "RANK=$OMPI_COMM_WORLD_RANK", "  --tensor-model-parallel-size 2\n"})
+    EXPECT_THAT(mpi, HasSubstr(part));
+  for (const char* part :
+       {"kind: TrainJob\n", "    numNodes: 2\n    numProcPerNode: 8\n",
+        "      - {name: CUDA_DEVICE_MAX_CONNECTIONS, value: \"1\"}", "      - \"--tensor-model-parallel-size\"\n      - \"2\"\n"})
+    EXPECT_THAT(pods, HasSubstr(part));
+  for (const Launcher launcher : {Launcher::torchrun, Launcher::sbatch, Launcher::mpirun, Launcher::kubeflow})
+    EXPECT_EQ(parse_launcher(to_string(launcher)), launcher);
+  EXPECT_EQ(parse_launcher("ssh"), std::nullopt);
 }
 
 TEST(LaunchScript, WordsOfTheShellAreQuoted) {

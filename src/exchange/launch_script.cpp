@@ -3,8 +3,10 @@
 
 #include <algorithm>
 #include <cctype>
+#include <sstream>
 
 #include "base/check.h"
+#include "base/document.h"
 #include "base/format.h"
 
 namespace espalier::exchange {
@@ -28,6 +30,160 @@ std::string upper(std::string text) {
   return text;
 }
 
+/// Nodes, and devices of each.
+struct Nodes {
+  std::int64_t count, devices;
+};
+Nodes nodes_of(const Job& job) {
+  const std::int64_t each = job.cluster.groups.front().devices_per_node;
+  ESPALIER_CHECK(job.cluster.devices() % each == 0);
+  return {job.cluster.devices() / each, each};
+}
+
+/// What one text is written of.
+struct Text {
+  const LaunchScript& script;
+  const Job& job;
+  const Plan& plan;
+  Nodes nodes;
+};
+
+std::string head_of(const Text& t, const std::string& how) {
+  return cat("# ", t.plan.label(), "\n# ", t.plan.model_name, " on ", t.job.cluster.devices(), " ",
+             t.job.cluster.groups.front().device.name, "; flags of ", t.script.engine, ". Written by espalier export; plan ",
+             content_hash(t.plan), ".\n# ", how, "\n");
+}
+
+std::string exports_of(const LaunchScript& script) {
+  std::string out;
+  for (std::size_t k = 0; k < script.environment.size(); ++k) {
+    const auto& [name, value] = script.environment[k];
+    out += cat("export ", name, "=", quoted(value),
+               script.environment_reasons[k].empty() ? "" : cat("  # ", script.environment_reasons[k]), "\n");
+  }
+  return out.empty() ? out : out + "\n";
+}
+
+std::string arrays_of(const LaunchScript& script) {
+  std::string out;
+  for (const auto& [heading, flags] : script.groups) {
+    if (flags.empty()) continue;
+    out += cat(upper(heading), "=(\n");
+    for (const LaunchFlag& flag : flags) out += line_of(flag);
+    out += ")\n";
+  }
+  return out;
+}
+
+/// The program with its flags, as the last words of a command.
+std::string program_of(const LaunchScript& script) {
+  std::string out = script.program;
+  for (const auto& [heading, flags] : script.groups)
+    if (!flags.empty()) out += cat(" \"${", upper(heading), "[@]}\"");
+  return cat(out, " \"$@\"", script.last.empty() ? "" : " ", script.last, "\n");
+}
+
+std::string torchrun_of(const Nodes& nodes, const std::string& rank, const std::string& address) {
+  return cat("torchrun --nnodes ", nodes.count, " --nproc-per-node ", nodes.devices, " --node-rank ", rank, " --master-addr ",
+             address, " --master-port \"${MASTER_PORT:-29500}\"");
+}
+
+std::string for_torchrun(const Text& t) {
+  return cat("#!/usr/bin/env bash\n",
+             head_of(t,
+                     "Start it on every node with NODE_RANK and MASTER_ADDR set; what the plan does not decide follows as "
+                     "arguments."),
+             "set -euo pipefail\n\n", exports_of(t.script), arrays_of(t.script), "\nexec ",
+             torchrun_of(t.nodes, "\"${NODE_RANK:-0}\"", "\"${MASTER_ADDR:-127.0.0.1}\""), " \\\n  ", program_of(t.script));
+}
+
+std::string job_name(const Plan& plan) {
+  std::string out = plan.model_name;
+  std::transform(out.begin(), out.end(), out.begin(),
+                 [](unsigned char c) { return std::isalnum(c) != 0 ? static_cast<char>(std::tolower(c)) : '-'; });
+  return out.empty() ? "espalier" : out;
+}
+
+std::string for_sbatch(const Text& t) {
+  return cat("#!/usr/bin/env bash\n#SBATCH --job-name=", job_name(t.plan), "\n#SBATCH --nodes=", t.nodes.count,
+             "\n#SBATCH --ntasks-per-node=1\n#SBATCH --gpus-per-node=", t.nodes.devices,
+             "\n#SBATCH --exclusive\n#SBATCH --output=%x-%j.out\n"
+             "##SBATCH --partition=NAME --account=NAME --time=HH:MM:SS --cpus-per-task=N  # yours\n",
+             head_of(t, "sbatch FILE ARGUMENTS; what the plan does not decide follows as arguments."), "set -euo pipefail\n\n",
+             exports_of(t.script), arrays_of(t.script),
+             "\n# SLURM_NODEID counts in the order of scontrol's list: node k holds ranks ", t.nodes.devices, "k to ",
+             t.nodes.devices, "k + ", t.nodes.devices - 1,
+             ".\nMASTER_ADDR=$(scontrol show hostnames \"$SLURM_JOB_NODELIST\" | head -n 1)\nexport MASTER_ADDR\n\n"
+             "# Every node expands what stands in single quotes; what was planned comes as its arguments.\n"
+             "srun --wait=60 --kill-on-bad-exit=1 bash -c 'exec ",
+             torchrun_of(t.nodes, "\"$SLURM_NODEID\"", "\"$MASTER_ADDR\""), " \"$@\"' bash \\\n  ", program_of(t.script));
+}
+
+/// What a rank of Open MPI is, in the words of PyTorch.
+constexpr const char* kRankOfMpi =
+    "export RANK=$OMPI_COMM_WORLD_RANK WORLD_SIZE=$OMPI_COMM_WORLD_SIZE LOCAL_RANK=$OMPI_COMM_WORLD_LOCAL_RANK "
+    "LOCAL_WORLD_SIZE=$OMPI_COMM_WORLD_LOCAL_SIZE; exec python \"$@\"";
+
+std::string for_mpirun(const Text& t) {
+  std::string carried = "-x MASTER_ADDR -x MASTER_PORT";
+  for (const auto& [name, value] : t.script.environment) carried += cat(" -x ", name);
+  return cat("#!/usr/bin/env bash\n",
+             head_of(t, cat("Start it once, beside a file hostfile with a line \"NAME slots=", t.nodes.devices,
+                            "\" for each node; what the plan does not decide follows as arguments.")),
+             "set -euo pipefail\n\n", exports_of(t.script), arrays_of(t.script),
+             "\nexport MASTER_ADDR=\"${MASTER_ADDR:-$(awk 'NF && $1 !~ /^#/ {print $1; exit}' hostfile)}\"\n"
+             "export MASTER_PORT=\"${MASTER_PORT:-29500}\"\n\n"
+             "# Ranks fill the hosts one after the other; torch binds threads itself.\nexec mpirun -np ",
+             t.nodes.count * t.nodes.devices, " -N ", t.nodes.devices, " --hostfile hostfile --bind-to none ", carried,
+             " \\\n  bash -c '", kRankOfMpi, "' bash \\\n  ", program_of(t.script));
+}
+
+// ---- Kubeflow ----------------------------------------------------------------------------------------------------------------
+
+std::string yaml_text(const std::string& word) {
+  base::JsonWriter json;  // a JSON text is a YAML text
+  json.value(word);
+  return json.text();
+}
+
+std::string yaml_item(const std::string& word, const std::string& reason = "") {
+  return cat("      - ", yaml_text(word), reason.empty() ? "" : cat("  # ", reason), "\n");
+}
+
+std::string yaml_words(const std::string& words) {
+  std::istringstream in(words);
+  std::string out;
+  for (std::string word; in >> word;) out += yaml_item(word);
+  return out;
+}
+
+std::string yaml_environment(const LaunchScript& script) {
+  std::string out;
+  for (std::size_t k = 0; k < script.environment.size(); ++k) {
+    const auto& [name, value] = script.environment[k];
+    out += cat("      - {name: ", name, ", value: ", yaml_text(value), "}",
+               script.environment_reasons[k].empty() ? "" : cat("  # ", script.environment_reasons[k]), "\n");
+  }
+  return out.empty() ? out : cat("    env:\n", out);
+}
+
+std::string for_kubeflow(const Text& t) {
+  std::string out = head_of(t, "kubectl apply -f FILE; put your image and what the plan does not decide into it.");
+  out += cat("apiVersion: trainer.kubeflow.org/v1alpha1\nkind: TrainJob\nmetadata:\n  name: ", job_name(t.plan),
+             "\nspec:\n  runtimeRef:\n    apiGroup: trainer.kubeflow.org\n    kind: ClusterTrainingRuntime\n"
+             "    name: torch-distributed\n  trainer:\n    image: IMAGE  # yours\n    numNodes: ",
+             t.nodes.count, "\n    numProcPerNode: ", t.nodes.devices,
+             "\n    resourcesPerNode:\n      limits:\n        nvidia.com/gpu: ", t.nodes.devices, "\n",
+             yaml_environment(t.script), "    command:\n", yaml_item("torchrun"), "    args:\n",
+             yaml_words(t.script.in_image.empty() ? t.script.program : t.script.in_image));
+  for (const auto& [heading, flags] : t.script.groups)
+    for (const LaunchFlag& flag : flags) {
+      out += yaml_item(flag.name, flag.reason);
+      if (!flag.value.empty()) out += yaml_item(flag.value);
+    }
+  return t.script.last.empty() ? out : out + yaml_item(t.script.last);
+}
+
 }  // namespace
 
 std::string quoted(const std::string& word) {
@@ -41,35 +197,16 @@ std::string quoted(const std::string& word) {
   return out + "'";
 }
 
-std::string to_text(const LaunchScript& script, const Job& job, const Plan& plan) {
-  const NodeGroup& group = job.cluster.groups.front();
+std::string to_text(const LaunchScript& script, const Job& job, const Plan& plan, Launcher launcher) {
   ESPALIER_CHECK(script.environment.size() == script.environment_reasons.size());
-  ESPALIER_CHECK(job.cluster.devices() % group.devices_per_node == 0);
-  std::string out =
-      cat("#!/usr/bin/env bash\n# ", plan.label(), "\n# ", plan.model_name, " on ", job.cluster.devices(), " ", group.device.name,
-          "; flags of ", script.engine, ". Written by espalier export; plan ", content_hash(plan),
-          ".\n# Start it on every node with NODE_RANK and MASTER_ADDR set; what the plan does not decide follows as "
-          "arguments.\nset -euo pipefail\n\n");
-  for (std::size_t k = 0; k < script.environment.size(); ++k) {
-    const auto& [name, value] = script.environment[k];
-    out += cat("export ", name, "=", quoted(value),
-               script.environment_reasons[k].empty() ? "" : cat("  # ", script.environment_reasons[k]), "\n");
+  const Text text{script, job, plan, nodes_of(job)};
+  switch (launcher) {
+    case Launcher::torchrun: break;
+    case Launcher::sbatch: return for_sbatch(text);
+    case Launcher::mpirun: return for_mpirun(text);
+    case Launcher::kubeflow: return for_kubeflow(text);
   }
-  if (!script.environment.empty()) out += "\n";
-  std::string all;
-  for (const auto& [heading, flags] : script.groups) {
-    if (flags.empty()) continue;
-    const std::string name = upper(heading);
-    out += cat(name, "=(\n");
-    for (const LaunchFlag& flag : flags) out += line_of(flag);
-    out += ")\n";
-    all += cat(" \"${", name, "[@]}\"");
-  }
-  return cat(out, "\nexec torchrun --nnodes ", job.cluster.devices() / group.devices_per_node, " --nproc-per-node ",
-             group.devices_per_node,
-             " --node-rank \"${NODE_RANK:-0}\" --master-addr \"${MASTER_ADDR:-127.0.0.1}\" --master-port "
-             "\"${MASTER_PORT:-29500}\" \\\n  ",
-             script.program, all, " \"$@\"\n");
+  return for_torchrun(text);
 }
 
 }  // namespace espalier::exchange

@@ -1,6 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // A plan as the command that launches it: a shell script that a person can read and change. Every flag stands on a line of its own, with the
 // reason where it is not plain; what the plan does not decide (data, tokenizer, learning rate, where checkpoints go) is left to "$@".
+//
+//   torchrun   run on every node, with NODE_RANK and MASTER_ADDR
+//   sbatch     one task a node, which starts the ranks of that node; nodes in the order of `scontrol show hostnames`
+//   mpirun     Open MPI, one process a rank, filling the hosts of ./hostfile one after the other
+//   kubeflow   YAML: a TrainJob of Kubeflow Trainer (trainer.kubeflow.org/v1alpha1), whose runtime sets PET_* for torchrun
 #pragma once
 
 #include <cstdint>
@@ -8,8 +13,7 @@
 #include <utility>
 #include <vector>
 
-#include "espalier/job.h"
-#include "espalier/plan.h"
+#include "espalier/exchange.h"
 
 namespace espalier::exchange {
 
@@ -19,15 +23,17 @@ struct LaunchFlag {
 };
 
 struct LaunchScript {
-  std::string engine;                                            ///< with the version that the flags are of
-  std::string program;                                           ///< what torchrun runs: "pretrain_gpt.py", "-m torchtitan.train"
-  std::vector<std::pair<std::string, std::string>> environment;  ///< variable and value
-  std::vector<std::string> environment_reasons;                  ///< of each
+  std::string engine;    ///< with the version that the flags are of
+  std::string program;   ///< what torchrun or python runs, as the shell reads it: "pretrain_gpt.py", "-m torchtitan.train"
+  std::string in_image;  ///< the same where no shell reads it; empty: program
+  std::string last;      ///< a word behind the arguments of the user; empty: none
+  std::vector<std::pair<std::string, std::string>> environment;         ///< variable and value
+  std::vector<std::string> environment_reasons;                         ///< of each
   std::vector<std::pair<std::string, std::vector<LaunchFlag>>> groups;  ///< under headings, in order
 };
 
-/// The script for the nodes of the job; `plan` for its first lines.
-std::string to_text(const LaunchScript& script, const Job& job, const Plan& plan);
+/// The script or document for the nodes of the job, which are of one size; `plan` for its first lines.
+std::string to_text(const LaunchScript& script, const Job& job, const Plan& plan, Launcher launcher);
 
 /// Bits of the shell that are quoted: everything but plain words.
 std::string quoted(const std::string& word);

@@ -225,7 +225,7 @@ Status unsayable(const Job& job, const Plan& plan) {
   return {};
 }
 
-Result<std::string> write(const Job& job, const Plan& plan) {
+Result<std::string> launch(const Job& job, const Plan& plan, Launcher launcher) {
   if (Status error = unsayable(job, plan)) return *error;
   const auto document = base::read_json(plan.model_source, "plan: $.model.source");
   if (!document) return document.error();
@@ -242,8 +242,10 @@ Result<std::string> write(const Job& job, const Plan& plan) {
                    {"batch", batch(plan)},
                    {"recomputation", recomputation(job, plan)},
                    {"precision", precision(plan.training)}};
-  return to_text(script, job, plan);
+  return to_text(script, job, plan, launcher);
 }
+
+Result<std::string> write(const Job& job, const Plan& plan) { return launch(job, plan, Launcher::torchrun); }
 
 }  // namespace
 
@@ -262,7 +264,8 @@ std::string megatron_layout(const Model& model, const Pipeline& pipeline) {
 }
 
 Exporter megatron_core() {
-  return {kName, "a script that launches the plan with Megatron-LM (core 0.19, 0.20)", "launch.sh", write, "megatron-core"};
+  return {kName, "a script that launches the plan with Megatron-LM (core 0.19, 0.20)", "launch.sh", write, "megatron-core",
+          launch};
 }
 
 }  // namespace espalier::exchange

@@ -261,7 +261,7 @@ constexpr std::array kMirrors = {
     Mirror{EngineFamily::megatron, "HEADS", "divide-heads"},
     Mirror{EngineFamily::megatron, "HEADS", "divide-kv-heads"},
     Mirror{EngineFamily::megatron, "SEQ-CP", "divide-sequence-cp"},
-    Mirror{EngineFamily::megatron, "SEQ-CP", "divide-sequence-sp"},
+    Mirror{EngineFamily::megatron, "SEQ-SP", "divide-sequence-sp"},
     Mirror{EngineFamily::megatron, "EP", "divide-experts"},
     Mirror{EngineFamily::megatron, "EP", "experts-needed"},
     Mirror{EngineFamily::megatron, "SP", "sp-needs-tp"},

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "exchange/rank_map.h"
+
+#include <cstdint>
+#include <map>
+
+#include "base/format.h"
+
+namespace espalier::exchange {
+namespace {
+
+using base::cat;
+
+struct Place {
+  std::size_t pipeline, stage;
+  std::int64_t dp, cp, tp;
+};
+
+/// Of the j-th device that a stage lists.
+Place place_of(std::size_t pipeline, std::size_t stage, const Strategy& s, std::int64_t j) {
+  const std::int64_t tp = j % s.tp, outer = j / s.tp;
+  if (s.order == RankOrder::tp_dp_cp_pp) return {pipeline, stage, outer % s.dp, outer / s.dp, tp};
+  return {pipeline, stage, outer / s.cp, outer % s.cp, tp};
+}
+
+/// By device, which is the rank.
+std::map<std::int64_t, Place> places_of(const Plan& plan) {
+  std::map<std::int64_t, Place> out;
+  for (std::size_t p = 0; p < plan.pipelines.size(); ++p)
+    for (std::size_t i = 0; i < plan.pipelines[p].stages.size(); ++i) {
+      const Stage& stage = plan.pipelines[p].stages[i];
+      const Strategy& first = stage.chunks.front().ranges.front().strategy;
+      std::int64_t j = 0;
+      for (const DeviceRange& range : stage.devices)
+        for (std::int64_t k = 0; k < range.count; ++k) out.emplace(range.first + k * range.stride, place_of(p, i, first, j++));
+    }
+  return out;
+}
+
+Result<std::string> write(const Job& job, const Plan& plan) {
+  const bool several = plan.pipelines.size() > 1;
+  std::string out =
+      cat("# ", plan.label(), "; plan ", content_hash(plan),
+          "\n# node:k is the k-th node of the launcher's list; places are those in the groups of the first layer of the rank\n",
+          "rank\thost:device\t", several ? "pipeline\t" : "", "stage\tdp\tcp\ttp\n");
+  for (const auto& [device, place] : places_of(plan)) {
+    const std::int64_t node = job.cluster.node_of(device);
+    out += cat(device, "\tnode:", node, ":", device - job.cluster.first_device_of_node(node), "\t",
+               several ? cat(place.pipeline, "\t") : "", place.stage, "\t", place.dp, "\t", place.cp, "\t", place.tp, "\n");
+  }
+  return out;
+}
+
+}  // namespace
+
+Exporter rank_map() {
+  return {"rank-map", "which rank runs on which device of which node, and its place in the plan (tabs)", "ranks.tsv", write};
+}
+
+}  // namespace espalier::exchange
