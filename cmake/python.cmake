@@ -14,7 +14,7 @@ add_custom_command(OUTPUT ${docstrings}
   DEPENDS ${PROJECT_SOURCE_DIR}/python/docstrings.py ${public_headers})
 
 # STABLE_ABI takes effect from Python 3.12 on: one wheel for all later ones.
-nanobind_add_module(espalier_python STABLE_ABI NB_STATIC ${python_sources} ${docstrings})
+nanobind_add_module(espalier_python STABLE_ABI NB_STATIC NB_SUPPRESS_WARNINGS ${python_sources} ${docstrings})
 set_target_properties(espalier_python PROPERTIES OUTPUT_NAME _native)
 target_include_directories(espalier_python PRIVATE ${PROJECT_BINARY_DIR}/generated/python)
 target_link_libraries(espalier_python PRIVATE espalier)

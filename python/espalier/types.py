@@ -104,6 +104,7 @@ class Strategy(Document):
     order: str
     recompute: Recompute
     overlap: Overlap
+    offload: str | None = None
     partition: str | dict[str, Any] | None = None
 
     _nested: ClassVar[dict[str, type[Document]]] = {"recompute": Recompute, "overlap": Overlap}

@@ -7,7 +7,7 @@
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/string.h>
-#include <nanobind/stl/tuple.h>
+#include <nanobind/stl/pair.h>
 #include <nanobind/stl/vector.h>
 
 #include "bindings.h"
@@ -168,6 +168,7 @@ void bind_words(nb::module_& m) {
       .def_rw("recompute", &ConfigurationWords::recompute)
       .def_rw("schedule", &ConfigurationWords::schedule)
       .def_rw("order", &ConfigurationWords::order)
+      .def_rw("offload", &ConfigurationWords::offload)
       .def_rw("overlap", &ConfigurationWords::overlap)
       .def_rw("partition", &ConfigurationWords::partition);
 }

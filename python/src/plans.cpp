@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Plans and results as documents.
 #include <nanobind/stl/optional.h>
+#include <nanobind/stl/pair.h>
 #include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/string_view.h>
