@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <stdexcept>
 
+#include <nanobind/stl/string.h>
+
 #include "bindings.h"
 
 namespace espalier::python {
