@@ -89,6 +89,10 @@ set_tests_properties(report_browser PROPERTIES TIMEOUT 600 SKIP_RETURN_CODE 77)
 add_test(NAME engine_parsers COMMAND ${PROJECT_SOURCE_DIR}/tests/engines/parsers.py $<TARGET_FILE:espalier_binary> ${PROJECT_SOURCE_DIR})
 set_tests_properties(engine_parsers PROPERTIES TIMEOUT 600 SKIP_RETURN_CODE 77)
 
+# The Python package, where `./dev python` has installed it.
+add_test(NAME python COMMAND ${PROJECT_SOURCE_DIR}/tests/python/package.py ${PROJECT_SOURCE_DIR})
+set_tests_properties(python PROPERTIES TIMEOUT 600 SKIP_RETURN_CODE 77)
+
 # The house itself: who includes whom, licence lines, and whether the installed package can be used.
 find_package(Python3 REQUIRED COMPONENTS Interpreter)
 add_test(NAME layers COMMAND ${Python3_EXECUTABLE} ${PROJECT_SOURCE_DIR}/scripts/check_layers.py ${PROJECT_SOURCE_DIR})

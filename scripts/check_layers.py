@@ -13,6 +13,7 @@ Rules, in the words of docs/architecture.md:
   path             a quoted include names its module: "cost/timing.h", "espalier/plan.h"
   namespace        a module opens one namespace of its own, its name inside espalier; what stands in espalier itself is named by a
                    public header. plan alone has espalier for its own: espalier::plan is the function that plans
+  python           python/src includes public headers and its own files, nothing of src/
   driver           docs/architecture.md, "Where each module begins", names one file of each module, and that file says what it is
 """
 import pathlib
@@ -232,7 +233,19 @@ def check_tree(root):
             text = path.read_text(encoding="utf-8")
             offences += [f"{path.relative_to(root)}:{n}: {rule}: \"{target}\": {why}"
                          for n, target, rule, why in check_namespaces(text, path.name, directory.name, words)]
-    return files, offences
+    return files, offences + check_python(root)
+
+
+def check_python(root):
+    """The Python module sits on the public headers alone."""
+    offences = []
+    for path in sorted((root / "python" / "src").glob("*.*")):
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+            match = INCLUDE.match(line)
+            head, _, tail = match.group(2).partition("/") if match else ("", "", "")
+            if match and match.group(1) == '"' and tail and (head != "espalier" or tail not in PUBLIC):
+                offences.append(f"{path.relative_to(root)}:{number}: python: \"{match.group(2)}\": public headers only")
+    return offences
 
 
 def check_drivers(root):
@@ -315,6 +328,8 @@ SELF_TEST = [
     ("src/planner/o.h", "namespace espalier {\nstruct EngineModel;\n}  // namespace espalier\n", 0),
     ("src/planner/n_test.cpp", "namespace espalier {\n}  // namespace espalier\n", 1),
     ("src/sim/m.cpp", "namespace espalier {\nnamespace sim {\n}  // namespace sim\n}  // namespace espalier\n", 1),
+    ("python/src/a.cpp", '#include "bindings.h"\n#include "espalier/plan.h"\n#include <thread>\n', 0),
+    ("python/src/b.cpp", '#include "plan/program.h"\n', 1),
     ("include/espalier/plan.h", '#include "espalier/cluster.h"\n', 0),
     ("include/espalier/model.h", '#include "base/document.h"\n', 1),
     ("include/espalier/cluster.h", '#include "espalier/planner.h"\n', 1),

@@ -55,7 +55,7 @@ Result<LogConfiguration> read_config(Context& context, const CalibrateFlags& fla
   overrides.emplace_back("calibration=");
   auto job = load_job_file(path, overrides);
   if (!job) return job.error();
-  auto configuration = read_configuration(flags.configuration, *job);
+  auto configuration = read_flags(flags.configuration, *job);
   if (!configuration) return configuration.error();
   return LogConfiguration{std::move(*job), *configuration};
 }

@@ -24,7 +24,7 @@ int run_estimate(Context& context, const JobFlags& flags, const ConfigurationFla
   if (Status refused = outputs_refused(output)) return fail(context, *refused);
   auto job = load_job_of(context, flags);
   if (!job) return fail(context, job.error());
-  auto c = read_configuration(configuration, *job);
+  auto c = read_flags(configuration, *job);
   if (!c) return fail(context, c.error());
   job->network = network_of(network);
   auto result = estimate(*job, c->strategy, c->schedule);

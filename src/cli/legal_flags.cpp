@@ -13,7 +13,7 @@ namespace espalier::cli {
 namespace {
 
 bool legal(const ConfigurationFlags& flags, const Job& job) {
-  const auto c = read_configuration(flags, job);
+  const auto c = read_flags(flags, job);
   const EngineModel* engine = find_engine(job.engine);
   return c && engine != nullptr && !planner::illegal(job, *engine, c->strategy, c->schedule);
 }
@@ -117,7 +117,7 @@ std::vector<Dimension> dimensions_to_change(const Job& job, const Configuration&
 }
 
 std::string one_change(const ConfigurationFlags& flags, const Job& job) {
-  const auto c = read_configuration(flags, job);
+  const auto c = read_flags(flags, job);
   if (!c) return "";
   for (const Dimension dimension : dimensions_to_change(job, *c)) {
     ConfigurationFlags changed = flags;

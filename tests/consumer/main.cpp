@@ -98,6 +98,10 @@ void estimate_one(const espalier::Job& job, const espalier::PlannerResult& best)
   const espalier::PlannerResult mine = value_or_exit(espalier::estimate(job, strategy, schedule));
   std::cout << mine.plan.label() << ": " << mine.prediction.iteration_ns << " ns, fits: " << mine.prediction.fits << "\n";
   // end estimate
+  espalier::ConfigurationWords words;
+  words.tp = 2;
+  const auto read = value_or_exit(espalier::read_configuration(words, job));
+  require(read.strategy.tp == 2 && read.strategy.dp > 0, "words are a configuration");
   require(mine.prediction.iteration_ns >= best.prediction.iteration_ns, "nothing is faster than the best");
 }
 

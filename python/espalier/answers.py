@@ -1,0 +1,139 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is made of plans and results: explanation, check, comparison, what was understood of an input."""
+from __future__ import annotations
+
+import json
+import os
+from typing import Any, Mapping
+
+from espalier import _native
+from espalier._inputs import PathLike, documented, is_document, text_of
+from espalier.planning import PlanLike, Result, load_plan, options_of, read_plan, simulate
+
+
+class Answer:
+    """A document and the same for people: `.json`, `.text`, and the keys of the document by answer["key"]."""
+
+    def __init__(self, texts: _native.Texts) -> None:
+        self.json, self.text = texts.json, texts.text
+        self._data: dict[str, Any] = json.loads(texts.json)
+
+    def to_json(self) -> str:
+        return self.json
+
+    def to_dict(self) -> dict[str, Any]:
+        return json.loads(self.json)
+
+    def __getitem__(self, key: str) -> Any:
+        return self._data[key]
+
+    def __str__(self) -> str:
+        return self.text
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self._data.get('schema', '')!r})"
+
+
+class Check(Answer):
+    """What a check found. True where everything holds."""
+
+    def __init__(self, checked: _native.Checked) -> None:
+        super().__init__(checked.texts)
+        self.ok: bool = checked.ok
+
+    def __bool__(self) -> bool:
+        return self.ok
+
+
+@documented(_native.explain)
+def explain(plan: PlanLike, *, threads: int = 0, width: int = 100) -> Answer:
+    """Of a plan that says nothing of a search the whole space of its engine is searched first."""
+    loaded, answer, _ = read_plan(plan)
+    if answer is None or not answer.searched:
+        answer = _native.with_search(answer or simulate(loaded)._answer, options_of(threads=threads))
+    return Answer(_native.explain(answer, width))
+
+
+@documented(_native.check_plan)
+def check(plan: PlanLike, *, engine: str = "", search: bool = False, threads: int = 0, width: int = 100) -> Check:
+    """Of a Result or a result.json every figure is compared, too; `search` searches again and compares all of it. `engine`: whose rules are checked
+    in the place of the plan's own. Answers of what_if() and replan() are checked as documents: check(answer.json).
+    """
+    if isinstance(plan, (str, os.PathLike)):
+        text, where = text_of(plan, "answer")
+        if _native.is_answer_to_change(text):
+            return Check(_native.check_answer_to_change(text, where, width))
+    loaded, answer, where = read_plan(plan)
+    job = loaded._handle.job()
+    if answer is None:
+        return Check(_native.check_plan(job, loaded._handle, engine, where, width))
+    text = answer.to_json() if isinstance(plan, Result) else text_of(plan, where)[0]
+    return Check(_native.check_result(job, answer, text, engine, search, threads, where, width))
+
+
+@documented(_native.compare)
+def compare(*plans: PlanLike, names: list[str] | None = None, width: int = 100) -> Answer:
+    """Plans side by side, each simulated now, so that all figures come from one version. `names`: what the table calls them."""
+    rows = []
+    for number, plan in enumerate(plans):
+        name = names[number] if names else os.fspath(plan) if isinstance(plan, (str, os.PathLike)) and not is_document(os.fspath(plan)) else f"plan {number + 1}"
+        rows.append((name, simulate(plan)._answer))
+    return Answer(_native.compare(rows, width))
+
+
+def inspect_model(model: PathLike | Mapping[str, Any], *, width: int = 100) -> Answer:
+    """What was understood of a Hugging Face config.json, every default marked: a path, its folder, its text, or a dict."""
+    if isinstance(model, (str, os.PathLike)) and not is_document(os.fspath(model)):
+        return Answer(_native.inspect_model_file(os.fspath(model), width))
+    return Answer(_native.inspect_model_text(*text_of(model, "model"), width))
+
+
+def inspect_cluster(cluster: PathLike | Mapping[str, Any], *, width: int = 100) -> Answer:
+    """What was understood of a cluster file, every default marked: a path, its text, or a dict."""
+    if isinstance(cluster, (str, os.PathLike)) and not is_document(os.fspath(cluster)):
+        return Answer(_native.inspect_cluster_file(os.fspath(cluster), width))
+    return Answer(_native.inspect_cluster_text(*text_of(cluster, "cluster"), width))
+
+
+def inspect_run(path: PathLike, *, id: str = "", width: int = 100) -> Answer:
+    """A measured run: the job and configuration that it is predicted with. `id`: which record; default: the first."""
+    return Answer(_native.inspect_run(os.fspath(path), id, width))
+
+
+@documented(_native.compare_log)
+def compare_log(plan: PlanLike, log: PathLike, *, warm_up: int = -1, width: int = 100) -> Answer:
+    """`log`: a path, or the text of it. `warm_up`: lines to leave out at the beginning; default: a fifth."""
+    loaded = load_plan(plan)
+    text, name = text_of(log, "log")
+    return Answer(_native.compare_log(loaded._handle.job(), loaded._handle, name, text, warm_up, width))
+
+
+@documented(_native.compare_step)
+def compare_step(plan: PlanLike, step: PathLike, *, width: int = 100) -> Answer:
+    """`step`: what `espalier run --timeline` wrote."""
+    loaded = load_plan(plan)
+    text, name = text_of(step, "step")
+    return Answer(_native.compare_step(loaded._handle.job(), loaded._handle, name, text, width))
+
+
+@documented(_native.validate)
+def validate(runs: PathLike, *, calibration: PathLike = "", worst: int = 0, threads: int = 0, width: int = 100) -> Answer:
+    """`runs`: a file of measured runs, one JSON object a line. `worst`: how many of the largest errors the text lists."""
+    return Answer(_native.validate(os.fspath(runs), os.fspath(calibration), threads, worst, width))
+
+
+class Calibration(Answer):
+    """What was fitted; `yaml` is the calibration file, which jobs name."""
+
+    def __init__(self, texts: _native.Texts, yaml: str) -> None:
+        super().__init__(texts)
+        self.yaml = yaml
+
+
+@documented(_native.calibrate)
+def calibrate(device: str, runs: list[PathLike] | PathLike, *, engine: str = "", nccl_tests: list[PathLike] | None = None, threads: int = 2,
+              width: int = 100) -> Calibration:
+    """`device`: a name of the catalogue, or the beginning of one only. `runs`: files of measured runs. `nccl_tests`: outputs of nccl-tests."""
+    files = [runs] if isinstance(runs, (str, os.PathLike)) else runs
+    named = [[(name, text) for text, name in (text_of(path, "runs") for path in paths)] for paths in (files, nccl_tests or [])]
+    return Calibration(*_native.calibrate(device, engine, *named, threads, width))

@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What goes wrong, as exceptions: where, what was found, what was expected, a hint. Every kind has the exit code of the command line."""
+from __future__ import annotations
+
+from typing import ClassVar, TypeVar
+
+Answer = TypeVar("Answer")
+
+
+class Error(Exception):
+    """An error that names its place. `where` is "file:line:column" or "file: $.json.path"; empty parts are not known."""
+
+    kind: ClassVar[str] = "internal"
+    exit_code: ClassVar[int] = 1
+
+    def __init__(self, where: str = "", found: str = "", expected: str = "", hint: str = "") -> None:
+        self.where, self.found, self.expected, self.hint = where, found, expected, hint
+        parts = [("found ", found), ("expected ", expected), ("hint: ", hint)]
+        said = "; ".join(word + text for word, text in parts if text)
+        super().__init__(f"{where}: {said}" if where and said else where or said)
+
+    def __reduce__(self):
+        return type(self), (self.where, self.found, self.expected, self.hint)
+
+
+class InternalError(Error):
+    """A bug of Espalier."""
+
+
+class UsageError(Error):
+    """A wrong argument, or arguments that do not go together."""
+
+    kind, exit_code = "usage", 2
+
+
+class InputError(Error):
+    """A file or value is wrong."""
+
+    kind, exit_code = "bad_input", 3
+
+
+class InfeasibleError(Error):
+    """No plan fits; `hint` is the nearest change that helps."""
+
+    kind, exit_code = "infeasible", 4
+
+
+class CheckError(Error):
+    """Something was verified and does not hold, as an engine's rules for a plan that shall be exported."""
+
+    kind, exit_code = "check_failed", 5
+
+
+class LimitError(Error):
+    """A limit of the search was reached before there was any plan."""
+
+    kind, exit_code = "limit", 6
+
+
+class Interrupted(KeyboardInterrupt):
+    """Ctrl-C during a search. `best` is the best answer so far, not proven optimal; None where there was none yet."""
+
+    exit_code: ClassVar[int] = 130
+
+    def __init__(self, best: object | None = None) -> None:
+        super().__init__("interrupted: `best` is the best so far, not proven optimal" if best is not None else "interrupted before there was an answer")
+        self.best = best

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+// Plans under change: what-if, survival, replanning from what was seen.
+#include <map>
+
+#include <nanobind/stl/map.h>
+#include <nanobind/stl/pair.h>
+#include <nanobind/stl/shared_ptr.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include "bindings.h"
+#include "docstrings.h"
+#include "espalier/adapt.h"
+#include "espalier/observation.h"
+#include "espalier/text.h"
+
+namespace espalier::python {
+namespace {
+
+using namespace nb::literals;
+using JobHandle = std::shared_ptr<const Job>;
+
+void bind_options(nb::module_& m) {
+  nb::class_<MoveOptions>(m, "MoveOptions", doc::adapt_MoveOptions)
+      .def(nb::init<>())
+      .def_rw("restart_s", &MoveOptions::restart_s)
+      .def_rw("warm_up_s", &MoveOptions::warm_up_s)
+      .def_rw("storage_per_device", &MoveOptions::storage_per_device)
+      .def_rw("checkpoint_age_s", &MoveOptions::checkpoint_age_s);
+  nb::class_<ChangeOptions>(m, "ChangeOptions", "How actions are priced and searched for.")
+      .def(nb::init<>())
+      .def_rw("move", &ChangeOptions::move)
+      .def_rw("threads", &ChangeOptions::threads)
+      .def_rw("horizon_s", &ChangeOptions::horizon_s, doc::adapt_ChangeOptions_horizon_s);
+}
+
+/// Runs an action of the library; KeyboardInterrupt where it was interrupted: half an answer would be taken for a whole one.
+template <class Act>
+auto acted(const ChangeOptions& given, Act act) {
+  Interruption interruption;
+  ChangeOptions options = given;
+  options.interrupted = interruption.polled();
+  auto answer = waited_for(interruption, [&] { return act(options); });
+  if (interruption.by_keyboard()) {
+    PyErr_SetNone(PyExc_KeyboardInterrupt);
+    throw nb::python_error();
+  }
+  return taken(std::move(answer));
+}
+
+/// "rank:17": 1.2 as the library's flags say it, so that bounds and messages are theirs.
+std::vector<std::pair<std::string, double>> factors(const std::map<std::string, double>& given, const std::string& where,
+                                                    double low, double high) {
+  std::vector<std::pair<std::string, double>> out;
+  for (const auto& [name, factor] : given) {
+    if (!(factor >= low && factor <= high))
+      throw Failure({ErrorKind::usage, where + " " + name, std::to_string(factor),
+                     "a factor from " + std::to_string(low) + " to " + std::to_string(high), ""});
+    out.emplace_back(name, factor);
+  }
+  return out;
+}
+
+Texts what_if_texts(const JobHandle& job, const Plan& plan, const std::vector<std::string>& lost,
+                    const std::map<std::string, double>& slow, const std::map<std::string, double>& links,
+                    const std::map<std::string, std::int64_t>& added, const ChangeOptions& options, std::size_t width) {
+  Disturbance what;
+  what.lost = lost;
+  what.slow = factors(slow, "slow", 1, 1e6);
+  what.links = factors(links, "links", 1e-9, 1);
+  what.added.assign(added.begin(), added.end());
+  if (what.empty())
+    throw Failure(
+        {ErrorKind::usage, "what_if", "nothing that changes", "lost, slow, links or added", "what_if(plan, lost=[\"node:3\"])"});
+  const WhatIf answer = acted(options, [&](const ChangeOptions& o) { return what_if(*job, plan, what, o); });
+  return {to_json(answer, plan), lay_out(to_text(answer), width)};
+}
+
+Texts survive_texts(const JobHandle& job, const Plan& plan, std::int64_t most, const ChangeOptions& options, std::size_t width) {
+  const Survival answer = acted(options, [&](const ChangeOptions& o) { return survive(*job, plan, most, o); });
+  return {to_json(answer, plan), lay_out(to_text(answer), width)};
+}
+
+Texts replan_texts(const JobHandle& job, const Plan& plan, const std::string& observation, const std::string& where,
+                   const ChangeOptions& options, std::size_t width) {
+  const Observation seen = taken(load_observation(observation, where));
+  const Replan answer = acted(options, [&](const ChangeOptions& o) { return replan(*job, plan, seen, o); });
+  return {to_json(answer, plan), lay_out(to_text(answer), width)};
+}
+
+/// The plan's own job, with the space that the search of the answer was asked for.
+JobHandle running_job(const Plan& plan, const Answer* answer) {
+  auto job = std::make_shared<Job>(taken(job_of_plan(plan)));
+  if (answer != nullptr && searched(answer->result.search.reason)) job->search = answer->result.search.asked.space;
+  return job;
+}
+
+}  // namespace
+
+void bind_change(nb::module_& m) {
+  bind_options(m);
+  m.def("running_job", &running_job, "plan"_a, "answer"_a.none() = nb::none(),
+        "The plan's own job, with the space that its search was asked for.");
+  m.def("what_if", &what_if_texts, "job"_a, "plan"_a, "lost"_a, "slow"_a, "links"_a, "added"_a, "options"_a, "width"_a = 0,
+        doc::adapt_file);
+  m.def("survive", &survive_texts, "job"_a, "plan"_a, "most"_a, "options"_a, "width"_a = 0, doc::adapt_survive);
+  m.def("replan", &replan_texts, "job"_a, "plan"_a, "observation"_a, "where"_a, "options"_a, "width"_a = 0,
+        doc::observation_file);
+}
+
+}  // namespace espalier::python

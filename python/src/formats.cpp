@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+// Engines and their rules; the registry of formats.
+#include <map>
+
+#include <nanobind/stl/map.h>
+#include <nanobind/stl/pair.h>
+#include <nanobind/stl/shared_ptr.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
+#include <nanobind/stl/vector.h>
+
+#include "bindings.h"
+#include "docstrings.h"
+#include "espalier/check.h"
+#include "espalier/engines.h"
+#include "espalier/exchange.h"
+
+namespace espalier::python {
+namespace {
+
+using namespace nb::literals;
+using JobHandle = std::shared_ptr<const Job>;
+using NameAndText = std::pair<std::string, std::string>;
+
+template <class Format>
+std::vector<NameAndText> listed(const std::vector<Format>& formats, std::string Format::*what) {
+  std::vector<NameAndText> out;
+  for (const Format& format : formats) out.emplace_back(format.name, format.*what);
+  return out;
+}
+
+/// The rules of the format's engine that the plan breaks, all of them in one error, as `espalier export` refuses it.
+Status rules_broken(const Job& job, const Plan& plan, const Exporter& format) {
+  if (format.engine.empty()) return {};
+  CheckOptions options;
+  options.engine = format.engine;
+  std::string broken;
+  for (const Finding& finding : taken(check_plan(job, plan, options)).findings)
+    if (!finding.ok) broken += (broken.empty() ? "" : "; ") + finding.name + ": " + finding.text;
+  if (broken.empty()) return {};
+  return Error{ErrorKind::check_failed, "$", broken, "a plan that " + format.engine + " can run",
+               "plan(job, set={\"engine\": \"" + format.engine + "\"}) finds one"};
+}
+
+std::string exported(const std::string& format, const JobHandle& job, const Plan& plan) {
+  const Exporter* exporter = find_exporter(format);
+  if (exporter == nullptr) throw Failure({ErrorKind::usage, "format", "\"" + format + "\"", "a format of exporters()", ""});
+  if (Status broken = rules_broken(*job, plan, *exporter)) throw Failure(*broken);
+  return taken(waited_for([&] { return exporter->write(*job, plan); }));
+}
+
+std::pair<Plan, std::vector<std::string>> imported(const std::string& format, const Job* job,
+                                                   const std::map<std::string, NameAndText>& files,
+                                                   const std::map<std::string, std::string>& options) {
+  const Importer* importer = find_importer(format);
+  if (importer == nullptr) throw Failure({ErrorKind::usage, "format", "\"" + format + "\"", "a format of importers()", ""});
+  ImportRequest request;
+  request.job = job;
+  for (const auto& [role, file] : files) request.files.push_back({role, file.first, file.second});
+  request.options = options;
+  ImportedPlan read = taken(waited_for([&] { return importer->read(request); }));
+  return {std::move(read.plan), std::move(read.notes)};
+}
+
+}  // namespace
+
+void bind_formats(nb::module_& m) {
+  nb::class_<EngineDescription>(m, "EngineDescription", doc::engines_file)
+      .def_ro("name", &EngineDescription::name, doc::engines_EngineDescription_name)
+      .def_ro("note", &EngineDescription::note, doc::engines_EngineDescription_note)
+      .def_ro("rules", &EngineDescription::rules, doc::engines_EngineDescription_rules)
+      .def_ro("known_rules", &EngineDescription::known_rules, doc::engines_EngineDescription_known_rules)
+      .def("__repr__", [](const EngineDescription& e) { return "EngineDescription('" + e.name + "')"; });
+
+  m.def(
+      "engines", [] { return engines(); }, doc::engines_engines);
+  m.def(
+      "engines_that_run", [](const JobHandle& job, const Plan& plan) { return engines_that_run(*job, plan); }, "job"_a, "plan"_a,
+      doc::engines_engines_that_run);
+  m.def(
+      "exporters", [] { return listed(exporters(), &Exporter::writes); }, "What plans can be written as: name and what it is.");
+  m.def(
+      "importers", [] { return listed(importers(), &Importer::reads); }, "What plans can be read from: name and what it is.");
+  m.def("export_plan", &exported, "format"_a, "job"_a, "plan"_a, doc::exchange_file);
+  m.def("import_plan", &imported, "format"_a, "job"_a.none(), "files"_a, "options"_a, doc::exchange_file);
+}
+
+}  // namespace espalier::python

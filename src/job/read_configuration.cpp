@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <sstream>
+
+#include "base/document.h"
+#include "espalier/configuration.h"
+#include "job/engine_defaults.h"
+#include "job/space.h"
+#include "plan/dimension.h"
+#include "plan/engine.h"
+
+namespace espalier::job {
+namespace {
+
+Error unknown_value(const std::string& field, const std::string& value, const std::vector<std::string>& words) {
+  std::string expected;
+  for (const std::string& word : words) expected += (expected.empty() ? "one of " : ", ") + word;
+  const std::string close = base::suggestion(value, words);
+  return Error{ErrorKind::usage, field, "\"" + value + "\"", expected, close.empty() ? "choose one of these words" : close};
+}
+
+/// The ordinal of an enum's value by name; the sink keeps the first bad one.
+std::int64_t value_of(const std::string& dimension, const std::string& text, Status& error) {
+  if (const auto value = value_of_name(dimension, text)) return *value;
+  std::vector<std::string> words;
+  for (std::int64_t v = 0; v < enum_size(*parse_dimension(dimension)); ++v) words.push_back(value_name(dimension, v));
+  if (!error) error = unknown_value(dimension, text, words);
+  return 0;
+}
+
+Overlap read_overlap(const std::string& list, Status& error) {
+  Overlap overlap;
+  std::istringstream words(list);
+  for (std::string word; std::getline(words, word, ',');) {
+    if (word == "grad")
+      overlap.grad_reduce = true;
+    else if (word == "param")
+      overlap.param_gather = true;
+    else if (word == "p2p")
+      overlap.p2p = true;
+    else if (word == "tp")
+      overlap.tp = true;
+    else if (word != "none" && !error)
+      error = unknown_value("overlap", word, {"grad", "param", "p2p", "tp", "none"});
+  }
+  return overlap;
+}
+
+ScheduleKind read_schedule(const ConfigurationWords& f, Status& error) {
+  // Several chunks a stage mean interleaving unless something else is said: 1F1B has none.
+  if (f.schedule.empty()) return f.vpp > 1 ? ScheduleKind::interleaved : ScheduleKind::one_f_one_b;
+  return static_cast<ScheduleKind>(value_of("schedule", f.schedule, error));
+}
+
+std::int32_t default_virtual_stages(ScheduleKind kind) {
+  return kind == ScheduleKind::interleaved || kind == ScheduleKind::zb_v ? 2 : 1;
+}
+
+/// dp, shard and micro-batches; then what depends on them: ZeRO needs several data ranks, overlaps something to overlap.
+void complete(const ConfigurationWords& f, const Job& job, const EngineDefaults& defaults, CompleteConfiguration& c) {
+  CompleteConfiguration plain = c;
+  complete_configuration(job, plain.strategy, plain.schedule);
+  if (f.zero < 0 && plain.strategy.data_ranks() > 1) c.strategy.zero = defaults.zero;
+  complete_configuration(job, c.strategy, c.schedule);
+  const EngineModel* engine = find_engine(job.engine);
+  if (f.overlap.empty() && engine != nullptr)
+    c.strategy.overlap = usable_overlap(defaults.overlap, *engine, job, c.strategy, c.schedule);
+}
+
+}  // namespace
+}  // namespace espalier::job
+
+namespace espalier {
+
+Result<CompleteConfiguration> read_configuration(const ConfigurationWords& f, const Job& job) {
+  Status error;
+  CompleteConfiguration c;
+  c.strategy.tp = f.tp;
+  const job::EngineDefaults defaults = job::engine_defaults(job.engine);
+  c.strategy.sp = f.sp.empty() ? (f.tp > 1 ? defaults.sp : SequenceParallel::none)
+                               : static_cast<SequenceParallel>(job::value_of("sp", f.sp, error));
+  c.strategy.cp = f.cp;
+  c.strategy.cp_kind = static_cast<ContextParallelKind>(job::value_of("cp_kind", f.cp_kind, error));
+  c.strategy.ep = f.ep;
+  c.strategy.etp = f.etp;
+  c.strategy.dp = f.dp;
+  c.strategy.zero = ZeroStage{std::max(0, f.zero)};
+  c.strategy.shard = f.shard;
+  if (!f.order.empty()) c.strategy.order = static_cast<RankOrder>(job::value_of("order", f.order, error));
+  c.strategy.recompute.kind =
+      f.recompute.empty() ? defaults.recompute : static_cast<RecomputeKind>(job::value_of("recompute", f.recompute, error));
+  c.strategy.recompute.layers = f.recompute_layers;
+  c.strategy.overlap = job::read_overlap(f.overlap, error);
+  if (!f.offload.empty()) c.strategy.offload = static_cast<Offload>(job::value_of("offload", f.offload, error));
+  if (!f.partition.empty()) c.strategy.partition = BlockPartition(f.partition);
+  c.schedule.kind = job::read_schedule(f, error);
+  c.schedule.stages = f.pp;
+  c.schedule.virtual_stages = f.vpp > 0 ? f.vpp : job::default_virtual_stages(c.schedule.kind);
+  c.schedule.micro_batch = f.micro_batch;
+  c.schedule.microbatches = 0;
+  if (error) return *error;
+  job::complete(f, job, defaults, c);
+  return c;
+}
+
+}  // namespace espalier
