@@ -2,6 +2,7 @@
 // The formats of clusters, and clusters as files: the short form where the links are the usual ones, else the full form.
 #include <algorithm>
 
+#include "base/check.h"
 #include "base/document.h"
 #include "base/format.h"
 #include "cluster/catalogue.h"
@@ -65,6 +66,7 @@ Result<Cluster> usual_cluster(const std::string& device, std::int64_t nodes, std
 Result<std::string> cluster_file(const Cluster& cluster, const std::vector<std::string>& notes) {
   if (!cluster.homogeneous()) return Error{ErrorKind::bad_input, "cluster", "several groups of nodes", "equal nodes", ""};
   const NodeGroup& group = cluster.groups.front();
+  ESPALIER_CHECK(group.nodes > 0 && group.devices_per_node > 0 && !group.device.name.empty());
   std::string out;
   for (const std::string& text : notes) out += cat("# ", text, "\n");
   out += cat("nodes: ", group.nodes, "\ndevices_per_node: ", group.devices_per_node, "\ndevice: ", group.device.name, "\n");

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 
+#include "base/check.h"
 #include "base/format.h"
 #include "exchange/configuration_readers.h"
 
@@ -119,6 +120,7 @@ void take_batch(SettingReader& reader, const ConfigurationRequest& request, std:
   out.global_batch = global;
   out.schedule.micro_batch = static_cast<std::int32_t>(std::clamp<std::int64_t>(micro, 1, kMostDegree));
   out.schedule.microbatches = 0;
+  ESPALIER_CHECK(out.schedule.micro_batch >= 1);
 }
 
 void take_recompute(SettingReader& reader, const ConfigurationRequest& request, ImportedConfiguration& out) {

@@ -6,6 +6,7 @@
 #include <map>
 #include <optional>
 
+#include "base/check.h"
 #include "base/format.h"
 #include "base/text.h"
 
@@ -46,6 +47,7 @@ class Words {
  private:
   void end_word() {
     if (!word_) return;
+    ESPALIER_CHECK(word_->line > 0);
     tokens_.push_back(std::move(*word_));
     word_.reset();
   }
@@ -203,6 +205,7 @@ class Flags {
  private:
   /// The place behind the flag and its values.
   std::size_t flag(std::size_t i) {
+    ESPALIER_CHECK(i < tokens_.size() && is_flag(tokens_[i]));
     const Token& token = tokens_[i];
     const std::size_t equals = token.text.find('=');
     std::string name = token.text.substr(2, equals == std::string::npos ? equals : equals - 2);
@@ -228,6 +231,7 @@ class Flags {
   }
 
   void add(Setting setting) {
+    ESPALIER_CHECK(!setting.key.empty() && setting.line > 0 && !setting.value.empty());
     const auto [at, fresh] = seen_.try_emplace(setting.key, setting);
     if (!fresh && at->second.value != setting.value) {
       error_ =

@@ -2,7 +2,9 @@
 // The grammar of --pipeline-model-parallel-layout: E t m L, x*n, ( … )*n, '|' between stages, commas for the eye.
 #include <algorithm>
 #include <charconv>
+#include <numeric>
 
+#include "base/check.h"
 #include "base/format.h"
 #include "exchange/megatron_import.h"
 
@@ -82,6 +84,9 @@ MegatronLayout read_megatron_layout(std::string_view text) {
     if (c == '|') out.blocks.push_back(0);
     if (c == 't') ++out.blocks.back();
   }
+  ESPALIER_CHECK(out.blocks.size() == static_cast<std::size_t>(std::count(flat.begin(), flat.end(), '|')) + 1);
+  ESPALIER_CHECK(std::accumulate(out.blocks.begin(), out.blocks.end(), std::int64_t{0}) ==
+                 std::count(flat.begin(), flat.end(), 't'));
   return out;
 }
 

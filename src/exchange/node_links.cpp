@@ -6,6 +6,7 @@
 #include <cmath>
 #include <numeric>
 
+#include "base/check.h"
 #include "base/format.h"
 #include "cluster/catalogue.h"
 
@@ -108,6 +109,7 @@ class Assembly {
   }
 
   FabricLevel nvlink_level(std::int64_t span) {
+    ESPALIER_CHECK(span > 1 && static_cast<std::int64_t>(n()) % span == 0);
     std::int64_t least = INT64_MAX, most = 0, sum_least = INT64_MAX;
     bool complete = true;
     for (std::size_t i = 0; i < n(); ++i) {
@@ -123,6 +125,7 @@ class Assembly {
       }
       sum_least = std::min(sum_least, sum);
     }
+    ESPALIER_CHECK(least <= most && least > 0);  // groups are joined by links
     const double rate = generation_.link * kGB;
     const std::int64_t links = generation_.links > 0 ? generation_.links : sum_least;
     const bool switched =
@@ -168,6 +171,7 @@ class Assembly {
       out.bandwidth_alone = BytesPerSecond(std::min(socket, slot));
       found.push_back(out);
     }
+    ESPALIER_CHECK(!found.empty() && found.back().span == static_cast<std::int64_t>(n()));  // all devices of the node are reached
     if (found.size() > before)
       note(cat("PCIe: ", gbps(slot), " a slot", links_.pcie > 0 ? "" : cat(", x16 of the generation of ", request_.device),
                "; latencies and efficiencies are estimates"));
@@ -183,6 +187,7 @@ class Assembly {
       const bool alike = found[i].span == 2 || (found[i].per_peer.count() > 0) == (usual[i].per_peer.count() > 0);
       if (found[i].span != usual[i].span || !alike || std::abs(a / b - 1) > 0.02) return;
     }
+    ESPALIER_CHECK(!usual.empty());
     found = usual;
     note(cat("these are the links of a usual node of ", request_.device, ", whose fitted figures are taken"));
   }
@@ -193,6 +198,7 @@ class Assembly {
   [[nodiscard]] std::vector<const FoundNic*> useful() const {
     std::vector<const FoundNic*> near, all;
     for (const FoundNic& nic : links_.nics) {
+      ESPALIER_CHECK(nic.path.size() == n());
       all.push_back(&nic);
       if (std::any_of(nic.path.begin(), nic.path.end(), [](PciePath p) { return p <= PciePath::pxb; })) near.push_back(&nic);
     }
@@ -219,6 +225,7 @@ class Assembly {
     note(cat(static_cast<std::int64_t>(nics.size()), " of ", static_cast<std::int64_t>(links_.nics.size()),
              " network interfaces count", nics.size() < links_.nics.size() ? ": the others are near no device" : "", "; ",
              gbps(rate), " each"));
+    ESPALIER_CHECK(rate > 0 && count > 0);
     const auto devices = static_cast<double>(n());
     if (top.kind == FabricKind::rail_optimized && nics.size() != n()) top.kind = FabricKind::fat_tree;
     if (top.kind == FabricKind::fat_tree && nics.size() == n()) top.kind = FabricKind::rail_optimized;
@@ -235,6 +242,9 @@ class Assembly {
 }  // namespace
 
 Result<ImportedCluster> cluster_of(const NodeLinks& links, const ClusterRequest& request) {
+  ESPALIER_CHECK(links.devices() > 0 && links.nvlinks.size() == links.devices());
+  for (std::size_t i = 0; i < links.devices(); ++i)
+    ESPALIER_CHECK(links.path[i].size() == links.devices() && links.nvlinks[i].size() == links.devices());
   return Assembly(links, request).run();
 }
 

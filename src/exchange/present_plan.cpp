@@ -100,8 +100,10 @@ Status cut(const Job& job, const ImportedConfiguration& c, Plan& plan) {
     Recompute& r = range.strategy.recompute;
     if (r.kind == RecomputeKind::full) r.layers = std::min(r.layers, c.blocks[k]);
     if (r.kind == RecomputeKind::full && r.layers == 0) r = {};
+    ESPALIER_CHECK(range.first <= range.last);
     next = range.last + 1;
   }
+  ESPALIER_CHECK(next == layers);  // every layer is on one stage
   return {};
 }
 
@@ -182,6 +184,7 @@ std::pair<Strategy, Schedule> completed_configuration(const Job& job, const Impo
     s.recompute.layers = c.recompute_every > 1 ? std::max(1, all / c.recompute_every) : all;
   }
   complete_configuration(job, s, schedule);
+  ESPALIER_CHECK(s.etp >= 1);
   if (s.data_ranks() == 1) {
     s.zero = ZeroStage::none;
     s.shard = 1;

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <map>
 
+#include "base/check.h"
 #include "base/format.h"
 
 namespace espalier::exchange {
@@ -18,6 +19,7 @@ struct Place {
 
 /// Of the j-th device that a stage lists.
 Place place_of(std::size_t pipeline, std::size_t stage, const Strategy& s, std::int64_t j) {
+  ESPALIER_CHECK(j >= 0 && j < std::int64_t{s.tp} * s.cp * s.dp);  // a stage has the devices of its degrees
   const std::int64_t tp = j % s.tp, outer = j / s.tp;
   if (s.order == RankOrder::tp_dp_cp_pp) return {pipeline, stage, outer % s.dp, outer / s.dp, tp};
   return {pipeline, stage, outer / s.cp, outer % s.cp, tp};

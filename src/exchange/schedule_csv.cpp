@@ -39,6 +39,7 @@ Result<std::string> write(const Job&, const Plan& plan) {
     for (const ChunkPass& pass : compute_order(schedule, rank))
       row += cat(row.empty() ? "" : ",", pipeline_chunk(schedule, rank, pass.local_chunk), std::string(1, letter(pass.kind)),
                  pass.microbatch);
+    ESPALIER_CHECK(!row.empty());  // every stage computes
     out += row + "\n";
   }
   return out;

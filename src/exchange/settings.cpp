@@ -125,7 +125,10 @@ bool switched_off(std::string_view value) {
 SettingReader::SettingReader(std::string where, std::vector<Setting> settings, const KeyTable& table,
                              const std::vector<std::string>& ignored)
     : where_(std::move(where)), table_(table) {
-  for (Setting& setting : settings) entries_.push_back({std::move(setting), false});
+  for (Setting& setting : settings) {
+    ESPALIER_CHECK(setting.line >= 0);
+    entries_.push_back({std::move(setting), false});
+  }
   for (const std::string& key : ignored) pass_over(key, "ignored, as asked for");
 }
 
@@ -156,10 +159,12 @@ void SettingReader::note_read(const Setting& setting, const std::string& meaning
 }
 
 void SettingReader::note_default(std::string_view key, const std::string& value, const std::string& meaning) {
+  ESPALIER_CHECK(!key.empty() && !meaning.empty());  // a user reads what was taken, and for what
   keys_.push_back({ImportedKey::Kind::defaulted, std::string(key), value, meaning, 0});
 }
 
 std::int64_t SettingReader::number_of(const Setting& setting, std::int64_t low, std::int64_t high) {
+  ESPALIER_CHECK(low <= high);
   std::int64_t value = 0;
   const std::string& text = setting.value;
   const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), value);
@@ -170,6 +175,7 @@ std::int64_t SettingReader::number_of(const Setting& setting, std::int64_t low, 
 
 std::int64_t SettingReader::integer(std::string_view key, std::int64_t low, std::int64_t high, std::int64_t fallback,
                                     std::string_view meaning) {
+  ESPALIER_CHECK(low <= high && fallback <= high);
   const Setting* setting = find(key);
   if (setting == nullptr) {
     note_default(key, std::to_string(fallback), cat(meaning, " ", fallback));
@@ -195,6 +201,7 @@ bool SettingReader::flag(std::string_view key, bool fallback, std::string_view m
 }
 
 double SettingReader::real(std::string_view key, double low, double high, double fallback, std::string_view meaning) {
+  ESPALIER_CHECK(low <= high);
   const Setting* setting = find(key);
   if (setting == nullptr) {
     note_default(key, base::six_digits(fallback), cat(meaning, " ", base::six_digits(fallback)));
@@ -211,6 +218,7 @@ double SettingReader::real(std::string_view key, double low, double high, double
 
 std::string SettingReader::word(std::string_view key, const std::vector<std::string>& choices, const std::string& fallback,
                                 std::string_view meaning) {
+  ESPALIER_CHECK(!choices.empty());
   const Setting* setting = find(key);
   if (setting == nullptr) {
     note_default(key, fallback, cat(meaning, " ", fallback));
@@ -238,6 +246,7 @@ std::string SettingReader::text(std::string_view key, const std::string& fallbac
 }
 
 void SettingReader::pass_over(std::string_view key, std::string_view why) {
+  ESPALIER_CHECK(!why.empty());
   Entry* at = entry(key);
   if (at == nullptr) return;
   at->taken = true;
@@ -245,6 +254,7 @@ void SettingReader::pass_over(std::string_view key, std::string_view why) {
 }
 
 void SettingReader::fail(std::string_view key, const std::string& found, const std::string& expected, const std::string& hint) {
+  ESPALIER_CHECK(!expected.empty());  // an error that does not say what to write helps nobody
   if (error_) return;
   const auto at = std::find_if(entries_.begin(), entries_.end(), [&](const Entry& e) { return e.setting.key == key; });
   const std::int64_t line = at == entries_.end() ? 0 : at->setting.line;
@@ -252,6 +262,7 @@ void SettingReader::fail(std::string_view key, const std::string& found, const s
 }
 
 void SettingReader::lacks(const std::string& found, const std::string& expected, const std::string& hint) {
+  ESPALIER_CHECK(!found.empty() && !expected.empty());
   if (!error_) error_ = Error{ErrorKind::bad_input, where_, found, expected, hint};
 }
 
@@ -292,6 +303,7 @@ Result<std::vector<ImportedKey>> SettingReader::finish() {
 
 std::int64_t said_or(SettingReader& reader, std::string_view key, std::int64_t in_file, std::int64_t asked,
                      std::string_view flag) {
+  ESPALIER_CHECK(flag.starts_with("--"));
   if (asked == 0) return in_file;
   if (in_file != 0 && in_file != asked) {
     reader.fail(key, std::to_string(in_file), cat(asked, ", as ", flag, " says"), "leave the flag out: the file says it");

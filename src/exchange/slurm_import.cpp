@@ -9,6 +9,7 @@
 #include <map>
 #include <set>
 
+#include "base/check.h"
 #include "base/format.h"
 #include "exchange/cluster_readers.h"
 #include "runlog/lines.h"
@@ -305,6 +306,7 @@ void add_leaf_level(const Tree& tree, double oversubscription, ImportedCluster& 
                           " hosts; ",
                           oversubscription == 1 ? "not oversubscribed, which the file does not say: --oversubscription 2"
                                                 : cat("oversubscribed ", base::six_digits(oversubscription), " to 1")));
+  ESPALIER_CHECK(size > 0 && span > 0);
   if (oversubscription == 1) return;
   FabricLevel leaf = top;
   leaf.name = "leaf switch";
@@ -343,6 +345,7 @@ Result<std::vector<std::string>> expand_hosts(std::string_view list, const std::
   std::vector<std::string> out;
   for (const std::string_view part : *parts)
     if (Status error = add_part(runlog::trimmed(part), where, out)) return *error;
+  ESPALIER_CHECK(!out.empty() && out.size() <= kMostHosts);
   return out;
 }
 
