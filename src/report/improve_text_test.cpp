@@ -71,8 +71,8 @@ TEST(ImproveText, WhatDoesNotFitOrBreaksRulesHasNoSaving) {
 TEST(ImproveText, JsonHasBothAndTheChanges) {
   const auto document = base::read_json(to_json(runs()), "improvement");
   ASSERT_TRUE(document.ok()) << document.error().message();
-  EXPECT_THAT(to_json(runs()), HasSubstr("\"schema\":\"espalier.improvement/1\""));
-  EXPECT_THAT(to_json(runs()), HasSubstr("\"change\":\"tp 8 -> 4\""));
+  EXPECT_THAT(to_json(runs()), HasSubstr("\"schema\": \"espalier.improvement/1\""));
+  EXPECT_THAT(to_json(runs()), HasSubstr("\"change\": \"tp 8 -> 4\""));
 }
 
 }  // namespace

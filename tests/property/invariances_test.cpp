@@ -6,6 +6,7 @@
 #include <fstream>
 #include <sstream>
 
+#include "data/source_dir.h"
 #include "espalier/job.h"
 #include "espalier/planner.h"
 #include "mixed_clusters.h"
@@ -50,13 +51,13 @@ std::string without_source(std::string answer) {
 /// On every example (of more than 64 devices in a long run alone) the answer is the same, to the byte.
 TEST(EqualAndSteady, IsTheHomogeneousSearch) {
   int answers = 0;
-  for (const auto& entry : std::filesystem::directory_iterator("examples")) {
+  for (const auto& entry : std::filesystem::directory_iterator(ESPALIER_SOURCE_DIR "/examples")) {
     if (entry.path().extension() != ".yaml") continue;
     const std::string text = text_of(entry.path());
-    const auto one = load_job(text, "job", "examples", {});
+    const auto one = load_job(text, "job", ESPALIER_SOURCE_DIR "/examples", {});
     ASSERT_TRUE(one) << one.error().message();
     if (one->cluster.devices() > 64 && !long_run()) continue;
-    const auto other = load_job(as_mixed(text), "job", "examples", {});
+    const auto other = load_job(as_mixed(text), "job", ESPALIER_SOURCE_DIR "/examples", {});
     ASSERT_TRUE(other) << other.error().message();
     const auto a = plan(*one, {}), b = plan(*other, {});
     ASSERT_TRUE(a && b);
