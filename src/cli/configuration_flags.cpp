@@ -48,6 +48,9 @@ Overlap read_overlap(const std::string& list, Status& error) {
   return overlap;
 }
 
+/// A degree that no flag says is 1.
+std::int32_t given(std::int32_t flag) { return std::max(1, flag); }
+
 ScheduleKind read_schedule(const ConfigurationFlags& f, Status& error) {
   // Several chunks a stage mean interleaving unless something else is said: 1F1B has none.
   if (f.schedule.empty()) return f.vpp > 1 ? ScheduleKind::interleaved : ScheduleKind::one_f_one_b;
@@ -83,14 +86,14 @@ std::string configuration_defaults_help() {
 Result<Configuration> read_configuration(const ConfigurationFlags& f, const Job& job) {
   Status error;
   Configuration c;
-  c.strategy.tp = f.tp;
+  c.strategy.tp = given(f.tp);
   const job::EngineDefaults defaults = job::engine_defaults(job.engine);
-  c.strategy.sp = f.sp.empty() ? (f.tp > 1 ? defaults.sp : SequenceParallel::none)
+  c.strategy.sp = f.sp.empty() ? (c.strategy.tp > 1 ? defaults.sp : SequenceParallel::none)
                                : static_cast<SequenceParallel>(value_of("sp", "sp", f.sp, error));
-  c.strategy.cp = f.cp;
+  c.strategy.cp = given(f.cp);
   c.strategy.cp_kind = static_cast<ContextParallelKind>(value_of("cp-kind", "cp_kind", f.cp_kind, error));
-  c.strategy.ep = f.ep;
-  c.strategy.etp = f.etp;
+  c.strategy.ep = given(f.ep);
+  c.strategy.etp = given(f.etp);
   c.strategy.dp = f.dp;
   c.strategy.zero = ZeroStage{std::max(0, f.zero)};
   c.strategy.shard = f.shard;
@@ -102,9 +105,9 @@ Result<Configuration> read_configuration(const ConfigurationFlags& f, const Job&
   c.strategy.overlap = read_overlap(f.overlap, error);
   if (!f.partition.empty()) c.strategy.partition = BlockPartition(f.partition);
   c.schedule.kind = read_schedule(f, error);
-  c.schedule.stages = f.pp;
+  c.schedule.stages = given(f.pp);
   c.schedule.virtual_stages = f.vpp > 0 ? f.vpp : default_virtual_stages(c.schedule.kind);
-  c.schedule.micro_batch = f.micro_batch;
+  c.schedule.micro_batch = given(f.micro_batch);
   c.schedule.microbatches = 0;
   if (error) return *error;
   complete(f, job, defaults, c);

@@ -13,7 +13,7 @@ namespace espalier::cli {
 
 /// 0 = not given, where 0 is no value of its own, −1 where it is; empty text = not given.
 struct ConfigurationFlags {
-  std::int32_t tp = 1, cp = 1, ep = 1, etp = 1, pp = 1, vpp = 0, dp = 0, shard = 0, zero = -1, micro_batch = 1,
+  std::int32_t tp = 0, cp = 0, ep = 0, etp = 0, pp = 0, vpp = 0, dp = 0, shard = 0, zero = -1, micro_batch = 0,
                recompute_layers = 0;
   std::string sp, cp_kind = "ring", recompute, schedule, order, overlap, partition;
 };

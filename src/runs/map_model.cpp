@@ -17,7 +17,24 @@ constexpr std::int64_t kNoVocabulary = 128;  ///< so few that neither the embedd
 
 }  // namespace
 
+/// Attention of a packed sequence stays within samples: a window as long as one, in whole tiles of the kernel.
+void Mapper::map_packed() {
+  if (!r_.techniques.packed) return;
+  if (framework_ == nullptr || framework_->packed_keys == 0)
+    return used("packed samples", "as one long sample", "how long they are is not known of this framework");
+  for (LayerKind& kind : run_.job.model.kinds)
+    for (Operator& op : kind.operators)
+      if (op.kind == OperatorKind::attention && (op.window == 0 || op.window > framework_->packed_keys))
+        op.window = framework_->packed_keys;
+  used("packed samples", cat(framework_->packed_keys, " keys at most"), framework_->packed_source);
+}
+
 void Mapper::map_model() {
+  map_shape();
+  if (!skip_) map_packed();
+}
+
+void Mapper::map_shape() {
   if (!r_.model.config.empty()) return map_config();
   const job::ArchitectureDefault* architecture = architecture_of(r_, all_);
   if (!architecture) return map_sizes();

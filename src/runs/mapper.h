@@ -68,6 +68,8 @@ class Mapper {
   void write_network(base::JsonWriter& w, std::int64_t per_node);
   std::int64_t device_count();
   void map_model();
+  void map_shape();
+  void map_packed();
   /// A model whose dimensions do not describe it: its published configuration, if the record does not contradict it.
   void load_published(const job::ArchitectureDefault& architecture);
   /// `model: {config: FILE}`.
@@ -79,6 +81,8 @@ class Mapper {
   /// With a stated parameter count, tied or separate embeddings are what comes closer to it.
   void build_model(DecoderShape s);
   void map_training();
+  /// The head of an encoder that is trained on masked tokens sees those alone.
+  void map_masked_tokens();
   void map_degrees();
   void map_sequence_parallel();
   void map_experts();
