@@ -18,8 +18,9 @@ namespace espalier::lab {
 namespace {
 
 constexpr std::size_t kKeptRows = 600;  // of a table, about
-constexpr double kOtherShapes = 0.01;  // weight of a row whose shape training does not meet: it decides where training says nothing
-constexpr double kHuber = 0.1;          // a row that is off by more than 10 % pulls no harder
+constexpr double kOtherShapes =
+    0.01;                       // weight of a row whose shape training does not meet: it decides where training says nothing
+constexpr double kHuber = 0.1;  // a row that is off by more than 10 % pulls no harder
 
 /// One measured operator: how it is predicted from the device under trial and the parameters of its program.
 struct Sample {

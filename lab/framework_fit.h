@@ -52,7 +52,7 @@ struct FrameworkFitOptions {
   double most_rows = 60;  ///< independent rows that one family counts for at most
   /// The same of one group, a model on a number of devices: its rows share what this model of them misses, however many they are.
   double most_of_group = 3;
-  int most_fitted = 5;    ///< coefficients of one engine: those that the data determine best
+  int most_fitted = 5;  ///< coefficients of one engine: those that the data determine best
   int threads = 1;
 };
 

@@ -18,8 +18,8 @@ using base::cat;
 struct Said {
   const char* name;
   std::int64_t value = 0;
-  std::string word = {};              ///< not empty: the argument is a word
-  std::optional<std::int64_t> none{}; ///< the number that "None" stands for; without one "None" is not compared
+  std::string word = {};               ///< not empty: the argument is a word
+  std::optional<std::int64_t> none{};  ///< the number that "None" stands for; without one "None" is not compared
 };
 
 std::int64_t heads_of(const LayerKind& kind) {

@@ -33,7 +33,8 @@ std::optional<MemoryFit> fit_memory(const std::vector<UserRow>& rows, const Engi
   if (fit.reserved_runs + fit.allocated_runs == 0) return std::nullopt;
   if (fit.allocated_runs > 0) fit.allocated /= static_cast<double>(fit.allocated_runs);
   if (reserved.empty()) return fit;
-  const double n = static_cast<double>(reserved.size()), of_runs = 1 / (kOfRuns * kOfRuns), of_engines = 1 / (kOfEngines * kOfEngines);
+  const double n = static_cast<double>(reserved.size()), of_runs = 1 / (kOfRuns * kOfRuns),
+               of_engines = 1 / (kOfEngines * kOfEngines);
   double sum = 0;
   for (const auto& [tensors, measured] : reserved) sum += measured / tensors - 1;
   fit.reserve = std::clamp((sum * of_runs + fit.shipped * of_engines) / (n * of_runs + of_engines), 0.0, kMostReserve);

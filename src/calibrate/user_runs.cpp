@@ -105,8 +105,8 @@ Status add_log(std::string_view bytes, const std::string& file, const Job& job, 
   if (!job.cluster.homogeneous() || !on_device(target.device, device))
     return no_match(file, cat("a configuration on ", device), cat("one on ", target.device),
                     "--base names the device of all runs");
-  const auto compared =
-      compare_arguments(bytes, file, {job, job.training, &strategy, &schedule, "the configuration", "--config and its flags say what was run"});
+  const auto compared = compare_arguments(
+      bytes, file, {job, job.training, &strategy, &schedule, "the configuration", "--config and its flags say what was run"});
   if (!compared) return compared.error();
   if (s.global_batch && *s.global_batch != job.training.global_batch)
     return no_match(file, cat("a log with global batch ", std::to_string(*s.global_batch)),
@@ -126,7 +126,8 @@ Status add_log(std::string_view bytes, const std::string& file, const Job& job, 
   out.notes.push_back(cat(file_name(file), ": ", runlog::to_string(log->format), ", median of ", std::to_string(s.steps),
                           " lines, ", std::to_string(s.warm_up), " left out as warm-up, half spread ", base::percent(s.spread)));
   if (*compared > 0)
-    out.notes.push_back(cat(file_name(file), ": ", std::to_string(*compared), " arguments of the log are those of the configuration"));
+    out.notes.push_back(
+        cat(file_name(file), ": ", std::to_string(*compared), " arguments of the log are those of the configuration"));
   if (log->damaged > 0)
     out.notes.push_back(cat(file_name(file), ": ", std::to_string(log->damaged), " damaged lines, the first at line ",
                             std::to_string(log->first_damaged_line)));

@@ -170,8 +170,9 @@ TEST(UserLog, PeaksOfMemoryAreThoseOfTheLog) {
 
 TEST(UserLog, WhatTheFlagsLeaveOpenTheArgumentsSay) {
   const auto said = logged_configuration(
-      megatron_log("  tensor_model_parallel_size ..... 8\n  use_distributed_optimizer ..... True\n  recompute_granularity ..... full\n"
-                   "  recompute_method ..... block\n  recompute_num_layers ..... 3\n  virtual_pipeline_model_parallel_size ..... None\n"),
+      megatron_log(
+          "  tensor_model_parallel_size ..... 8\n  use_distributed_optimizer ..... True\n  recompute_granularity ..... full\n"
+          "  recompute_method ..... block\n  recompute_num_layers ..... 3\n  virtual_pipeline_model_parallel_size ..... None\n"),
       "m.log");
   ASSERT_TRUE(said.ok());
   EXPECT_EQ(said->tp, 8);

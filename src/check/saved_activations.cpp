@@ -80,8 +80,7 @@ double attention_bytes(const Layer& l, const Operator& op, const Latents& again)
   const double queries = static_cast<double>(op.heads) * op.qk_dim, keys = kv_heads * op.qk_dim;
   const double values = kv_heads * op.v_dim, out = static_cast<double>(op.heads) * op.v_dim;
   const double key_tokens = op.cross ? l.encoder_tokens : l.tokens;
-  const double inputs =
-      l.a * ((again.queries ? 0 : queries * l.tokens) + (again.keys ? 0 : (keys + values) * key_tokens));
+  const double inputs = l.a * ((again.queries ? 0 : queries * l.tokens) + (again.keys ? 0 : (keys + values) * key_tokens));
   if (l.fused) return (inputs + l.output_copies * l.a * out * l.tokens + 4.0 * op.heads * l.tokens) / l.split;
   if (l.selective) return inputs / l.split;
   double reach = op.cross ? l.encoder_keys : l.keys;

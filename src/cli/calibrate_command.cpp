@@ -62,7 +62,8 @@ ConfigurationFlags filled(ConfigurationFlags f, const calibrate::LoggedConfigura
 }
 
 /// What a log leaves out: a plan holds it all, a job file needs the strategy flags, unless the log prints its arguments.
-Result<LogConfiguration> read_config(Context& context, const CalibrateFlags& flags, const std::string& path, const NamedText& log) {
+Result<LogConfiguration> read_config(Context& context, const CalibrateFlags& flags, const std::string& path,
+                                     const NamedText& log) {
   if (is_plan(path)) {
     auto loaded = load_plan_file(context, path);
     if (!loaded) return loaded.error();

@@ -86,7 +86,8 @@ void add_linear(Regions& r, const Operator& op, const Operator* before, const La
   r.add(op.split == TpSplit::row ? TpSplit::row : TpSplit::none, a * tokens * op.in, cheap);
 }
 
-void add_operator(Regions& r, const LayerKind& kind, const Operator& op, const Operator* before, const LayerGeometry& g, ActivationPolicy policy) {
+void add_operator(Regions& r, const LayerKind& kind, const Operator& op, const Operator* before, const LayerGeometry& g,
+                  ActivationPolicy policy) {
   const i64 a = g.element_bytes, t = g.tokens;
   const bool fused = policy == ActivationPolicy::fused_attention;
   switch (op.kind) {

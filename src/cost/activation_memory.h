@@ -50,8 +50,8 @@ struct LayerGeometry {
   bool keeps_gathered = false;           ///< of the engine
   bool weighs_inside_experts = false;    ///< of the engine
   bool recomputes_up_projections = false, recomputes_expert_activations = false;  ///< of the engine
-  std::int32_t activation_bytes = 0;  ///< of what activations keep of their inputs; 0: as `element_bytes`
-  std::int64_t padded_vocabulary = 0;    ///< replaces the vocabulary where an operator has split == vocab; 0 = as in the model
+  std::int32_t activation_bytes = 0;   ///< of what activations keep of their inputs; 0: as `element_bytes`
+  std::int64_t padded_vocabulary = 0;  ///< replaces the vocabulary where an operator has split == vocab; 0 = as in the model
 };
 
 struct SavedBytes {

@@ -2,8 +2,8 @@
 #include "plan/engine_reader.h"
 
 #include <algorithm>
-#include <bit>
 #include <array>
+#include <bit>
 #include <cstdint>
 #include <functional>
 #include <set>

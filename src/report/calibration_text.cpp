@@ -147,10 +147,12 @@ std::string coefficient_table(const UserFit& fit) {
 std::string memory_lines(const MemoryFit& m) {
   std::string out = "\n";
   if (m.reserved_runs > 0)
-    out += cat("peak memory, as the allocator held it (", std::to_string(m.reserved_runs), " runs): reserve ", base::percent(m.shipped),
-               " shipped, ", base::percent(m.reserve), " adapted; error ", base::percent(m.before), " before, ", base::percent(m.after), " after\n");
+    out += cat("peak memory, as the allocator held it (", std::to_string(m.reserved_runs), " runs): reserve ",
+               base::percent(m.shipped), " shipped, ", base::percent(m.reserve), " adapted; error ", base::percent(m.before),
+               " before, ", base::percent(m.after), " after\n");
   if (m.allocated_runs > 0)
-    out += cat("peak memory, of tensors (", std::to_string(m.allocated_runs), " runs): error ", base::percent(m.allocated), "; nothing of it is adapted\n");
+    out += cat("peak memory, of tensors (", std::to_string(m.allocated_runs), " runs): error ", base::percent(m.allocated),
+               "; nothing of it is adapted\n");
   return out;
 }
 

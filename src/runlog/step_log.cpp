@@ -166,7 +166,8 @@ Result<StepLog> read_step_log(std::string_view text, const std::string& where) {
       if (log.format != format) mixed = two_formats(where, log, format, number);
       step.line = number;
       if (step.memory_bytes) log.peak_memory_bytes = std::max(step.memory_bytes, log.peak_memory_bytes);
-      if (step.memory_bytes && format == LogFormat::torchtitan) log.reserved_bytes = log.peak_memory_bytes;  // max_memory_reserved
+      if (step.memory_bytes && format == LogFormat::torchtitan)
+        log.reserved_bytes = log.peak_memory_bytes;  // max_memory_reserved
       log.steps.push_back(step);
       break;
     }

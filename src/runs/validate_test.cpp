@@ -482,5 +482,32 @@ TEST(ValidateRuns, TheRealPredictorTakesTheSameRuns) {
   EXPECT_THAT(v.results.front().calibration, HasSubstr("h100-sxm-80gb"));
 }
 
+// Samples packed into one sequence attend to themselves: a window of the framework's default, where it has one.
+TEST(MapRun, PackedSamplesAttendToThemselves) {
+  const auto window = [](const std::string& text) {
+    std::int64_t most = 0;
+    const MappedRun run = run_of(text);
+    for (const LayerKind& kind : run.job.model.kinds)
+      for (const Operator& op : kind.operators)
+        if (op.kind == OperatorKind::attention) most = std::max(most, op.window);
+    return most;
+  };
+  const std::string nemo =
+      replaced(replaced(line(R"(, "notes": "SQuAD packed to 4096")"), "nanotron", "NeMo 24.07"), "\"1f1b\"", "null");
+  EXPECT_EQ(window(nemo), 256);
+  EXPECT_EQ(window(replaced(nemo, "packed to", "cut to")), 0);
+  EXPECT_EQ(window(line(R"(, "techniques": ["packed"])")), 0);  // how long samples are is not known of nanotron
+}
+
+// The head of BERT sees 15 % of 4,096 tokens.
+TEST(MapRun, TheHeadOfAnEncoderSeesMaskedTokens) {
+  std::string bert = replaced(
+      replaced(replaced(line(R"(, "tp": 1, "pp": 1, "dp": 16)"), "nanotron", "PyTorch DDP + APEX LAMB"), "llama-like", "BERT"),
+      "\"zero_stage\": 1", "\"zero_stage\": 0");
+  const MappedRun run = run_of(bert);
+  for (const LayerKind& kind : run.job.model.kinds)
+    EXPECT_EQ(tokens_per_sample(kind, run.job.training.sequence), kind.role == LayerRole::head ? 615 : 4096);
+}
+
 }  // namespace
 }  // namespace espalier::runs
