@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <utility>
 
 namespace espalier::check {
 namespace {
@@ -65,7 +66,7 @@ std::vector<Crossing> crossings(const std::vector<FabricLevel>& levels, const Gr
 }
 
 struct Path {
-  double volume = 0, ramp = 0, start = 0, ring = 0, tree = 0, exchange = 0;
+  double volume = 0, ramp = 0, start = 0, ring = 0, tree = 0, exchange = 0, longest = 0;
 };
 
 /// `loss`: how much of λ counts.
@@ -84,8 +85,34 @@ Path path_of(const std::vector<Crossing>& all, std::int64_t size, double loss) {
     const bool network = kind == FabricKind::rail_optimized || kind == FabricKind::fat_tree || kind == FabricKind::ethernet;
     path.tree += (network ? log2_ceil(c.joined) : static_cast<double>(c.joined - 1)) * alpha;
     path.exchange += log2_ceil(c.joined) * alpha;
+    path.longest = std::max(path.longest, alpha);
   }
   return path;
+}
+
+/// Bytes up to which collectives over these levels go from everyone to everyone; 0: never.
+double direct_limit(const std::vector<Crossing>& all) {
+  double limit = all.empty() ? 0 : all.front().level->direct_bytes;
+  for (const Crossing& c : all) limit = std::min(limit, c.level->direct_bytes);
+  return limit;
+}
+
+/// Seconds of the bytes that a rank sends to all others, on the slowest level, and that level's ramp.
+std::pair<double, double> exchanged(const std::vector<Crossing>& all, std::int64_t size, double bytes) {
+  std::pair<double, double> slowest{0, 0};
+  for (const Crossing& c : all) {
+    const double leaving = bytes * static_cast<double>(size - c.below) / static_cast<double>(size);
+    const double own = 1 + c.level->small_group / static_cast<double>(size - 1);
+    const double volume = leaving * own * congestion(*c.level, c.joined) / rate(*c.level, c.here - 1);
+    if (volume > slowest.first) slowest = {volume, c.level->ramp};
+  }
+  return slowest;
+}
+
+double everyone_to_everyone(const std::vector<Crossing>& all, std::int64_t size, double bytes, double times) {
+  const Path path = path_of(all, size, 1.0);
+  const auto [volume, ramp] = exchanged(all, size, bytes);
+  return ramped(path.start + times * path.longest, times * volume, ramp);
 }
 
 }  // namespace
@@ -186,7 +213,9 @@ double Fabric::alone_on_slowest(const Group& g, double bytes) const {
 double Fabric::gather(const Group& g, double bytes) const {
   if (free_ || g.size <= 1 || bytes <= 0) return 0;
   if (!g.aligned) return unplaced(g, bytes * static_cast<double>(g.size - 1) / static_cast<double>(g.size));
-  const Path path = path_of(crossings(levels_, g), g.size, 1.0);
+  const std::vector<Crossing> all = crossings(levels_, g);
+  if (bytes <= direct_limit(all)) return everyone_to_everyone(all, g.size, bytes, 1);
+  const Path path = path_of(all, g.size, 1.0);
   const double moved = bytes * static_cast<double>(g.size - 1) / static_cast<double>(g.size);
   return ramped(path.start + path.ring, moved * path.volume, path.ramp);
 }
@@ -195,10 +224,14 @@ double Fabric::reduce(const Group& g, double bytes) const {
   if (free_ || g.size <= 1 || bytes <= 0) return 0;
   if (!g.aligned) return unplaced(g, end_ == End::least ? bytes : 2 * bytes);
   const std::vector<Crossing> all = crossings(levels_, g);
+  const double limit = direct_limit(all), copies = bytes * static_cast<double>(g.size);
+  if (copies <= limit) return everyone_to_everyone(all, g.size, copies, 1);
+  if (bytes <= limit) return everyone_to_everyone(all, g.size, bytes, 2);
   const Path path = path_of(all, g.size, 0.5);
   const double moved = bytes * static_cast<double>(g.size - 1) / static_cast<double>(g.size);
   const double volume = 2 * moved * path.volume;
   double best = ramped(path.start + 2 * path.ring, volume, path.ramp);
+  if (limit > 0) return best;
   if (path.tree < path.ring) best = std::min(best, ramped(path.start + 2 * path.tree, volume / 0.92, path.ramp));
   if (all.size() == 1 && all.front().level->in_network_reduction) {
     const double inside = bytes * all.front().per_byte() / 0.7;
@@ -211,18 +244,12 @@ double Fabric::exchange(const Group& g, double bytes) const {
   if (free_ || g.size <= 1 || bytes <= 0) return 0;
   if (!g.aligned) return end_ == End::least ? 0 : alone_on_slowest(g, bytes);
   const std::vector<Crossing> all = crossings(levels_, g);
+  const double limit = direct_limit(all);
+  if (bytes <= limit) return everyone_to_everyone(all, g.size, bytes, 1);
   const Path path = path_of(all, g.size, 1.0);
-  double slowest = 0, ramp = 0;
-  for (const Crossing& c : all) {
-    const double leaving = bytes * static_cast<double>(g.size - c.below) / static_cast<double>(g.size);
-    const double own = 1 + c.level->small_group / static_cast<double>(g.size - 1);
-    const double volume = leaving * own * congestion(*c.level, c.joined) / rate(*c.level, c.here - 1);
-    if (volume > slowest) {
-      slowest = volume;
-      ramp = c.level->ramp;
-    }
-  }
-  return ramped(path.start + path.exchange, slowest, ramp);
+  const auto [slowest, ramp] = exchanged(all, g.size, bytes);
+  const double hops = limit > 0 ? static_cast<double>(g.size - 1) * path.longest : path.exchange;
+  return ramped(path.start + hops, slowest, ramp);
 }
 
 std::int64_t Fabric::by_nvlink(const Group& g) const {

@@ -16,6 +16,8 @@
 //                       L = σ + 2·hops
 //     exchange          V = max_k S(g − n_{k−1})/g·(1 + λ_k/(g−1))·n_{k−1}/B_k, L = σ + Σ ⌈log₂ r_k⌉·α_k
 //     message           σ + α + S/(β·η) over the lowest level that joins both ends
+//     Where all crossed levels have direct_bytes d (the least counts), with the longest α of them: up to S = d each is an exchange of S with
+//     L = σ + α, a reduce two of them with σ + 2α, or one of g·S where g·S ≤ d; beyond d rings alone, an exchange with L = σ + (g − 1)·α
 // (Thakur et al. 2005; docs/cost-model.md, "Collectives".) Where a group is not aligned with the domains `End::least` counts bytes alone,
 // M/(g·β·η) over the fastest level, and `End::most` one member a domain on the slowest level, all hops twice.
 #pragma once

@@ -18,6 +18,10 @@
 //     all-to-all    each rank sends S/g to every rank; the bytes that cross level k leave n_{k−1}-rank domains:
 //                   V = max_k S·(g − n_{k−1})/g·(1 + λ_k/(g−1)) / (β_k·η_k / (1 + γ_k·log2 r_k)), L = σ + Σ_k ⌈log2 r_k⌉·α_k
 //     point-to-point over level k: σ_k + α_k + S/(β_k·η_k)
+// Espalier's own collectives (FabricLevel::direct_bytes d > 0 on all crossed levels, the least counts; src/runtime/communicator.h), α the longest hop:
+//     S ≤ d         from everyone to everyone, V as an all-to-all of S (of every rank's copy of S·g, where S·g ≤ d: an all-reduce then is one
+//                   exchange, otherwise two): L = σ + α, an all-reduce of two exchanges σ + 2·α, since the second is asked for early
+//     S > d         rings as above, no tree and nothing in the network; an all-to-all in g − 1 rounds, L = σ + (g−1)·α
 // 0.7: nccl-tests of aiconfigurator with NVLS on H100 and B200; 0.92: NCCL's tuning.
 //
 // Compute beside a collective: kernels lose the SMs that the collective holds (κ_w, κ_c of the device) and, in proportion to what the

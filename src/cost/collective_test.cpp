@@ -111,5 +111,53 @@ TEST(Placement, CountsMembersPerLevel) {
   EXPECT_EQ(place_group(levels, 2, 1, 4, 8).size, 8);
 }
 
+/// Hosts with one device each at 1 GB/s, hops of 10 µs, start 5 µs; collectives of Espalier's runtime, direct up to 1 MB.
+std::vector<FabricLevel> hosts() {
+  FabricLevel level;
+  level.kind = FabricKind::ethernet;
+  level.span = 8;
+  level.bandwidth = level.bandwidth_alone = GBps(1);
+  level.latency = microseconds(10);
+  level.start = microseconds(5);
+  level.efficiency = 1;
+  level.direct_bytes = 1e6;
+  return {level};
+}
+
+// Four hosts, 1 MB: 0.75 MB leave each, 750 µs; asked for and sent, 5 + 10 µs. An all-reduce: the parts, then the sums, which were asked for before: 5 + 2·10
+// + 1500 µs. Of 100 kB the four copies are 400 kB: one exchange of 300 kB, 5 + 10 + 300 µs.
+TEST(Collective, OwnCollectivesAreDirectUpToALimit) {
+  const auto levels = hosts();
+  const Group four = place_group(levels, 4, 1);
+  EXPECT_NEAR(all_gather_s(levels, four, 1e6), 765e-6, 1e-12);
+  EXPECT_NEAR(reduce_scatter_s(levels, four, 1e6), 765e-6, 1e-12);
+  EXPECT_NEAR(all_to_all_s(levels, four, 1e6), 765e-6, 1e-12);
+  EXPECT_NEAR(all_reduce_s(levels, four, 1e6), 1525e-6, 1e-12);
+  EXPECT_NEAR(all_reduce_s(levels, four, 1e5), 315e-6, 1e-12);
+}
+
+// 4 MB are beyond it: rings of 3 hops and 3 ms, no tree for the all-reduce (2 · 3 hops, where trees take 2 · 2), three rounds for the all-to-all.
+TEST(Collective, OwnCollectivesAreRingsBeyondIt) {
+  const auto levels = hosts();
+  const Group four = place_group(levels, 4, 1);
+  EXPECT_NEAR(all_gather_s(levels, four, 4e6), 3035e-6, 1e-12);
+  EXPECT_NEAR(all_reduce_s(levels, four, 4e6), 6065e-6, 1e-12);
+  EXPECT_NEAR(all_to_all_s(levels, four, 4e6), 3035e-6, 1e-12);
+}
+
+// Two sites of 4 hosts and a line of 0.1 GB/s a host: of 0.8 MB every host sends its 0.1 MB to the four beyond, 0.4 MB: 4 ms; the longest hop counts.
+TEST(Collective, DirectMessagesCrossALineOnceForEveryReceiver) {
+  auto levels = hosts();
+  levels.front().span = 4;
+  levels.push_back(levels.front());
+  levels[1].span = 8;
+  levels[1].bandwidth = levels[1].bandwidth_alone = GBps(0.1);
+  levels[1].latency = microseconds(500);
+  EXPECT_NEAR(all_gather_s(levels, place_group(levels, 8, 1), 8e5), 4505e-6, 1e-12);
+  levels[1].direct_bytes =
+      1e5;  // the least of the levels counts: a ring, of which the four hosts' links to the line carry 0.7 MB together
+  EXPECT_NEAR(all_gather_s(levels, place_group(levels, 8, 1), 8e5), 1750e-6 + 5e-6 + 6 * 10e-6 + 500e-6, 1e-12);
+}
+
 }  // namespace
 }  // namespace espalier::cost
