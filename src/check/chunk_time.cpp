@@ -80,19 +80,21 @@ class PlanClock {
       if (bytes <= 0) return 0.0;
       if (!g.sharded) {
         const double bucket = s.overlap.grad_reduce && most() ? view_.engine.communication.reduce_bucket_bytes : 0;
-        return bucket > 0 && bytes > bucket ? bytes / bucket * data_.reduce(shard, bucket) : data_.reduce(shard, bytes);
+        return bucket > 0 && bytes > bucket ? bytes / bucket * data_.reduce(shard, bucket, Sizes::any)
+                                            : data_.reduce(shard, bytes, Sizes::any);
       }
-      double time = data_.reduce(replicas, bytes / static_cast<double>(shard.size));
+      double time = data_.reduce(replicas, bytes / static_cast<double>(shard.size), Sizes::any);
       if (s.zero == ZeroStage::optimizer)
-        time += view_.engine.communication.zero1_all_reduces ? data_.reduce(shard, bytes) : data_.gather(shard, bytes);
+        time += view_.engine.communication.zero1_all_reduces ? data_.reduce(shard, bytes, Sizes::any)
+                                                             : data_.gather(shard, bytes, Sizes::any);
       return time;
     };
     return one(g.shard, g.replicas, dense) + one(g.expert_shard, g.expert_replicas, expert);
   }
 
-  double gathering(const Strategy& s, double dense, double expert) {
+  double gathering(const Strategy& s, double dense, double expert, Sizes sizes) {
     const Groups& g = groups(s);
-    return data_.gather(g.shard, dense) + data_.gather(g.expert_shard, expert);
+    return data_.gather(g.shard, dense, sizes) + data_.gather(g.expert_shard, expert, sizes);
   }
 
   /// Gradients of one layer under ZeRO ≥ 2, elements; of experts with more replicas than the shard group covers those as well.
@@ -112,7 +114,8 @@ class PlanClock {
   void add_zero(const Strategy& s, const StageElements& e, const LayerTime& t, bool again, ChunkTime& sum) {
     if (!shards_gradients(s.zero)) return;
     const auto dense = static_cast<double>(e.dense), expert = static_cast<double>(e.expert);
-    const double gather = shards_parameters(s.zero) ? gathering(s, dense * bytes_.gather, expert * bytes_.gather) : 0;
+    const double gather =
+        shards_parameters(s.zero) ? gathering(s, dense * bytes_.gather, expert * bytes_.gather, Sizes::known) : 0;
     const double scatter = scattering(s, dense, expert);
     const bool gather_beside = s.overlap.param_gather, scatter_beside = s.overlap.grad_reduce;
     const double beside = (gather_beside ? gather : 0) + (scatter_beside ? scatter : 0);
@@ -158,7 +161,7 @@ class PlanClock {
     const double whole = kernels_.a * tokens * static_cast<double>(kind.hidden) * static_cast<double>(view_.samples);
     const Strategy& s = range.strategy;
     const Group all = plain_.group(alone, std::int64_t{s.tp} * s.cp * s.dp, 1);
-    return 2 * tensor_.gather(all, whole) + 2 * tensor_.exchange(all, whole);
+    return 2 * tensor_.gather(all, whole, Sizes::any) + 2 * tensor_.exchange(all, whole);
   }
 
   ChunkTime chunk(std::size_t c, std::int32_t buckets) {
@@ -189,7 +192,7 @@ class PlanClock {
     if (!shards_gradients(s.zero)) return;
     const StageElements e = elements_of_layer(view_of(view_, s), view_.model->layer(static_cast<std::size_t>(first.first)));
     const auto dense = static_cast<double>(e.dense), expert = static_cast<double>(e.expert);
-    sum.forward += shards_parameters(s.zero) ? gathering(s, dense * bytes_.gather, expert * bytes_.gather) : 0;
+    sum.forward += shards_parameters(s.zero) ? gathering(s, dense * bytes_.gather, expert * bytes_.gather, Sizes::known) : 0;
     sum.backward += scattering(s, dense, expert);
   }
 
@@ -206,7 +209,8 @@ class PlanClock {
       if (reduces)
         sum.reduction += reduction(s, at_once * dense * bytes_.reduce / cut, at_once * expert * bytes_.reduce / cut) / at_once;
       if (gathers)
-        sum.gather += gathering(s, at_once * dense * bytes_.gather / cut, at_once * expert * bytes_.gather / cut) / at_once;
+        sum.gather +=
+            gathering(s, at_once * dense * bytes_.gather / cut, at_once * expert * bytes_.gather / cut, Sizes::any) / at_once;
     }
   }
 
@@ -270,7 +274,8 @@ class PlanClock {
         elements += static_cast<double>(op.parameters_unsplit) +
                     (keys || !range.strategy.partition.empty() ? static_cast<double>(op.parameters) : 0);
       }
-      time += tensor_.reduce(group, elements * bytes_.reduce) + data_.reduce(group, elements * bytes_.reduce);
+      time +=
+          tensor_.reduce(group, elements * bytes_.reduce, Sizes::any) + data_.reduce(group, elements * bytes_.reduce, Sizes::any);
     }
     return time;
   }

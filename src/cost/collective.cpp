@@ -111,6 +111,24 @@ double direct_s(const std::vector<FabricLevel>& levels, const Group& group, cons
 
 }  // namespace
 
+double all_gather_least_s(const std::vector<FabricLevel>& levels, const Group& group, double bytes) {
+  if (group.size <= 1) return 0.0;
+  const Path path = path_of(levels, group);
+  if (path.direct_bytes <= 0) return all_gather_s(levels, group, bytes);
+  const Exchange direct = exchange_of(levels, group, bytes);
+  const double volume = std::min(moved(group, bytes) * path.per_byte, direct.seconds);
+  return ramped(path.start + std::min(path.ring_latency, path.farthest), volume, std::min(path.ramp, direct.ramp));
+}
+
+double all_reduce_least_s(const std::vector<FabricLevel>& levels, const Group& group, double bytes) {
+  if (group.size <= 1) return 0.0;
+  const Path path = path_of(levels, group);
+  if (path.direct_bytes <= 0) return all_reduce_s(levels, group, bytes);
+  const Exchange direct = exchange_of(levels, group, bytes);  // one of all copies moves no less than two of the parts
+  const double volume = 2.0 * std::min(moved(group, bytes) * path.per_byte_twice, direct.seconds);
+  return ramped(path.start + std::min(2.0 * path.ring_latency, path.farthest), volume, std::min(path.ramp, direct.ramp));
+}
+
 double all_gather_s(const std::vector<FabricLevel>& levels, const Group& group, double bytes) {
   if (group.size <= 1) return 0.0;
   const Path path = path_of(levels, group);

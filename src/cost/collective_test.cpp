@@ -159,5 +159,39 @@ TEST(Collective, DirectMessagesCrossALineOnceForEveryReceiver) {
   EXPECT_NEAR(all_gather_s(levels, place_group(levels, 8, 1), 8e5), 1750e-6 + 5e-6 + 6 * 10e-6 + 500e-6, 1e-12);
 }
 
+// 1.2 MB are a ring of 5 + 30 + 900 µs; two gathers of 0.6 MB go directly and take 2 · (5 + 10 + 450) µs, less. However they are cut, 915 µs pass: one hop
+// and the bytes. An all-reduce of them is a ring of 5 + 60 + 1800 µs; at least one hop and the bytes pass. Without direct messages nothing changes.
+TEST(Collective, BytesTakeTheirLeastHoweverTheyAreCut) {
+  auto levels = hosts();
+  const Group four = place_group(levels, 4, 1);
+  EXPECT_NEAR(all_gather_s(levels, four, 1.2e6), 935e-6, 1e-12);
+  EXPECT_NEAR(2 * all_gather_s(levels, four, 0.6e6), 930e-6, 1e-12);
+  EXPECT_NEAR(all_gather_least_s(levels, four, 1.2e6), 915e-6, 1e-12);
+  EXPECT_NEAR(all_reduce_s(levels, four, 1.2e6), 1865e-6, 1e-12);
+  EXPECT_NEAR(all_reduce_least_s(levels, four, 1.2e6), 1815e-6, 1e-12);
+  levels.front().direct_bytes = 0;
+  EXPECT_EQ(all_gather_least_s(levels, four, 1.2e6), all_gather_s(levels, four, 1.2e6));
+  EXPECT_EQ(all_reduce_least_s(levels, four, 1.2e6), all_reduce_s(levels, four, 1.2e6));
+}
+
+/// Levels inside a node and between nodes, ramps, small groups, direct links: no cut of bytes is below the least of all of them.
+TEST(Collective, LeastIsBelowEveryCut) {
+  auto levels = hosts();
+  levels.front().span = 4;
+  levels.front().per_peer = GBps(0.5);
+  levels.front().ramp = 0.3;
+  levels.push_back(levels.front());
+  levels[1].span = 8;
+  levels[1].latency = microseconds(300);
+  levels[1].small_group = 0.4;
+  const Group eight = place_group(levels, 8, 1);
+  for (const double bytes : {2e4, 1.2e5, 1.3e5, 9e5, 1.1e6, 7e6})
+    for (const int pieces : {1, 2, 7, 40}) {
+      const double piece = bytes / pieces;
+      EXPECT_LE(all_gather_least_s(levels, eight, bytes), pieces * all_gather_s(levels, eight, piece) * (1 + 1e-12)) << bytes;
+      EXPECT_LE(all_reduce_least_s(levels, eight, bytes), pieces * all_reduce_s(levels, eight, piece) * (1 + 1e-12)) << bytes;
+    }
+}
+
 }  // namespace
 }  // namespace espalier::cost
