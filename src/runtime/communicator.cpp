@@ -7,7 +7,6 @@
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/zeros.h>
 
-#include <torch/version.h>
 #include <algorithm>
 #include <array>
 #include <chrono>
@@ -18,9 +17,9 @@
 #include <string>
 #include <thread>
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
-#include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
 
+#include "runtime/process_group.h"
 #include "runtime/queue.h"
 
 namespace espalier::runtime {
@@ -31,8 +30,6 @@ constexpr std::int64_t kJoinedMessages = 16;
 
 /// Beside the tags of callers.
 constexpr int kRoundTag = 1 << 30, kGatherTag = kRoundTag + 1, kPartTag = kRoundTag + 2;
-
-using Gloo = c10d::ProcessGroupGloo;
 
 std::chrono::milliseconds milliseconds_of(double seconds) {
   return std::chrono::milliseconds(static_cast<std::int64_t>(seconds * 1000));
@@ -76,7 +73,8 @@ class Communicator::Impl {
  public:
   int rank = 0, size = 1;
   std::int64_t direct_bytes = kDirectBytes;
-  c10::intrusive_ptr<Gloo> gloo;  // null: this rank alone
+  c10::intrusive_ptr<c10d::Backend> group;  // null: this rank alone
+  bool native = false;                      // collectives are those of the group
   struct Busy {
     double seconds = 0;
     Calls calls;
@@ -94,13 +92,6 @@ double Communicator::busy_seconds() const { return impl_->busy.seconds; }
 Calls Communicator::calls() const { return impl_->busy.calls; }
 
 namespace {
-
-void reduce(Gloo& gloo, at::Tensor tensor, c10d::ReduceOp::RedOpType op) {
-  std::vector<at::Tensor> tensors{std::move(tensor)};
-  c10d::AllreduceOptions options;
-  options.reduceOp = op;
-  gloo.allreduce(tensors, options)->wait();
-}
 
 /// Adds a collective and its time; of one inside another nothing.
 class Busy {
@@ -130,21 +121,14 @@ at::Tensor sum_of(const at::Tensor& rows) {
   return sum;
 }
 
-// Methods that were renamed between versions of c10d.
-/// Rows by member; empty: equal parts.
-void exchange(Gloo& gloo, at::Tensor& out, at::Tensor& in, std::vector<std::int64_t> received = {},
-              std::vector<std::int64_t> sent = {}) {
-  if (in.scalar_type() == at::kBFloat16) {  // a type that Gloo does not know: its bytes travel
-    at::Tensor out_bytes = out.view(at::kByte), in_bytes = in.view(at::kByte);
-    for (std::vector<std::int64_t>* sizes : {&received, &sent})
-      for (std::int64_t& size : *sizes) size *= in.dim() == 1 ? in.element_size() : 1;
-    return exchange(gloo, out_bytes, in_bytes, std::move(received), std::move(sent));
-  }
-#if TORCH_VERSION_MAJOR > 2 || (TORCH_VERSION_MAJOR == 2 && TORCH_VERSION_MINOR >= 15)
-  gloo.all_to_all_single(out, in, received, sent)->wait();
-#else
-  gloo.alltoall_base(out, in, received, sent)->wait();
-#endif
+/// Rows by member.
+void exchange(c10d::Backend& group, const at::Tensor& out, const at::Tensor& in, std::vector<std::int64_t> received,
+              std::vector<std::int64_t> sent) {
+  if (in.scalar_type() != at::kBFloat16) return group_all_to_all(group, out, in, std::move(received), std::move(sent));
+  // A type that Gloo does not know: its bytes travel.
+  for (std::vector<std::int64_t>* sizes : {&received, &sent})
+    for (std::int64_t& size : *sizes) size *= in.dim() == 1 ? in.element_size() : 1;
+  group_all_to_all(group, out.view(at::kByte), in.view(at::kByte), std::move(received), std::move(sent));
 }
 
 }  // namespace
@@ -258,6 +242,7 @@ at::Tensor Communicator::from_everyone(const at::Tensor& part) {
 void Communicator::all_reduce(at::Tensor tensor) {
   if (impl_->size == 1) return;
   const Busy busy(impl_->busy, impl_->depth);
+  if (impl_->native) return group_all_reduce(*impl_->group, std::move(tensor), c10d::ReduceOp::SUM);
   if (static_cast<std::int64_t>(tensor.nbytes()) * impl_->size <= impl_->direct_bytes) {
     tensor.view({-1}).copy_(sum_of(from_everyone(tensor)));
     return;
@@ -277,8 +262,8 @@ void Communicator::all_reduce(at::Tensor tensor) {
 void Communicator::all_reduce_maximum(at::Tensor tensor) {
   if (impl_->size == 1) return;
   const Busy busy(impl_->busy, impl_->depth);
-  if (static_cast<std::int64_t>(tensor.nbytes()) * impl_->size > impl_->direct_bytes)
-    return reduce(*impl_->gloo, std::move(tensor), c10d::ReduceOp::MAX);
+  if (impl_->native || static_cast<std::int64_t>(tensor.nbytes()) * impl_->size > impl_->direct_bytes)
+    return group_all_reduce(*impl_->group, std::move(tensor), c10d::ReduceOp::MAX);
   tensor.view({-1}).copy_(from_everyone(tensor).amax(0));
 }
 
@@ -287,6 +272,8 @@ void Communicator::all_gather(at::Tensor whole, const at::Tensor& part) {
   at::Tensor flat = whole.view({-1});
   if (impl_->size == 1)
     flat.copy_(part.reshape({-1}));
+  else if (impl_->native)
+    group_all_gather(*impl_->group, flat, part.reshape({-1}));
   else
     gather_asked(flat, part.reshape({-1}), ask_for_parts(flat));
 }
@@ -298,6 +285,7 @@ void Communicator::all_to_all(at::Tensor out, const at::Tensor& in) {
   }
   const Busy busy(impl_->busy, impl_->depth);
   at::Tensor into = out.view({-1}), from = in.reshape({-1});
+  if (impl_->native) return group_all_to_all(*impl_->group, into, from);
   if (is_direct(from)) return exchange_parts(into, from);
   const std::int64_t part = from.numel() / impl_->size;
   in_rounds(into, [&](int to) { return from.narrow(0, to * part, part); });
@@ -310,7 +298,7 @@ void Communicator::all_to_all_rows(at::Tensor out, const std::vector<std::int64_
   if (impl_->size == 1)
     out.copy_(from);
   else
-    exchange(*impl_->gloo, out, from, received, sent);
+    exchange(*impl_->group, out, from, received, sent);
 }
 
 void Communicator::reduce_scatter(at::Tensor part, const at::Tensor& whole) {
@@ -319,6 +307,7 @@ void Communicator::reduce_scatter(at::Tensor part, const at::Tensor& whole) {
     return;
   }
   const Busy busy(impl_->busy, impl_->depth);
+  if (impl_->native) return group_reduce_scatter(*impl_->group, part.view({-1}), whole.reshape({-1}));
   part.view({-1}).copy_(reduced(whole.reshape({-1})));
 }
 
@@ -331,14 +320,14 @@ void Communicator::all_gather(at::Tensor whole, const at::Tensor& part, const st
   const Busy busy(impl_->busy, impl_->depth);
   at::Tensor out = whole.view({-1});
   at::Tensor copies = part.reshape({1, -1}).expand({impl_->size, part.numel()}).reshape({-1});
-  exchange(*impl_->gloo, out, copies, sizes, std::vector<std::int64_t>(sizes.size(), part.numel()));
+  exchange(*impl_->group, out, copies, sizes, std::vector<std::int64_t>(sizes.size(), part.numel()));
 }
 
 void Communicator::reduce_scatter(at::Tensor part, const at::Tensor& whole, const std::vector<std::int64_t>& sizes) {
   const Busy busy(impl_->busy, impl_->depth);
   at::Tensor rows = at::empty({impl_->size, part.numel()}, whole.options());
   at::Tensor received = rows.view({-1}), in = whole.reshape({-1});
-  exchange(*impl_->gloo, received, in, std::vector<std::int64_t>(sizes.size(), part.numel()), sizes);
+  exchange(*impl_->group, received, in, std::vector<std::int64_t>(sizes.size(), part.numel()), sizes);
   part.view({-1}).copy_(sum_of(rows));
 }
 
@@ -404,14 +393,14 @@ void Communicator::reduce_scatter(const std::vector<at::Tensor>& parts, const st
 }
 
 void Communicator::barrier() {
-  if (impl_->size > 1) impl_->gloo->barrier()->wait();
+  if (impl_->size > 1) impl_->group->barrier()->wait();
 }
 
 Message Communicator::send(const at::Tensor& tensor, int to, int tag) {
   if (impl_->depth == 0) ++impl_->busy.calls.messages;
   auto message = std::make_shared<Message::Impl>();
   message->tensors = {tensor};
-  message->work = impl_->gloo->send(message->tensors, to, tag);
+  message->work = impl_->group->send(message->tensors, to, tag);
   return Message(std::move(message));
 }
 
@@ -422,14 +411,14 @@ Message Communicator::send_beside(const at::Tensor& tensor, int to, int tag) {
   message->tensors = {tensor};
   message->beside = impl_->beside.get();
   message->posted =
-      impl_->beside->add([message, gloo = impl_->gloo, to, tag] { message->work = gloo->send(message->tensors, to, tag); });
+      impl_->beside->add([message, group = impl_->group, to, tag] { message->work = group->send(message->tensors, to, tag); });
   return Message(std::move(message));
 }
 
 Message Communicator::receive(at::Tensor tensor, int from, int tag) {
   auto message = std::make_shared<Message::Impl>();
   message->tensors = {std::move(tensor)};
-  message->work = impl_->gloo->recv(message->tensors, from, tag);
+  message->work = impl_->group->recv(message->tensors, from, tag);
   return Message(std::move(message));
 }
 
@@ -444,7 +433,7 @@ class Meeting::Impl {
  public:
   Rendezvous at;
   c10::intrusive_ptr<c10d::Store> store;
-  std::shared_ptr<::gloo::transport::Device> device;  // one for all groups: it has a thread
+  std::unique_ptr<Transport> transport;
 };
 
 namespace {
@@ -484,12 +473,7 @@ Meeting::Meeting(const Rendezvous& rendezvous) : impl_(std::make_unique<Impl>())
   impl_->at = rendezvous;
   if (rendezvous.world == 1) return;
   impl_->store = store_of(rendezvous);
-  const char* interface = std::getenv("GLOO_SOCKET_IFNAME");  // as torch.distributed reads it
-  if (interface != nullptr && *interface != '\0') {
-    impl_->device = Gloo::createDeviceForInterface(interface);
-  } else {
-    impl_->device = rendezvous.local ? Gloo::createDeviceForHostname("127.0.0.1") : Gloo::createDefaultDevice();
-  }
+  impl_->transport = std::make_unique<Transport>(rendezvous.gpus ? TensorPlace::gpu : TensorPlace::processor, rendezvous.local);
   impl_->store->setTimeout(milliseconds_of(rendezvous.timeout_seconds));
 }
 
@@ -543,11 +527,9 @@ std::unique_ptr<Communicator> Meeting::group(const std::string& name, const std:
   made->size = static_cast<int>(members.size());
   made->direct_bytes = impl_->at.direct_bytes;
   if (made->size > 1) {
-    auto options = Gloo::Options::create(milliseconds_of(impl_->at.timeout_seconds));
-    options->threads = 1;  // collectives of a group follow each other
-    options->devices.push_back(impl_->device);
     const auto store = c10::make_intrusive<c10d::PrefixStore>(name, impl_->store);
-    made->gloo = c10::make_intrusive<Gloo>(store, made->rank, made->size, options);
+    made->group = impl_->transport->group(store, made->rank, made->size, milliseconds_of(impl_->at.timeout_seconds));
+    made->native = impl_->transport->place() == TensorPlace::gpu;
   }
   return std::make_unique<Communicator>(std::move(made));
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ranks that talk to each other: the one place that knows c10d. Every other file of this module speaks to a Communicator.
+// Ranks that talk to each other: beside process_group.h the one place that knows c10d. Every other file of this module speaks to a Communicator.
 //
 // A Communicator is a group of ranks, each of which calls the same collectives in the same order. Tensors are contiguous. With one member
 // nothing is sent. A failure (a lost peer, a time-out) is thrown as std::runtime_error; train() turns it into an Error.
@@ -118,6 +118,7 @@ struct Rendezvous {
   double timeout_seconds = 300;              ///< after which a collective is given up
   std::int64_t direct_bytes = kDirectBytes;  ///< collectives of whole tensors up to this size go from everyone to everyone
   bool local = true;                         ///< all ranks are on this machine
+  bool gpus = false;                         ///< tensors live on GPUs: groups and their collectives are NCCL's (process_group.h)
 };
 
 /// The way into a run: makes groups of ranks.
