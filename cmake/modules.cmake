@@ -6,6 +6,8 @@ find_package(ZLIB REQUIRED)
 find_package(yaml-cpp REQUIRED)
 find_package(nlohmann_json REQUIRED)
 find_package(CLI11 REQUIRED)
+find_package(pugixml REQUIRED)
+find_path(ESPALIER_TOMLPLUSPLUS toml++/toml.h REQUIRED)  # headers only
 
 add_library(espalier_options INTERFACE)
 target_include_directories(espalier_options INTERFACE
@@ -85,7 +87,7 @@ espalier_module(sim DEPENDS base solve model cluster partition plan cost LIBRARI
 espalier_module(job DEPENDS base model cluster profile plan ONCE)
 espalier_module(planner DEPENDS base model cluster partition profile plan cost check search sim job LIBRARIES Threads::Threads)
 espalier_module(adapt DEPENDS base solve model cluster plan cost search sim job planner ONCE)
-espalier_module(exchange DEPENDS base model cluster plan galvatron job planner ONCE)
+espalier_module(exchange DEPENDS base runlog model cluster plan galvatron job planner LIBRARIES pugixml::pugixml ONCE)
 espalier_module(runs DEPENDS base model cluster profile plan job planner LIBRARIES Threads::Threads ONCE)
 espalier_module(calibrate DEPENDS base runlog model cluster profile plan cost job planner runs LIBRARIES Threads::Threads ONCE)
 espalier_module(launch DEPENDS base ONCE)
@@ -104,6 +106,7 @@ espalier_embed(espalier_planner data/calibration/intervals.yaml intervals_yaml)
 espalier_embed(espalier_planner data/calibration/memory.yaml memory_errors_yaml)
 espalier_embed(espalier_calibrate data/published_runs.tsv published_runs_tsv)
 espalier_embed(espalier_job data/framework_defaults.yaml framework_defaults_yaml)
+espalier_embed(espalier_exchange data/import_keys.yaml import_keys_yaml)
 espalier_embed(espalier_report src/report/page/report.html report_page)
 # Results say which build made them: its version, and a hash of the figures that ship with it (src/planner/made_by.cpp).
 set(espalier_shipped_figures "")

@@ -65,7 +65,7 @@ def described(schema, text, **more):
 COUNTING = ("tp", "cp", "ep", "etp", "dp", "pp", "vpp", "micro_batch", "zero", "shard", "recompute_layers")
 NAMED = {"sp": ("none", "megatron", "ulysses"), "cp_kind": ("ring", "all-to-all"),
          "schedule": ("gpipe", "1f1b", "interleaved", "zb-h1", "zb-v"),
-         "order": ("tp-cp-dp-pp", "tp-cp-pp-dp", "tp-dp-cp-pp"), "recompute": ("none", "selective", "full")}
+         "order": ("tp-cp-dp-pp", "tp-cp-pp-dp", "tp-dp-cp-pp"), "recompute": ("none", "selective", "full"), "offload": ("none", "optimizer")}
 SWITCHES = ("overlap_grad", "overlap_param", "overlap_p2p", "overlap_tp")
 PRECISIONS = ("fp32", "tf32", "fp16", "bf16", "fp8")
 OPTIMIZERS = ("adam", "sgd")
@@ -78,6 +78,14 @@ VALUES = {name: either(value, array(value, minItems=1)) for name, value in DIMEN
 SEQUENCE = either(POSITIVE, closed_object({"encoder": POSITIVE, "decoder": POSITIVE}, ("encoder", "decoder")),
                   description="tokens per sample; absent for vision models")
 
+ADAPTER = closed_object({"kind": one_of("lora", default="lora"), "rank": POSITIVE, "alpha": {"type": "number", "minimum": 0},
+                         "targets": array(TEXT, minItems=1, description="operators or projections: attn.qkv, q_proj, all-linear"),
+                         "quantize_base": one_of("none", "nf4", "int8", default="none")}, ("rank", "targets"))
+FREEZE = array(TEXT, description="parts that are not trained: embedding, head, layers 0-15")
+HISTOGRAM = array(array({"type": "number"}, minItems=2, maxItems=2), minItems=1, description="pairs of tokens and weight")
+PACKING = one_of("none", "packed", "balanced", default="none")
+LENGTHS = closed_object({"histogram": either(TEXT, HISTOGRAM), "packing": PACKING}, ("histogram",))
+
 TRAINING = closed_object({
     "sequence_length": SEQUENCE,
     "global_batch": described(POSITIVE, "samples per iteration"),
@@ -85,6 +93,9 @@ TRAINING = closed_object({
     "optimizer": one_of(*OPTIMIZERS, "adamw", default="adam"),
     "moe_imbalance": {"type": "number", "minimum": 1, "default": 1.0, "description": "load of the fullest expert rank over the mean"},
     "tokens": described(COUNT, "tokens of the whole training"),
+    "adapter": described(ADAPTER, "low-rank adapters beside frozen weights"),
+    "freeze": FREEZE,
+    "lengths": described(LENGTHS, "of how many tokens the sequences are of which samples are made"),
 }, ("global_batch",))
 
 SEARCH = closed_object({
@@ -120,6 +131,8 @@ GROUP = {
     "device": either(TEXT, {"type": "object"}, description="a name of the catalogue, {base: NAME, …}, or a description"),
     "intra_node": either(TEXT, {"type": "object"}),
     "inter_node": {"type": "object"},
+    "host": described(closed_object({"memory": TEXT, "memory_bandwidth": TEXT, "bandwidth": TEXT}),
+                      "of one node; bandwidth: what one device reaches to its memory, per direction, while all talk"),
     "fabric": array({"type": "object"}, minItems=1),
     **TRAITS,
 }
@@ -165,6 +178,7 @@ STRATEGY = open_object({
     "sp": one_of(*NAMED["sp"]), "cp_kind": one_of(*NAMED["cp_kind"]), "order": one_of(*NAMED["order"]),
     "recompute": open_object({"kind": one_of(*NAMED["recompute"]), "layers": WHOLE, "modules": array(TEXT)}, ("kind", "layers")),
     "overlap": open_object({name: YES_NO for name in ("grad_reduce", "param_gather", "p2p", "tp", "ep")}, ("grad_reduce", "param_gather", "p2p", "tp")),
+    "offload": one_of(*NAMED["offload"]),
     "partition": or_null(either(TEXT, {"type": "object"})),
 }, ("tp", "sp", "cp", "cp_kind", "ep", "etp", "dp", "zero", "shard", "order", "recompute", "overlap"))
 
@@ -392,6 +406,18 @@ RUN = nullable({
                           "memory_rank": one_of("fullest", "first", "last"), "memory_kind": TEXT}),
 })
 
+KEY = open_object({"key": TEXT, "value": TEXT, "line": described(WHOLE, "of the file; 0: not in it"),
+                   "kind": one_of("read", "defaulted", "without effect", "not understood"), "meaning": TEXT}, ["key", "kind"])
+IMPROVEMENT = open_object({
+    "schema": {"const": "espalier.improvement/1"},
+    "import": open_object({"format": TEXT, "file": TEXT, "engine": TEXT, "keys": array(KEY)}, ["format", "keys"]),
+    "present": open_object({"label": TEXT, "result": RESULT, "broken": described(TEXT, "the rules that it breaks, in place of a result")}),
+    "best": open_object({"label": TEXT, "result": RESULT, "error": described(TEXT, "why no plan fits, in place of a result")}),
+    "gain": described({"type": "number"}, "share of the present step that the best plan saves"), "tried": WHOLE,
+    "changes": array(open_object({"change": TEXT, "label": TEXT, "iteration_s": SECONDS, "gain": {"type": "number"}, "peak_memory_bytes": BYTES, "fits": YES_NO},
+                                 ["change", "label", "iteration_s", "fits"])),
+}, ["schema", "present", "best", "changes"])
+
 SCHEMAS = {
     "job": ("Espalier job file", "What to train, on what, how: docs/file-formats.md. The program's own reader is stricter and explains more.", JOB),
     "cluster": ("Espalier cluster file", "Nodes, devices and fabric: docs/file-formats.md. Quantities carry units, which the program's reader checks.", CLUSTER),
@@ -404,6 +430,7 @@ SCHEMAS = {
     "long-run": ("Espalier long run", "Plans on links with token buckets: what plan prints with --json where a cluster has some.", LONG_RUN),
     "over-time": ("Espalier over time", "Plans over a trace: what plan prints with --json where a cluster changes.", OVER_TIME),
     "objective": ("Espalier objective", "Sizes of a cluster and their plans: what plan prints with --json where a job has an objective.", OBJECTIVE),
+    "improvement": ("Espalier improvement", "What a present configuration costs and what would be better: what improve prints with --json.", IMPROVEMENT),
     "observation": ("Espalier observation", "What was seen of a running plan: the input of replan.", OBSERVATION),
     "run": ("Measured run", "One line of a *.jsonl file, the input of validate and calibrate.", RUN),
 }

@@ -128,6 +128,15 @@ struct DeviceSpeed {
   bool operator==(const DeviceSpeed&) const = default;
 };
 
+/// The host of a node, as devices see it.
+struct Host {
+  Bytes memory;                     ///< of the node
+  BytesPerSecond memory_bandwidth;  ///< of the node, as its channels add up
+  BytesPerSecond link;              ///< of one device to host memory, per direction, when all devices of the node talk at once
+  [[nodiscard]] bool known() const { return memory.count() > 0 && memory_bandwidth.count() > 0 && link.count() > 0; }
+  bool operator==(const Host&) const = default;
+};
+
 /// A run of equal nodes.
 struct NodeGroup {
   std::string name;  ///< "a", "b", … by place unless the file names it; unlike all other names of groups and sites
@@ -146,6 +155,7 @@ struct NodeGroup {
       nics;  ///< kinds of network interface of its nodes ("infiniband"); empty: not stated, talks to everybody
   BytesPerSecond node_bandwidth;   ///< what all network interfaces of one node reach together, per direction; 0: not known
   Seconds network_latency;         ///< α of one hop over them
+  Host host;                       ///< all 0: not known
   std::vector<DeviceSpeed> speed;  ///< its devices that are unlike their kind, by id; all others have factor 1
   bool operator==(const NodeGroup&) const = default;
 };

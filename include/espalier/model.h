@@ -37,6 +37,10 @@ enum class OperatorKind : std::uint8_t {
   combine,            ///< MoE all-to-all back and weighted sum, width `in`
   cross_entropy,      ///< softmax cross-entropy over `in` = vocabulary (or classes)
   pool,               ///< vision/BERT pooler, token merge; cost of moving `in` features
+  causal_conv,        ///< depthwise convolution along the sequence, `chunk` taps on each of `in` features, and its activation
+  scan,               ///< selective scan (Mamba): each of `in` channels carries `qk_dim` states from token to token
+  chunked_scan,  ///< linear attention with decay (Mamba-2, lightning): products inside `chunk` tokens, one state a head between
+  gated_delta,   ///< the same with the delta rule (Gated DeltaNet, KDA): a triangular inverse a chunk besides
 };
 
 /// How tensor parallelism (TP, Shoeybi et al. 2019) splits an operator's weight and output.
@@ -67,16 +71,27 @@ struct Operator {
   bool cross = false;          ///< keys and values come from the encoder stream (T5 cross-attention); on a linear: it works on
                                ///< the encoder's tokens (the key/value projection of cross-attention)
   bool score_dropout = false;  ///< attention probabilities are dropped out (GPT-2, BERT, T5 …): one mask byte a score
+  // attention and scans (of those `heads`, `kv_heads` groups that share q and k, `qk_dim` states, `v_dim` features a head)
+  std::int64_t chunk = 0;  ///< attention: only inside pieces of so many tokens (Llama 4), 0 = no pieces; scans: tokens that are
+                           ///< computed together; causal_conv: taps
   // MoE only
   std::int32_t experts = 0;  ///< routed experts of this layer
   std::int32_t top_k = 0;    ///< experts per token
+  // what is trained of it (mark_trained, espalier/plan.h); as loaded all of it, and there are no adapters
+  bool frozen = false;        ///< `parameters` stay as they are
+  std::int32_t adapters = 0;  ///< low-rank pairs beside it, `adapter_rank` features wide each
+  std::int32_t adapter_rank = 0;
+  std::int64_t adapter_out = 0;  ///< output features that all pairs together add to
+  [[nodiscard]] std::int64_t adapter_parameters() const { return adapter_rank * (adapters * in + adapter_out); }
+  // linear only
+  bool parallel = false;  ///< reads what the block's first linear reads (MLP beside attention): that tensor is kept once
   bool operator==(const Operator&) const = default;
 };
 
 /// Which of the sample's sequences a layer works on.
 enum class TokenStream : std::uint8_t {
   main,     ///< the one sequence of a decoder-only or encoder-only text model
-  encoder,  ///< T5 encoder
+  encoder,  ///< the other sequence: T5's source text, the patches of images, the frames of a recording
   decoder,  ///< T5 decoder
   fixed,    ///< `fixed_tokens` of the layer kind: vision models, whose image size decides
 };
@@ -88,19 +103,25 @@ struct LayerKind {
   std::string name;  ///< "embedding", "decoder", "decoder.moe", "decoder.sliding", "swin.stage2" …
   LayerRole role = LayerRole::block;
   TokenStream stream = TokenStream::main;
-  std::int64_t fixed_tokens = 0;           ///< tokens per sample when stream == fixed
-  std::int64_t hidden = 0;                 ///< width of the activation this layer hands on
-  std::int64_t boundary_tokens_fixed = 0;  ///< tokens per sample handed on when stream == fixed (Swin merges patches)
-  bool passes_encoder_output = false;      ///< T5 decoder: the encoder's output travels along to later layers
+  std::int64_t fixed_tokens = 0;               ///< tokens per sample when stream == fixed
+  std::int64_t hidden = 0;                     ///< width of the activation this layer hands on
+  std::int64_t boundary_tokens_fixed = 0;      ///< tokens per sample handed on when stream == fixed (Swin merges patches)
+  std::int64_t tokens_divisor = 1;             ///< of the stream's tokens (layers behind a merge of neighbouring patches)
+  TokenStream carried = TokenStream::encoder;  ///< what travels along to later layers beside this layer's own output:
+  std::int64_t carried_hidden = 0;             ///< so many features of each token of that stream (T5: the encoder's output past
+                                               ///< the decoder; towers: the embedded text past the tower); 0 = nothing
+  bool backward = true;  ///< something is trained in it or before it; else no gradient gets here
   std::vector<Operator> operators;
   bool operator==(const LayerKind&) const = default;
 };
 
-/// Tokens per sample of each stream. Text models: main. T5: encoder and decoder. Vision: all 0.
+/// Tokens per sample of each stream. Text models: main. T5: encoder and decoder. Vision: all 0. Text with images: main (the
+/// places of images in the text counted) and encoder, the patches of all images.
 struct Sequence {
   std::int64_t main = 0;
   std::int64_t encoder = 0;
   std::int64_t decoder = 0;
+  std::int64_t images = 1;  ///< pieces that the encoder's sequence consists of; attention stays inside each
   bool operator==(const Sequence&) const = default;
 };
 
@@ -127,6 +148,8 @@ struct Model {
           ///< planned, but the published weights have not seen it. 0 = not stated
   std::int64_t mtp_parameters = 0;  ///< multi-token-prediction modules, held apart and not planned
   bool vision = false;              ///< needs no training.sequence_length
+  bool tower = false;               ///< images stand in the text: the encoder's sequence is theirs
+  std::int64_t encoder_tokens = 0;  ///< tokens of one image or recording, where the configuration sets them; 0 = the job does
   std::vector<ModelNote> notes;
 
   [[nodiscard]] const LayerKind& layer(std::size_t i) const { return kinds[static_cast<std::size_t>(layers[i])]; }
@@ -138,17 +161,23 @@ struct Model {
 /// Trainable parameters: Σ over layers and operators; tied weights once; MTP apart.
 std::int64_t parameter_count(const Model& model);
 std::int64_t parameter_count(const LayerKind& kind);
+/// Of those, what is not frozen, and adapters.
+std::int64_t trained_parameter_count(const Model& model);
 /// Parameters that one token passes through (MoE: top_k of experts).
 std::int64_t active_parameter_count(const Model& model);
 
 /// Tokens per sample that `kind` works on.
 std::int64_t tokens_per_sample(const LayerKind& kind, const Sequence& sequence);
-/// Elements per sample handed to the next layer: hidden · tokens (+ the encoder output where it travels along).
-std::int64_t boundary_elements(const LayerKind& kind, const Sequence& sequence, std::int64_t encoder_hidden);
+/// Tokens per sample that a token of `kind` can attend to: all of its layer, or those of its image.
+std::int64_t attended_tokens(const LayerKind& kind, const Sequence& sequence);
+/// Elements per sample handed to the next layer: hidden · tokens, and what travels along.
+std::int64_t boundary_elements(const LayerKind& kind, const Sequence& sequence);
 
 /// Floating-point operations of one sample's forward pass through a layer: 2·in·out per token of every GEMM, plus attention
 /// 2·heads·(qk_dim + v_dim)·kv per token, where kv is the mean number of keys a query sees: the sequence, or half of it when
 /// causal, or the window. `causal_half = false` counts causal attention in full, as Megatron and PaLM's MFU do.
+/// Scans, per token (c chunk, k states, v features of each of H heads; of the triangle half with `causal_half`):
+///   chunked_scan  H·(2c(k + v) + 4kv)      gated_delta  H·(2c(3k + 2v) + 6kv + c²/3)      scan  6·in·k      causal_conv  2·in·c
 Flops forward_flops(const LayerKind& kind, const Sequence& sequence, bool causal_half);
 /// 3 × the forward pass of the whole model for one sample (the usual "model FLOPs" of MFU, no recomputation).
 Flops training_flops(const Model& model, const Sequence& sequence, bool causal_half = false);

@@ -56,17 +56,29 @@ constexpr std::int32_t number_of(ZeroStage z) { return static_cast<std::int32_t>
 /// Order of the dimensions over device ids, innermost (fastest link) first.
 enum class RankOrder : std::uint8_t { tp_cp_dp_pp, tp_cp_pp_dp, tp_dp_cp_pp };
 enum class ScheduleKind : std::uint8_t { gpipe, one_f_one_b, interleaved, zb_h1, zb_v };
-/// Who updates the weights. lora: Adam on low-rank adapters beside frozen weights (measured runs only).
-enum class Optimizer : std::uint8_t { adam, sgd, lora };
-/// Whether the weights of the model stay as they are: no gradients of them, no state for them.
-constexpr bool freezes_weights(Optimizer v) { return v == Optimizer::lora; }
+/// Who updates the weights.
+enum class Optimizer : std::uint8_t { adam, sgd };
+/// What stands in host memory instead of the device's. optimizer: master weights and moments; gradients go down to the host, which updates, and
+/// parameters come back up (ZeRO-Offload, Ren et al. 2021).
+enum class Offload : std::uint8_t { none, optimizer };
+/// In which type weights are kept that are not trained: as they compute, in 4 bits (NF4 with double quantisation, Dettmers et al. 2023) or in 8.
+enum class FrozenType : std::uint8_t { compute, nf4, int8 };
+/// How sequences of unlike length become samples of sequence_length tokens.
+enum class Packing : std::uint8_t {
+  none,      ///< one sequence a sample, padded
+  packed,    ///< several, each attending to itself alone; samples go to replicas as they come
+  balanced,  ///< the same, and the samples of a step are dealt so that replicas have equal work
+};
 
 std::string_view to_string(SequenceParallel v);
 std::string_view to_string(ContextParallelKind v);
 std::string_view to_string(RecomputeKind v);
 std::string_view to_string(RankOrder v);
 std::string_view to_string(ScheduleKind v);  ///< "gpipe" "1f1b" "interleaved" "zb-h1" "zb-v"
-std::string_view to_string(Optimizer v);     ///< "adam" "sgd" "lora"
+std::string_view to_string(Optimizer v);     ///< "adam" "sgd"
+std::string_view to_string(Offload v);       ///< "none" "optimizer"
+std::string_view to_string(FrozenType v);    ///< "none" "nf4" "int8"
+std::string_view to_string(Packing v);       ///< "none" "packed" "balanced"
 
 struct Recompute {
   RecomputeKind kind = RecomputeKind::none;
@@ -102,6 +114,7 @@ struct Strategy {
   RankOrder order = RankOrder::tp_cp_dp_pp;
   Recompute recompute;
   Overlap overlap;
+  Offload offload = Offload::none;
   /// How every operator of a block is partitioned over the tp = 2^n devices of its group, "attn.qkv K,P2; attn.core H,H; …"
   /// (plan/operator_partition.h): weights are split and replicated as it says; sp none, cp, ep and etp 1. Embedding and head are split over
   /// the vocabulary as without it. None: tensor parallelism as above.
@@ -125,6 +138,31 @@ struct Schedule {
   auto operator<=>(const Schedule&) const = default;
 };
 
+/// Low-rank adapters (LoRA, Hu et al. 2021): beside a frozen linear of in -> out features two trained ones, in -> rank and rank -> out.
+struct Adapter {
+  std::int32_t rank = 0;  ///< 0: there are none, the model itself is trained
+  double alpha = 0;       ///< what they add is scaled by alpha / rank; no time and no byte depends on it. 0: rank
+  /// Operators ("attn.qkv"), or projections by PEFT's names inside them ("q_proj", "up_proj"), each with a pair of its own; in the order of the job.
+  std::vector<std::string> targets = {};
+  FrozenType base = FrozenType::compute;  ///< of the linears of blocks, but routers; all else stays in the type of compute
+  bool operator==(const Adapter&) const = default;
+  [[nodiscard]] bool any() const { return rank > 0; }
+};
+
+/// Sequences of so many tokens, and how many of them there are relative to the others.
+struct LengthShare {
+  std::int64_t tokens = 0;
+  double weight = 0;
+  bool operator==(const LengthShare&) const = default;
+};
+/// Of how many tokens the sequences are of which samples are made; none: every sample is one sequence of sequence_length tokens.
+struct Lengths {
+  std::vector<LengthShare> histogram = {};  ///< ascending tokens, each once; longer ones than sequence_length are cut to it
+  Packing packing = Packing::none;
+  bool operator==(const Lengths&) const = default;
+  [[nodiscard]] bool any() const { return !histogram.empty(); }
+};
+
 /// What is trained with what; part of every plan.
 struct Training {
   Sequence sequence;
@@ -133,8 +171,19 @@ struct Training {
   Optimizer optimizer = Optimizer::adam;
   double moe_imbalance = 1.0;  ///< load of the fullest expert rank over the mean
   double tokens = 0;           ///< total training tokens for days and GPU-hours; 0 = not asked
+  Adapter adapter = {};
+  std::vector<std::string> freeze =
+      {};  ///< parts that are not trained: "embedding", "head", "layers 0-15" (blocks, from 0), "layers 3"
+  Lengths lengths = {};
   bool operator==(const Training&) const = default;
 };
+
+/// Whether weights of the model stay as they are: no gradients of them, no state for them.
+inline bool freezes_weights(const Training& training) { return training.adapter.any() || !training.freeze.empty(); }
+/// Marks in the model what `training` trains (Operator::frozen and its adapter, LayerKind::backward); layers that come to differ in it get kinds of
+/// their own. A model is marked once, before anything is computed of it. Error: a target or part that the model does not have; `where` is the
+/// place of `training` in messages.
+Status mark_trained(Model& model, const Training& training, const std::string& where);
 
 /// Layers first … last (inclusive, indices into Model::layers) under one strategy.
 struct LayerRange {
@@ -293,7 +342,7 @@ struct RuleViolation {
 };
 /// Every divisibility and consistency rule that `strategy` + `schedule` break on this model and cluster; empty = legal.
 /// This is the definition of the uniform space: the search enumerates exactly the configurations with no violation that the job's
-/// search part admits and its engine runs (overlap_tp is held off unless the job names it: search_space.h).
+/// search part admits and its engine runs (overlap_tp and offload are held off unless the job names them: search_space.h).
 std::vector<RuleViolation> violations(const Model& model, const Cluster& cluster, const Training& training,
                                       const Strategy& strategy, const Schedule& schedule,
                                       SplitPolicy policy = SplitPolicy::balanced);

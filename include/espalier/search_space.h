@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // The part of the job file that bounds the search: pins and limits of any dimension. They are part of the space that the certificate
 // speaks of. Dimension names: tp sp cp cp_kind ep etp dp pp vpp schedule micro_batch zero shard order recompute recompute_layers
-// overlap_grad overlap_param overlap_p2p overlap_tp. Values are integers; enums and flags count by ordinal.
+// overlap_grad overlap_param overlap_p2p overlap_tp offload. Values are integers; enums and flags count by ordinal.
 //
-// overlap_tp (tensor-parallel collectives beside their GEMMs) is off unless named: few engines can do it.
+// overlap_tp (tensor-parallel collectives beside their GEMMs) and offload are off unless named: few engines can do them.
 #pragma once
 
 #include <cstdint>

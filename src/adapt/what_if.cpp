@@ -62,6 +62,9 @@ std::optional<double> WhatIf::break_even(std::size_t a, std::size_t b) const {
 }
 
 Result<WhatIf> what_if(const Job& job, const Plan& plan, const Disturbance& what, const ChangeOptions& options) {
+  if (freezes_weights(plan.training))
+    return Error{ErrorKind::bad_input, "plan: $.training", "adapters or frozen parts", "training of all weights",
+                 "moves of states that are trained in part are not priced: docs/non-goals.md"};
   PlannerMemory memory;
   adapt::PlanCache cache;
   ChangeOptions remembering = options;

@@ -97,6 +97,12 @@ class PlanClock {
     return data_.gather(g.shard, dense, sizes) + data_.gather(g.expert_shard, expert, sizes);
   }
 
+  /// Of a layer under ZeRO 3: what is trained, and what is frozen as it is kept.
+  double gathering_layer(const Strategy& s, const StageElements& e) {
+    return gathering(s, static_cast<double>(bytes_.gather * e.dense + e.frozen_dense),
+                     static_cast<double>(bytes_.gather * e.expert + e.frozen_expert), Sizes::known);
+  }
+
   /// Gradients of one layer under ZeRO ≥ 2, elements; of experts with more replicas than the shard group covers those as well.
   double scattering(const Strategy& s, double dense, double expert) {
     const Groups& g = groups(s);
@@ -111,42 +117,42 @@ class PlanClock {
   }
 
   /// ZeRO ≥ 2 inside the passes of one layer: parameters gathered both ways (3), gradients scattered.
-  void add_zero(const Strategy& s, const StageElements& e, const LayerTime& t, bool again, ChunkTime& sum) {
+  void add_zero(const Strategy& s, const LayerKind& kind, const LayerTime& t, bool again, ChunkTime& sum) {
     if (!shards_gradients(s.zero)) return;
+    const StageElements e = elements_of_layer(view_of(view_, s), kind);
     const auto dense = static_cast<double>(e.dense), expert = static_cast<double>(e.expert);
-    const double gather =
-        shards_parameters(s.zero) ? gathering(s, dense * bytes_.gather, expert * bytes_.gather, Sizes::known) : 0;
+    const double gather = shards_parameters(s.zero) ? gathering_layer(s, e) : 0;
     const double scatter = scattering(s, dense, expert);
     const bool gather_beside = s.overlap.param_gather, scatter_beside = s.overlap.grad_reduce;
     const double beside = (gather_beside ? gather : 0) + (scatter_beside ? scatter : 0);
     sum.forward += gather_beside ? hide(gather, t.forward) : gather;
+    const double frozen = static_cast<double>(e.frozen_dense + e.frozen_expert) / std::max(1, bytes_.gather);
+    const double copies = (dense + expert) / kernels_.memory;
+    const double gathered = (dense + expert + frozen) / kernels_.memory * view_.engine.kernels.gather_copy_bytes;
+    if (shards_parameters(s.zero)) sum.forward += gathered;
+    if (!kind.backward) return;
     sum.backward +=
         (gather_beside ? 0 : gather) + (scatter_beside ? 0 : scatter) + hide(beside, t.backward + (again ? t.forward : 0));
-    const double copies = (dense + expert) / kernels_.memory;
-    if (shards_parameters(s.zero)) {
-      sum.forward += copies * view_.engine.kernels.gather_copy_bytes;
-      sum.backward += copies * view_.engine.kernels.gather_copy_bytes;
-    }
+    if (shards_parameters(s.zero)) sum.backward += gathered;
     sum.backward += bytes_.reduce > 0 ? copies * view_.engine.kernels.reduce_copy_bytes : 0;
   }
 
   void add_range(const LayerRange& range, ChunkTime& sum) {
     const Strategy& s = range.strategy;
-    const View under = view_of(view_, s);
     std::int32_t blocks = 0;
     for (std::int32_t i = range.first; i <= range.last; ++i) {
       const LayerKind& kind = view_.model->layer(static_cast<std::size_t>(i));
       const bool block = kind.role == LayerRole::block;
       blocks += block ? 1 : 0;
       const LayerTime& t = layer(s, i);
-      const bool full = block && s.recompute.kind == RecomputeKind::full && blocks <= s.recompute.layers;
+      const bool full = block && kind.backward && s.recompute.kind == RecomputeKind::full && blocks <= s.recompute.layers;
       const bool some = block && s.recompute.kind == RecomputeKind::selective;
       const double more = full ? t.forward : some ? t.selective : 0;
       sum.forward += t.forward;
       sum.backward += t.backward + more;
       sum.backward_input += t.backward_input + more;
       sum.backward_weight += t.backward_weight;
-      add_zero(s, elements_of_layer(under, kind), t, full, sum);
+      add_zero(s, kind, t, full, sum);
       ++sum.layers;
     }
   }
@@ -192,7 +198,7 @@ class PlanClock {
     if (!shards_gradients(s.zero)) return;
     const StageElements e = elements_of_layer(view_of(view_, s), view_.model->layer(static_cast<std::size_t>(first.first)));
     const auto dense = static_cast<double>(e.dense), expert = static_cast<double>(e.expert);
-    sum.forward += shards_parameters(s.zero) ? gathering(s, dense * bytes_.gather, expert * bytes_.gather, Sizes::known) : 0;
+    sum.forward += shards_parameters(s.zero) ? gathering_layer(s, e) : 0;
     sum.backward += scattering(s, dense, expert);
   }
 
@@ -221,8 +227,7 @@ class PlanClock {
       s.recompute = Recompute{};
       auto at = std::find_if(all.begin(), all.end(), [&](const auto& known) { return known.first == s; });
       if (at == all.end()) at = all.insert(all.end(), {s, {}});
-      at->second.dense += e.dense;
-      at->second.expert += e.expert;
+      at->second += e;
     };
     for (const LayerRange& range : view_.chunks[c].ranges) {
       const View under = view_of(view_, range.strategy);
@@ -232,7 +237,7 @@ class PlanClock {
     const Strategy& table = view_.chunks.front().ranges.front().strategy;
     const std::vector<std::int32_t> copies = table_copies(view_);
     if (most() && std::find(copies.begin(), copies.end(), view_.stage_of[c]) != copies.end())
-      add(table, {table_elements(view_of(view_, table)), 0});
+      add(table, table_share(view_of(view_, table)));
     return all;
   }
 
@@ -255,9 +260,29 @@ class PlanClock {
         static_cast<double>(shards_optimizer(s.zero) ? std::gcd(std::int64_t{s.shard}, s.expert_data_ranks()) : 1);
     const double held = static_cast<double>(e.dense) / shard + static_cast<double>(e.expert) / expert_shard;
     const double whole = view_.engine.kernels.whole_gradient_bytes * static_cast<double>(e.dense + e.expert);
+    if (s.offload == Offload::optimizer) return (whole > 0 ? 0.0 : held * bytes_.gradient) + whole;  // the norm alone
     const double gradient = (whole > 0 ? 1.0 : 2.0) * bytes_.gradient;
     const double states = 2.0 * bytes_.master + 2.0 * bytes_.optimizer + (bytes_.master > 0 ? 1.0 : 2.0) * bytes_.parameter;
     return held * (gradient + states) + whole;
+  }
+
+  /// The update on the host: gradients down the link, states there, parameters up (Ren et al. 2021). Least: the slower of update and way back
+  /// where they overlap.
+  [[nodiscard]] double host_update(const Strategy& s, const StageElements& e) const {
+    if (s.offload == Offload::none) return 0;
+    const NodeGroup& node = nodes_of(view_);
+    const double shard = shards_optimizer(s.zero) ? s.shard : 1;
+    const auto expert_shard =
+        static_cast<double>(shards_optimizer(s.zero) ? std::gcd(std::int64_t{s.shard}, s.expert_data_ranks()) : 1);
+    const double held = static_cast<double>(e.dense) / shard + static_cast<double>(e.expert) / expert_shard;
+    const double link = 0.8 * node.host.link.count();
+    const double memory = 0.46 * node.host.memory_bandwidth.count() / static_cast<double>(node.devices_per_node);
+    const double down = held * bytes_.gradient / link, up = held * bytes_.parameter / link;
+    const double twice = bytes_.master > 0 ? 1 : 2;
+    const double update =
+        held * (bytes_.gradient + 2.0 * bytes_.master + 2.0 * bytes_.optimizer + twice * bytes_.parameter) / memory;
+    if (view_.engine.communication.overlaps_offload && !most()) return std::max(update, up);
+    return down + update + up;
   }
 
   /// Gradients inside tensor groups: of norms and biases on sequence shards, of replicated key/value heads, of partitioned operators.
@@ -272,7 +297,8 @@ class PlanClock {
       for (const Operator& op : kind.operators) {
         const bool keys = op.name.ends_with("kv");
         elements += static_cast<double>(op.parameters_unsplit) +
-                    (keys || !range.strategy.partition.empty() ? static_cast<double>(op.parameters) : 0);
+                    (keys || !range.strategy.partition.empty() ? static_cast<double>(op.parameters) : 0) +
+                    static_cast<double>(op.adapter_parameters());
       }
       time +=
           tensor_.reduce(group, elements * bytes_.reduce, Sizes::any) + data_.reduce(group, elements * bytes_.reduce, Sizes::any);
@@ -281,17 +307,20 @@ class PlanClock {
   }
 
   double update(std::int32_t stage) {
-    double bytes = 0, synchronised = 0;
+    double bytes = 0, synchronised = 0, hosted = 0;
     for (std::size_t c = 0; c < view_.chunks.size(); ++c) {
       if (view_.stage_of[c] != stage) continue;
-      for (const auto& [s, e] : elements_of_chunk(c)) bytes += update_bytes(s, e);
+      for (const auto& [s, e] : elements_of_chunk(c)) {
+        bytes += update_bytes(s, e);
+        hosted += host_update(s, e);
+      }
       for (const LayerRange& range : view_.chunks[c].ranges) synchronised += most() ? tensor_gradients(range) : 0;
     }
     const profile::MeasuredOperators* measured = view_.engine.measured.get();
     const double moved = measured != nullptr && measured->update_bytes_per_s > 0
                              ? bytes / measured->update_bytes_per_s / view_.speed
                              : kernels_.move(bytes) + kUpdateLaunches * kernels_.launch;
-    return moved + view_.engine.coefficients.step_s + synchronised;
+    return moved + hosted + view_.engine.coefficients.step_s + synchronised;
   }
 
   /// Exchange of the shared table's gradient: at least one message of it, a third of one among three; at most as many round trips as stages hold it.

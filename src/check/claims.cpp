@@ -86,6 +86,18 @@ Finding check_limit(const View& view, const Claims& claims) {
                              : say("all peaks within what their devices leave, at least ", least, " bytes"));
 }
 
+/// What the devices of a node put into the memory of its host, each as much as the fullest stage's.
+Finding check_host(const View& view) {
+  Verdict verdict("host-memory");
+  std::int64_t most = 0;
+  for (const std::int64_t bytes : host_bytes_per_stage(view)) most = std::max(most, bytes);
+  for (const NodeGroup& group : view.cluster->groups)
+    verdict.require(most == 0 || most * group.devices_per_node <= group.host.memory.count(), [&] {
+      return say(group.devices_per_node, " devices put ", most, " bytes each into ", group.host.memory.count(), " of their host");
+    });
+  return verdict.finding(most == 0 ? "nothing is kept on hosts" : say("at most ", most, " bytes a device"));
+}
+
 Finding check_time(const View& view, const Program& program, const Claims& claims) {
   Verdict verdict("time-bounds");
   constexpr double kSerialSlack = 1.5;
@@ -113,6 +125,9 @@ std::vector<Finding> check_claims(const View& view, const Program& program, bool
   findings.push_back(
       compare("gradient-messages", "stage", claims.gradient_bytes_per_stage, gradient_bytes_per_stage(view), exactly));
   findings.push_back(check_limit(view, claims));
+  if (std::any_of(view.chunks.begin(), view.chunks.end(),
+                  [](const Chunk& c) { return c.ranges.front().strategy.offload != Offload::none; }))
+    findings.push_back(check_host(view));
   if (!replayable) return findings;  // peak and time follow the program
   findings.push_back(check_peak(view, program, claims, fixed, saved));
   if (view.part == PlanPart::whole) findings.push_back(check_time(view, program, claims));

@@ -7,6 +7,7 @@
 //   boundary-messages   pipeline messages, to the byte
 //   gradient-messages   gradient reduction, to the byte
 //   memory-limit        the limit is what the device leaves, and no peak exceeds it
+//   host-memory         under offload: the hosts hold what their devices put there
 //   peak-memory         every stage's peak is within 2 % of states, buffers, reserve and the most activations at one time (peak_memory.h)
 //   time-bounds         the step lasts at least the longest path of the program with all that can be hidden hidden, and at most 1.5 times
 //                       that with nothing hidden (step_time.h)

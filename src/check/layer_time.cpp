@@ -6,6 +6,8 @@
 
 #include "check/arithmetic.h"
 #include "check/measured_time.h"
+#include "check/packed_lengths.h"
+#include "check/static_memory.h"
 
 namespace espalier::check {
 namespace {
@@ -23,11 +25,11 @@ class LayerClock {
   LayerClock(const View& view, const Kernels& k, const Fabric& fabric, const LayerKind& kind, End end)
       : view_(view), s_(view.strategy), e_(view.engine), k_(k), fabric_(fabric), kind_(kind), end_(end) {
     const Sequence& sequence = view.plan->training.sequence;
-    lora_ = freezes_weights(view.plan->training.optimizer);
-    keys_ = static_cast<double>(layer_tokens(kind, sequence));
-    tokens_ = keys_ * view.micro_batch / s_.cp;
+    keys_ = static_cast<double>(reachable_tokens(kind, sequence));
+    const auto own = static_cast<double>(layer_tokens(kind, sequence));
+    tokens_ = own * view.micro_batch / s_.cp;
     encoder_keys_ = static_cast<double>(sequence.encoder);
-    encoder_share_ = encoder_keys_ / std::max(1.0, keys_);
+    encoder_share_ = encoder_keys_ / std::max(1.0, own);
     ulysses_ = s_.sp == SequenceParallel::ulysses;
     megatron_ = s_.sp == SequenceParallel::megatron;
     split_tokens_ = ulysses_ ? tokens_ / s_.tp : tokens_;
@@ -57,6 +59,7 @@ class LayerClock {
     t.backward_input = std::max(input_ + exposed_input_ + network * waits_input_, launch * starts_input_ + wait * waits_input_);
     t.backward_weight = std::max(weight_ + exposed_weight_, launch * starts_weight_);
     t.selective = selective_;
+    if (!kind_.backward) t = {t.forward, 0, 0, 0, 0};  // no gradient comes this far
     return t;
   }
 
@@ -111,6 +114,9 @@ class LayerClock {
       case OperatorKind::combine: add_exchange(op); return;
       case OperatorKind::expert_linear: add_expert_linear(op); return;
       case OperatorKind::router: add_router(op); return;
+      case OperatorKind::scan: add_channels(op); return;
+      case OperatorKind::chunked_scan:
+      case OperatorKind::gated_delta: add_chunks(op); return;
       case OperatorKind::expert_activation: add_elementwise(op, gathered_copies(op), s_.etp); return;
       default: break;
     }
@@ -141,15 +147,14 @@ class LayerClock {
     const bool eight_bit = k_.operand < k_.a && !vocabulary;
     const double element = eight_bit ? k_.operand : k_.a, rate = eight_bit ? k_.product : k_.wide;
     const double forward = k_.multiply(rate, m, n, k, element), input = k_.multiply(rate, m, k, n, element);
-    const double weight = lora_ ? 0 : k_.multiply(rate, n, k, m, element, accumulated_bytes() * n * k);
+    const double weight = op.frozen ? 0 : k_.multiply(rate, n, k, m, element, accumulated_bytes() * n * k);
     compute(forward, input, 1, 1);
-    if (!lora_) {
+    if (!op.frozen) {
       weight_ += weight + accumulate(n * k);
       starts_weight_ += graphed_ * (op.parameters > op.in * op.out ? 4 : 2);
-    } else if (end_ == End::most) {  // adapters, wherever they are
-      const double pass = k_.move(k_.a * m * k) + k_.move(2 * k_.a * m * n);
-      compute(pass, 2 * pass, 2, 4);
     }
+    if (op.adapters > 0) add_adapters(op, m, n, k);
+    write_out(op, n * k);
     if (eight_bit) compute(k_.move(2 * m * k), k_.move(4 * m * n), 1, 1);
     if (e_.kernels.selective_recomputes_linears && !vocabulary) selective_ += 0.39 * forward;
     if (vocabulary || op.split == TpSplit::column) {
@@ -161,6 +166,30 @@ class LayerClock {
     const double row = k_.a * split_tokens_;
     if (op.split == TpSplit::row) close_region(forward, input, row * static_cast<double>(op.out));
     if (vocabulary) output_projection(row * static_cast<double>(op.in));
+  }
+
+  /// Narrow products of adapters: at least what they move; at most that and what they compute, and a sum in the tensor group both ways.
+  void add_adapters(const Operator& op, double m, double n, double k) {
+    const double pairs = op.adapters, rank = op.adapter_rank;
+    const double out = n * static_cast<double>(op.adapter_out) / static_cast<double>(op.out);
+    double pass = 2 * pairs * k_.floor + k_.a * m * (k * pairs + 2 * out) / k_.memory;
+    if (end_ == End::most) pass += 2 * m * rank * (k * pairs + out) / k_.wide;
+    compute(pass, pass, 2 * pairs, 2 * pairs);
+    weight_ += pass;
+    starts_weight_ += graphed_ * 2 * pairs;
+    if (s_.weight_tp() == 1 || op.split == TpSplit::none) return;
+    const double sum = fabric_.reduce(tp_, k_.a * split_tokens_ * rank * pairs);
+    communicate(sum, sum, kCollectiveLaunches, kCollectiveLaunches);
+    wait(1, 1);
+  }
+
+  /// Weights of fewer bits than compute takes, before each product that reads them.
+  void write_out(const Operator& op, double elements) {
+    if (!op.frozen || view_.plan->training.adapter.base == FrozenType::compute) return;
+    const double held = frozen_element_bytes(view_, kind_, op);
+    if (held >= k_.a) return;
+    const double pass = k_.move((held + k_.a) * elements);
+    compute(pass, pass, 1, 1);
   }
 
   void output_projection(double bytes) {
@@ -202,10 +231,23 @@ class LayerClock {
     column_forward_ = column_input_ = column_weight_ = 0;
   }
 
+  struct Met {
+    double mean = 0, most = 0;  ///< keys of a query
+  };
+  [[nodiscard]] Met met_keys(double all, const Operator& op) const {
+    const auto window = static_cast<double>(op.window);
+    const Met whole{mean_keys(all, window, op.causal), window > 0 ? std::min(window, all) : all};
+    const Training& training = view_.plan->training;
+    if (op.cross || !training.lengths.any() || training.lengths.packing == Packing::none) return whole;
+    const PackedAttention packed = packed_attention(view_, op, end_ == End::most);
+    return {packed.keys, std::min(whole.most, packed.longest)};
+  }
+
   void add_attention(const Operator& op) {
     const double heads = static_cast<double>(op.heads) / s_.tp,
                  kv_heads = std::max(1.0, static_cast<double>(op.kv_heads) / s_.tp);
-    const double all = op.cross ? encoder_keys_ : keys_, kv_tokens = op.cross ? tokens_ * encoder_share_ : tokens_;
+    const double own = op.chunk > 0 ? std::min(keys_, static_cast<double>(op.chunk)) : keys_;
+    const double all = op.cross ? encoder_keys_ : own, kv_tokens = op.cross ? tokens_ * encoder_share_ : tokens_;
     const double qk = op.qk_dim, v = op.v_dim, window = static_cast<double>(op.window);
     const double most = window > 0 ? std::min(window, all) : all;
     const double bytes = k_.a * (tokens_ * heads * (qk + v) + kv_tokens * kv_heads * (qk + v));
@@ -214,8 +256,9 @@ class LayerClock {
     if (fused()) {
       const double steps = ring ? s_.cp : 1;
       const double merge = steps > 1 ? (steps - 1) * k_.move(12 * tokens_ * heads * v) : 0;
-      const double keys = mean_keys(all, window, op.causal) / steps;
-      const double work = 2 * (qk + v + 2 * k_.softmax) * (tokens_ * heads * (keys + k_.prologue) + k_.rows * most / steps);
+      const Met met = met_keys(all, op);
+      const double keys = met.mean / steps, longest = met.most / steps;
+      const double work = 2 * (qk + v + 2 * k_.softmax) * (tokens_ * heads * (keys + k_.prologue) + k_.rows * longest);
       const double moved = bytes / steps / k_.memory;
       forward = steps * (k_.floor + work / k_.attention + moved) + merge;
       backward = steps * (k_.floor + 2.5 * (work / k_.attention_back + moved)) + merge;
@@ -281,7 +324,8 @@ class LayerClock {
     const double pass = k_.multiply_many(k_.grouped, local, m, n, k);
     compute(pass, pass, 1, 1);
     if (k_.operand < k_.a) compute(k_.move(4 * local * m * k), k_.move(4 * local * m * n), 1, 1);  // scaled and cast to 8 bits
-    if (lora_) return;
+    write_out(op, local * n * k);
+    if (op.frozen) return;
     weight_ += k_.multiply_many(k_.grouped, local, m, n, k, local * accumulated_bytes() * n * k) + accumulate(local * n * k);
     starts_weight_ += graphed_;
   }
@@ -289,8 +333,33 @@ class LayerClock {
   void add_router(const Operator& op) {
     const double pass = k_.multiply(k_.wide, sequence_tokens_, op.experts, static_cast<double>(op.in), k_.a);
     compute(pass, pass, 14, 10);
+    if (op.frozen) return;
     weight_ += pass;
     starts_weight_ += graphed_;
+  }
+
+  /// Channels with states of their own: an exponential a state, and what is read and written.
+  void add_channels(const Operator& op) {
+    const double channels = static_cast<double>(op.in) / width_, states = op.qk_dim, t = split_tokens_;
+    const double exponential = 4 * k_.softmax * t * channels * states / k_.attention;
+    compute(k_.floor + exponential + k_.a * t * (3 * channels + 2 * states) / k_.memory,
+            k_.floor + 2 * exponential + k_.a * t * (5 * channels + 4 * states) / k_.memory, 1, 1);
+  }
+
+  /// Products of each chunk and of its state, as one product that moves inputs, outputs and states; backward three times as much.
+  void add_chunks(const Operator& op) {
+    const bool delta = op.kind == OperatorKind::gated_delta;
+    const double h = op.heads / static_cast<double>(s_.tp), g = op.kv_heads / static_cast<double>(s_.tp), t = split_tokens_;
+    const double q = op.qk_dim, v = op.v_dim, l = static_cast<double>(op.chunk);
+    double products = l * q + l * v + 2 * q * v;                   // multiplications a token and head
+    if (delta) products += 2 * l * q + l * v + q * v + l * l / 6;  // KKᵀ, W, U, W·state, inverse
+    const double work = 2 * t * h * products;
+    const double moved = k_.a * t * 2 * (g * q + h * v) + 8 * t / l * h * q * v;
+    const int kernels = delta ? 6 : 5;
+    const auto pass = [&](double times) {
+      return kernels * k_.floor + std::hypot(times * work / k_.batched, times * moved / k_.stream);
+    };
+    compute(pass(1), pass(3), kernels, 2 * kernels);
   }
 
   /// Bytes a token that element-wise operators read and write; every byte counts as the engine's kernels move it.
@@ -304,11 +373,15 @@ class LayerClock {
       backward = a * (2 * in + out);
     }
     if (op.kind == OperatorKind::residual) forward = backward = 3 * a * in;
+    if (op.kind == OperatorKind::causal_conv) {
+      backward = 3 * a * in;
+      starts_weight_ += graphed_ * 2;
+    }
     if (dropout) {
       forward = in;
       backward = (2 * a + 1) * in;
     }
-    if (op.kind == OperatorKind::norm) starts_weight_ += graphed_ * (op.parameters > op.in ? 3 : 2);
+    if (op.kind == OperatorKind::norm && !op.frozen) starts_weight_ += graphed_ * (op.parameters > op.in ? 3 : 2);
     const double f = tokens * forward / k_.elementwise + (dropout ? 0 : k_.floor);
     compute(f, k_.floor + tokens * backward / k_.elementwise, dropout ? 0 : 1, 1);
   }
@@ -317,7 +390,7 @@ class LayerClock {
     const double bytes = k_.a * split_tokens_ * static_cast<double>(op.out);
     compute(k_.move(2 * bytes), 0, 4, 0);
     const bool vocabulary = op.split == TpSplit::vocab;
-    if (!lora_) {  // the gradient: a dense table is cleared, the tokens' rows are added, all is added to the accumulated one
+    if (!op.frozen) {  // the gradient: a dense table is cleared, the tokens' rows are added, all is added to the accumulated one
       const double columns = std::max(1.0, static_cast<double>(op.out));
       const double rows = vocabulary && vocabulary_ > 0 ? vocabulary_ / width_ : static_cast<double>(op.parameters) / columns;
       weight_ += k_.move(rows * static_cast<double>(op.out) * (2 * k_.a + 2.0 * e_.memory.states.gradient) + 12.5 * bytes);
@@ -350,7 +423,7 @@ class LayerClock {
   const LayerKind& kind_;
   End end_;
   Group tp_, cp_, ep_, etp_;
-  bool lora_ = false, ulysses_ = false, megatron_ = false;
+  bool ulysses_ = false, megatron_ = false;
   double keys_ = 0, tokens_ = 0, encoder_keys_ = 0, encoder_share_ = 0, split_tokens_ = 0, sequence_tokens_ = 0;
   double width_ = 1, imbalance_ = 1, vocabulary_ = 0;
   double forward_ = 0, input_ = 0, weight_ = 0, selective_ = 0;

@@ -7,21 +7,11 @@
 namespace espalier::check {
 namespace {
 
-/// Width of the encoder's output: that of the last layer on the encoder's stream.
-std::int64_t encoder_width(const Model& model) {
-  std::int64_t width = 0;
-  for (std::size_t i = 0; i < model.layers.size(); ++i) {
-    if (model.layer(i).stream == TokenStream::encoder) width = model.layer(i).hidden;
-  }
-  return width;
-}
-
 std::int64_t handed_on(const View& view, const LayerKind& kind) {
   const Sequence& sequence = view.plan->training.sequence;
   const std::int64_t tokens = kind.stream == TokenStream::fixed ? kind.boundary_tokens_fixed : layer_tokens(kind, sequence);
   const std::int64_t own = saturating_multiply(kind.hidden, tokens);
-  return kind.passes_encoder_output ? saturating_sum(own, saturating_multiply(encoder_width(*view.model), sequence.encoder))
-                                    : own;
+  return saturating_sum(own, saturating_multiply(kind.carried_hidden, stream_tokens(kind.carried, sequence)));
 }
 
 }  // namespace

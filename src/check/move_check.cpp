@@ -144,7 +144,9 @@ class Check {
   void check_links() {
     std::int64_t sent = 0, taken = 0;
     std::map<std::string, Bounds> open = found_.links;
-    for (const auto& [name, bytes] : claims_.links) {
+    for (const auto& claim : claims_.links) {  // clang 14 captures no structured bindings
+      const std::string& name = claim.first;
+      const std::int64_t bytes = claim.second;
       if (name.ends_with(" out") && name.starts_with("node:")) sent += bytes;
       if (name.ends_with(" in") && name.starts_with("node:")) taken += bytes;
       const auto at = open.find(name);

@@ -38,6 +38,7 @@ std::int64_t most_activations(const Program& program, const RankClass& rank, con
 
 std::vector<PeakBytes> peak_bytes_per_stage(const View& view, const Program& program, const std::vector<std::int64_t>& fixed,
                                             const std::vector<std::int64_t>& saved) {
+  ESPALIER_CHECK(fixed.size() == static_cast<std::size_t>(view.stages) && saved.size() == view.chunks.size());
   std::vector<std::int64_t> buffers(fixed.size(), 0);
   std::vector<ChunkPeak> least(view.chunks.size()), most(view.chunks.size());
   each_group(view, [&](const View& alone, const auto& counts) {
@@ -52,7 +53,6 @@ std::vector<PeakBytes> peak_bytes_per_stage(const View& view, const Program& pro
     }
   });
   const double reserve = 1.0 + view.engine.memory.allocator_reserve;
-  ESPALIER_CHECK(fixed.size() == static_cast<std::size_t>(view.stages) && saved.size() == view.chunks.size());
   std::vector<PeakBytes> result(fixed.size());
   for (const RankClass& rank : program.ranks) {
     const auto stage = rank.stage.index();

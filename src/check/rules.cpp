@@ -6,6 +6,7 @@
 #include "check/arithmetic.h"
 #include "check/engine_layers.h"
 #include "check/operator_partition.h"
+#include "check/trained_parts.h"
 #include "check/verdict.h"
 
 namespace espalier::check {
@@ -57,6 +58,14 @@ Finding check_positions(const View& view) {
   return verdict.finding(most == 0 ? std::string("no limit") : say("at most ", most));
 }
 
+bool is_scan(const Operator& op) {
+  return op.kind == OperatorKind::scan || op.kind == OperatorKind::chunked_scan || op.kind == OperatorKind::gated_delta;
+}
+bool carries_state(const LayerKind& kind) {
+  return std::any_of(kind.operators.begin(), kind.operators.end(),
+                     [](const Operator& op) { return is_scan(op) || op.kind == OperatorKind::causal_conv; });
+}
+
 /// Every cp rank gets one slice, or two (an early and a late one) in a causal ring; sp cuts each rank's tokens once more.
 Finding check_sequence(const View& view) {
   Verdict verdict("sequence");
@@ -64,6 +73,8 @@ Finding check_sequence(const View& view) {
   each_kind(view, [&](const LayerKind& kind) {
     verdict.require(s.cp == 1 || kind.stream == TokenStream::main,
                     [&] { return say("cp ", s.cp, " on layer '", kind.name, "', which is not of the one text sequence"); });
+    verdict.require((s.cp == 1 && s.sp != SequenceParallel::ulysses) || !carries_state(kind),
+                    [&] { return say("layer '", kind.name, "' carries a state along a sequence that cp or Ulysses splits"); });
     if (kind.role != LayerRole::block) return;
     const std::int64_t tokens = layer_tokens(kind, view.plan->training.sequence);
     const std::int64_t slices = s.cp > 1 && s.cp_kind == ContextParallelKind::ring && is_causal(kind) ? 2 : 1;
@@ -81,6 +92,10 @@ Finding check_heads(const View& view) {
   const Strategy& s = view.strategy;
   const std::int64_t split = std::int64_t{s.tp} * (s.cp_kind == ContextParallelKind::all_to_all ? s.cp : 1);
   each_operator(view, [&](const LayerKind& kind, const Operator& op) {
+    verdict.require(!is_scan(op) || (op.heads % s.tp == 0 && op.kv_heads % s.tp == 0), [&] {
+      return say(op.heads, " heads in ", op.kv_heads, " groups of the scan in '", kind.name, "' do not divide over ", s.tp,
+                 " ranks");
+    });
     if (op.kind != OperatorKind::attention) return;
     verdict.require(s.sp != SequenceParallel::ulysses || op.window == 0 || kind.stream != TokenStream::fixed,
                     [&] { return say("Ulysses with shifted windows in '", kind.name, "'"); });
@@ -101,7 +116,8 @@ Finding check_features(const View& view) {
   Verdict verdict("features");
   const std::int64_t tp = view.strategy.weight_tp();
   each_operator(view, [&](const LayerKind& kind, const Operator& op) {
-    const bool dense = op.kind == OperatorKind::linear || op.kind == OperatorKind::activation;
+    const bool conv = op.kind == OperatorKind::causal_conv;
+    const bool dense = op.kind == OperatorKind::linear || op.kind == OperatorKind::activation || conv;
     const bool expert = op.kind == OperatorKind::expert_linear || op.kind == OperatorKind::expert_activation;
     if (op.split == TpSplit::none || (!dense && !expert)) return;
     const bool is_linear = op.kind == OperatorKind::linear || op.kind == OperatorKind::expert_linear;
@@ -268,6 +284,7 @@ std::vector<Finding> check_rules(const View& plan) {
       if (findings[i].ok && !of_strategy[i].ok) findings[i] = of_strategy[i];
   }
   findings.push_back(check_tied_table(plan));
+  if (freezes_weights(plan.plan->training)) findings.push_back(check_trained_parts(plan));
   if (plan.plan->uniform()) return findings;
   findings.push_back(check_engine_layers(plan));
   const Finding ranges = check_recomputed_ranges(plan);

@@ -28,9 +28,9 @@ Layer layer_of(const View& view, const LayerKind& kind, RecomputeKind recompute)
   const Training& training = view.plan->training;
   const double share = static_cast<double>(view.micro_batch) / s.cp;
   Layer layer;
-  layer.keys = static_cast<double>(layer_tokens(kind, training.sequence));
+  layer.keys = static_cast<double>(reachable_tokens(kind, training.sequence));
   layer.encoder_keys = static_cast<double>(training.sequence.encoder);
-  layer.tokens = share * layer.keys;
+  layer.tokens = share * static_cast<double>(layer_tokens(kind, training.sequence));
   layer.encoder_tokens = share * layer.encoder_keys;
   layer.a = training.precision == Precision::fp32 || training.precision == Precision::tf32 ? 4 : 2;
   layer.operand = training.precision == Precision::fp8 ? 1 : layer.a;
@@ -62,9 +62,22 @@ double attention_bytes(const Layer& l, const Operator& op) {
   if (l.fused) return (inputs + l.output_copies * l.a * out * l.tokens + 4.0 * op.heads * l.tokens) / l.split;
   if (l.selective) return inputs / l.split;
   double reach = op.cross ? l.encoder_keys : l.keys;
+  if (op.chunk > 0) reach = std::min(reach, static_cast<double>(op.chunk));
   if (op.window > 0) reach = std::min(reach, static_cast<double>(op.window));
   const double scores = op.heads * l.tokens * reach;
   return (inputs + scores * (l.a + (op.score_dropout ? 1 + l.a : 0))) / l.split;
+}
+
+/// Per token: what a scan reads, and what it keeps of its own.
+double scan_bytes(const Layer& l, const Operator& op) {
+  const double states = op.qk_dim, chunk = static_cast<double>(op.chunk);
+  if (op.kind == OperatorKind::scan) {
+    const double channels = static_cast<double>(op.in) / l.split;
+    return channels * (2 * l.a + 8 * states / chunk) + 2 * l.a * states;
+  }
+  const double inputs = 2.0 * op.kv_heads * states + static_cast<double>(op.heads) * op.v_dim;
+  const double inverse = op.kind == OperatorKind::gated_delta ? op.heads * chunk : 0;
+  return (l.a * (inputs + inverse) + 8.0 * op.heads) / l.split;
 }
 
 /// Routed copies on a rank, in whole tokens; the fullest expert rank gets `imbalance` times the mean.
@@ -94,7 +107,7 @@ class Walk {
     switch (op.kind) {
       case OperatorKind::norm: return (l_.a * in + (l_.fused ? 4 : 0)) * l_.tokens / region;
       case OperatorKind::linear: return linear_bytes(i);
-      case OperatorKind::patch_embed: return l_.operand * in * l_.tokens / l_.sequence;
+      case OperatorKind::patch_embed: return op.frozen ? 0 : l_.operand * in * l_.tokens / l_.sequence;
       case OperatorKind::attention: return attention_bytes(l_, op);
       case OperatorKind::activation: {
         const bool gated = l_.eager_gate && op.in == 2 * op.out;
@@ -106,6 +119,10 @@ class Walk {
       case OperatorKind::expert_activation: return l_.a * in * routed_copies(l_, op) / expert_divisor(l_);
       case OperatorKind::combine: return l_.a * in * op.top_k * l_.tokens / l_.sequence;
       case OperatorKind::cross_entropy: return l_.loss * in * (op.split == TpSplit::vocab ? l_.padding : 1) * l_.tokens / region;
+      case OperatorKind::causal_conv: return l_.a * in * l_.tokens / l_.split;
+      case OperatorKind::scan:
+      case OperatorKind::chunked_scan:
+      case OperatorKind::gated_delta: return scan_bytes(l_, op) * l_.tokens;
       case OperatorKind::embedding:
       case OperatorKind::rotary:
       case OperatorKind::residual:
@@ -115,13 +132,23 @@ class Walk {
     return 0;
   }
 
+  /// A frozen weight has no gradient that needs what it reads.
+  static bool needs_input(const Operator& op) { return op.adapters > 0 || !op.frozen; }
+
   double linear_bytes(std::size_t i) {
+    const Operator& op = operators_[i];
+    const double narrow = l_.a * l_.tokens * op.adapters * op.adapter_rank;  // between the matrices of adapters
+    return narrow + (needs_input(op) ? input_bytes(i) : 0);
+  }
+
+  double input_bytes(std::size_t i) {
     const Operator& op = operators_[i];
     const OperatorKind before = kind_before(i);
     const bool eight = l_.operand < l_.a;
     if (l_.fused && before == OperatorKind::attention && !eight) return 0;  // the attention kernel keeps its output
     if (l_.fused && l_.selective && before == OperatorKind::activation) return 0;
     const double bytes = (op.split == TpSplit::vocab ? l_.a : l_.operand) * static_cast<double>(op.in);
+    if (op.parallel) return 0;  // the block's first linear keeps it
     if (op.split == TpSplit::row) return bytes * l_.tokens / l_.split;
     const int source = source_of(i);
     if (std::find(kept_.begin(), kept_.end(), source) != kept_.end()) return 0;
@@ -133,8 +160,9 @@ class Walk {
 
   /// The gate's weight gradient needs its input; shared experts, where there are any, keep the same tensor.
   [[nodiscard]] double router_input_bytes(std::size_t i) const {
+    if (operators_[i].frozen) return 0;
     for (std::size_t n = i + 1; n < operators_.size() && l_.operand == l_.a; ++n)
-      if (operators_[n].kind == OperatorKind::linear && operators_[n].in == operators_[i].in &&
+      if (operators_[n].kind == OperatorKind::linear && needs_input(operators_[n]) && operators_[n].in == operators_[i].in &&
           operators_[n].split != TpSplit::row)
         return 0;
     if (l_.fused && l_.selective && kind_before(i) == OperatorKind::norm) return 0;
@@ -143,6 +171,7 @@ class Walk {
 
   double expert_linear_bytes(std::size_t i) {
     const Operator& op = operators_[i];
+    if (op.frozen) return 0;
     const double gathered = l_.etp / expert_divisor(l_);  // tokens split over tp are gathered by the etp ranks
     return l_.operand * static_cast<double>(op.in) * routed_copies(l_, op) /
            (op.split == TpSplit::row ? expert_divisor(l_) : 1 / gathered);
@@ -152,6 +181,8 @@ class Walk {
   [[nodiscard]] int source_of(std::size_t i) const {
     const Operator& op = operators_[i];
     if (op.cross) return kEncoder;
+    if (i > 0 && operators_[i - 1].kind == OperatorKind::activation && operators_[i - 1].out == op.in)
+      return static_cast<int>(i) - 1;
     for (std::size_t n = i; n-- > 0;) {
       if (operators_[n].kind == OperatorKind::norm && operators_[n].in == op.in) return static_cast<int>(n);
     }
@@ -169,6 +200,7 @@ class Walk {
 std::int64_t saved_bytes_of_layer(const View& view, const LayerKind& kind, RecomputeKind recompute) {
   if (!view.strategy.partition.empty() && kind.role == LayerRole::block)
     return std::llround(partitioned_saved_bytes(view, kind, recompute == RecomputeKind::full));
+  if (!kind.backward) return 0;  // no gradient comes this far
   const Layer layer = layer_of(view, kind, recompute);
   if (recompute == RecomputeKind::full && kind.role == LayerRole::block) {
     return std::llround(layer.a * static_cast<double>(kind.hidden) * layer.tokens / (layer.fused ? layer.sequence : 1));

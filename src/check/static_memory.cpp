@@ -41,18 +41,37 @@ const Operator* attention_after(const std::vector<Operator>& ops, std::size_t i)
   return nullptr;
 }
 
-void add_operator(const View& view, const std::vector<Operator>& ops, std::size_t i, StageElements& sum) {
+std::int64_t weights_of(const View& view, const std::vector<Operator>& ops, std::size_t i) {
   const Operator& op = ops[i];
   const Strategy& s = view.strategy;
-  if (op.kind == OperatorKind::expert_linear) {
-    sum.expert += ceil_div(op.parameters, std::int64_t{s.ep} * s.etp);
-  } else if (op.split == TpSplit::vocab && view.model->vocabulary > 0) {
-    sum.dense += vocabulary_share(op.parameters, view);
-  } else if (const std::int64_t width = replicated_width(view, op, attention_after(ops, i)); width > 0) {
-    sum.dense += width * (op.in + (op.parameters > op.in * op.out ? 1 : 0));
-  } else {
-    sum.dense += op.parameters_unsplit + ceil_div(op.parameters - op.parameters_unsplit, s.weight_tp());
-  }
+  if (op.kind == OperatorKind::expert_linear) return ceil_div(op.parameters, std::int64_t{s.ep} * s.etp);
+  if (op.split == TpSplit::vocab && view.model->vocabulary > 0) return vocabulary_share(op.parameters, view);
+  if (const std::int64_t width = replicated_width(view, op, attention_after(ops, i)); width > 0)
+    return width * (op.in + (op.parameters > op.in * op.out ? 1 : 0));
+  return op.parameters_unsplit + ceil_div(op.parameters - op.parameters_unsplit, s.weight_tp());
+}
+
+/// Both matrices of an adapter on a rank: each is divided over tp at the side where its linear is, or both are (Megatron's).
+std::int64_t adapter_weights(const View& view, const Operator& op) {
+  const std::int64_t down = std::int64_t{op.adapters} * op.adapter_rank * op.in, up = op.adapter_rank * op.adapter_out;
+  const std::int64_t parts = op.split == TpSplit::none ? 1 : view.strategy.weight_tp();
+  const bool both = view.engine.memory.splits_adapters, row = op.split == TpSplit::row;
+  return ceil_div(down, both || row ? parts : 1) + ceil_div(up, both || !row ? parts : 1);
+}
+
+std::int64_t bytes_kept(std::int64_t elements, double each) {
+  return static_cast<std::int64_t>(std::ceil(each * static_cast<double>(elements)));
+}
+
+void add_operator(const View& view, const LayerKind& kind, std::size_t i, StageElements& sum) {
+  const Operator& op = kind.operators[i];
+  const std::int64_t weights = weights_of(view, kind.operators, i);
+  const bool expert = op.kind == OperatorKind::expert_linear;
+  if (op.frozen)
+    (expert ? sum.frozen_expert : sum.frozen_dense) += bytes_kept(weights, frozen_element_bytes(view, kind, op));
+  else
+    (expert ? sum.expert : sum.dense) += weights;
+  if (op.adapters > 0) sum.dense += adapter_weights(view, op);
 }
 
 /// A look-up in the embedding's own table: it has no parameters of its own.
@@ -68,8 +87,21 @@ StageElements elements_of_layer(const View& view, const LayerKind& kind) {
     sum.dense = partitioned_parameters(view, kind);
     return sum;
   }
-  for (std::size_t n = 0; n < kind.operators.size(); ++n) add_operator(view, kind.operators, n, sum);
+  for (std::size_t n = 0; n < kind.operators.size(); ++n) add_operator(view, kind, n, sum);
   return sum;
+}
+
+/// NF4 (Dettmers et al. 2023): of 16,384 elements 4 bits each, 256 constants of a byte and one of four bytes.
+double frozen_element_bytes(const View& view, const LayerKind& kind, const Operator& op) {
+  const StatePolicy bytes = bytes_of(view);
+  const bool product = op.kind == OperatorKind::linear || op.kind == OperatorKind::expert_linear;
+  if (kind.role != LayerRole::block || !product) return std::min(bytes.parameter, bytes.gather);
+  switch (view.plan->training.adapter.base) {
+    case FrozenType::nf4: return (16384 * 4 / 8 + 256 + 4) / 16384.0;
+    case FrozenType::int8: return 1;
+    case FrozenType::compute: break;
+  }
+  return std::min(bytes.parameter, bytes.gather);
 }
 
 StatePolicy bytes_of(const View& view) {
@@ -80,10 +112,6 @@ StatePolicy bytes_of(const View& view) {
     bytes.master = 0;
   }
   if (view.plan->training.optimizer == Optimizer::sgd) bytes.optimizer = 4;
-  if (freezes_weights(view.plan->training.optimizer)) {  // frozen weights in the type of compute; adapters are not counted
-    bytes.parameter = std::min(bytes.parameter, bytes.gather);
-    bytes.gradient = bytes.master = bytes.optimizer = bytes.reduce = 0;
-  }
   return bytes;
 }
 
@@ -112,40 +140,70 @@ std::vector<StageHeld> held_per_stage(const View& view) {
       const View under = view_of(view, range.strategy);
       StageElements& sum = held_under(stages[static_cast<std::size_t>(view.stage_of[c])], range.strategy);
       for (std::int32_t i = range.first; i <= range.last; ++i) {
-        const StageElements layer = elements_of_layer(under, view.model->layer(static_cast<std::size_t>(i)));
-        sum.dense += layer.dense;
-        sum.expert += layer.expert;
+        sum += elements_of_layer(under, view.model->layer(static_cast<std::size_t>(i)));
       }
     }
   }
   const Strategy& table = view.chunks.front().ranges.front().strategy;
   for (const std::int32_t stage : table_copies(view)) {
-    held_under(stages[static_cast<std::size_t>(stage)], table).dense += table_elements(view_of(view, table));
+    held_under(stages[static_cast<std::size_t>(stage)], table) += table_share(view_of(view, table));
   }
   return stages;
 }
 
+struct Kept {
+  std::int64_t device = 0, host = 0;
+};
+
 /// `part`: of what ZeRO shards, relative to an equal one.
-std::int64_t static_bytes(const StatePolicy& bytes, const Strategy& s, const StageElements& e, double part) {
+Kept kept_bytes(const StatePolicy& bytes, const Strategy& s, const StageElements& e, double part) {
   const std::int64_t expert_shard = std::gcd(std::int64_t{s.shard}, s.expert_data_ranks());
   const auto held = [&](bool sharded) {
     return sharded ? ceil_div(e.dense, s.shard) + ceil_div(e.expert, expert_shard) : e.dense + e.expert;
   };
-  const auto of = [&](std::int64_t each, bool sharded) {
-    const std::int64_t all = each * held(sharded);
+  const auto of = [&](std::int64_t each, bool sharded, std::int64_t more = 0) {
+    const std::int64_t all = each * held(sharded) + more;
     return sharded && part != 1.0 ? static_cast<std::int64_t>(std::ceil(static_cast<double>(all) * part)) : all;
   };
-  return of(bytes.parameter, shards_parameters(s.zero)) + of(bytes.gradient, shards_gradients(s.zero)) +
-         of(bytes.master + bytes.optimizer, shards_optimizer(s.zero));
+  const bool spread = shards_parameters(s.zero);
+  const std::int64_t frozen =
+      spread ? ceil_div(e.frozen_dense, s.shard) + ceil_div(e.frozen_expert, expert_shard) : e.frozen_dense + e.frozen_expert;
+  Kept kept;
+  kept.device = of(bytes.parameter, spread, frozen) + of(bytes.gradient, shards_gradients(s.zero));
+  (s.offload == Offload::optimizer ? kept.host : kept.device) += of(bytes.master + bytes.optimizer, shards_optimizer(s.zero));
+  return kept;
+}
+
+std::vector<Kept> kept_per_stage(const View& view) {
+  const StatePolicy bytes = bytes_of(view);
+  std::vector<Kept> result;
+  for (const StageHeld& stage : held_per_stage(view)) {
+    Kept sum;
+    const double part = view.states_of_stage.empty() ? 1.0 : view.states_of_stage[result.size()];
+    for (const Held& h : stage) {
+      const Kept one = kept_bytes(bytes, h.strategy, h.elements, part);
+      sum.device += one.device;
+      sum.host += one.host;
+    }
+    result.push_back(sum);
+  }
+  return result;
 }
 
 }  // namespace
 
-std::int64_t table_elements(const View& view) {
-  for (const Operator& op : view.model->layer(0).operators)
-    if (op.kind == OperatorKind::embedding && op.split == TpSplit::vocab) return vocabulary_share(op.parameters, view);
-  return 0;
+StageElements table_share(const View& view) {
+  const LayerKind& embedding = view.model->layer(0);
+  for (const Operator& op : embedding.operators) {
+    if (op.kind != OperatorKind::embedding || op.split != TpSplit::vocab) continue;
+    const std::int64_t elements = vocabulary_share(op.parameters, view);
+    if (op.frozen) return {0, 0, bytes_kept(elements, frozen_element_bytes(view, embedding, op)), 0};
+    return {elements, 0, 0, 0};
+  }
+  return {};
 }
+
+std::int64_t table_elements(const View& view) { return table_share(view).dense; }
 
 std::int32_t table_user(const View& view, std::size_t chunk) {
   if (view.model->vocabulary == 0) return -1;
@@ -178,24 +236,21 @@ std::vector<StageElements> elements_per_stage(const View& view) {
   std::vector<StageElements> stages;
   for (const StageHeld& stage : held_per_stage(view)) {
     StageElements sum;
-    for (const Held& h : stage) {
-      sum.dense += h.elements.dense;
-      sum.expert += h.elements.expert;
-    }
+    for (const Held& h : stage) sum += h.elements;
     stages.push_back(sum);
   }
   return stages;
 }
 
 std::vector<std::int64_t> static_bytes_per_stage(const View& view) {
-  const StatePolicy bytes = bytes_of(view);
   std::vector<std::int64_t> result;
-  for (const StageHeld& stage : held_per_stage(view)) {
-    std::int64_t sum = 0;
-    const double part = view.states_of_stage.empty() ? 1.0 : view.states_of_stage[result.size()];
-    for (const Held& h : stage) sum += static_bytes(bytes, h.strategy, h.elements, part);
-    result.push_back(sum);
-  }
+  for (const Kept& kept : kept_per_stage(view)) result.push_back(kept.device);
+  return result;
+}
+
+std::vector<std::int64_t> host_bytes_per_stage(const View& view) {
+  std::vector<std::int64_t> result;
+  for (const Kept& kept : kept_per_stage(view)) result.push_back(kept.host);
   return result;
 }
 

@@ -27,14 +27,26 @@
 namespace espalier::check {
 
 struct StageElements {
-  std::int64_t dense = 0, expert = 0;
+  std::int64_t dense = 0, expert = 0;                ///< elements that are trained, adapters among them
+  std::int64_t frozen_dense = 0, frozen_expert = 0;  ///< bytes of weights that are not, before they are sharded
+  StageElements& operator+=(const StageElements& o) {
+    dense += o.dense;
+    expert += o.expert;
+    frozen_dense += o.frozen_dense;
+    frozen_expert += o.frozen_expert;
+    return *this;
+  }
 };
 
 /// One layer kind on a rank under the view's strategy, before ZeRO.
 StageElements elements_of_layer(const View& view, const LayerKind& kind);
 /// Bytes per element of each state under the plan's engine, precision and optimizer.
 StatePolicy bytes_of(const View& view);
-/// Elements of the embedding's table on a rank under the view's strategy; 0 without one.
+/// Bytes of an element of a weight that is not trained.
+double frozen_element_bytes(const View& view, const LayerKind& kind, const Operator& op);
+/// The embedding's table on a rank under the view's strategy; nothing without one.
+StageElements table_share(const View& view);
+/// Its elements, where it is trained.
 std::int64_t table_elements(const View& view);
 /// The stages, other than the embedding's, that hold a copy of its table, ascending.
 std::vector<std::int32_t> table_copies(const View& view);
@@ -47,6 +59,8 @@ std::int32_t table_user(const View& view, std::size_t chunk);
 
 std::vector<StageElements> elements_per_stage(const View& view);
 std::vector<std::int64_t> static_bytes_per_stage(const View& view);
+/// What a rank keeps in the memory of its host.
+std::vector<std::int64_t> host_bytes_per_stage(const View& view);
 /// What a rank puts into gradient reduction: elements · reduce bytes; dense (expert) elements count where more than one rank
 /// holds the same dense (expert) weights.
 std::vector<std::int64_t> gradient_bytes_per_stage(const View& view);

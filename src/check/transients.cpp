@@ -30,9 +30,9 @@ Sizes sizes_of(const View& view, const LayerKind& kind) {
   const Training& training = view.plan->training;
   Sizes x;
   x.a = training.precision == Precision::fp32 || training.precision == Precision::tf32 ? 4 : 2;
-  x.keys = static_cast<double>(layer_tokens(kind, training.sequence));
+  x.keys = static_cast<double>(reachable_tokens(kind, training.sequence));
   x.encoder_keys = static_cast<double>(training.sequence.encoder);
-  x.tokens = x.keys * view.micro_batch / s.cp;
+  x.tokens = static_cast<double>(layer_tokens(kind, training.sequence)) * view.micro_batch / s.cp;
   x.split = s.tp;
   x.sequence = s.sp == SequenceParallel::none ? 1 : s.tp;
   x.weights_split = s.weight_tp() > 1;
@@ -48,10 +48,19 @@ Sizes sizes_of(const View& view, const LayerKind& kind) {
 
 Both attention_set(const Sizes& x, const Operator& op) {
   double reach = op.cross ? x.encoder_keys : x.keys;
+  if (op.chunk > 0) reach = std::min(reach, static_cast<double>(op.chunk));
   if (op.window > 0) reach = std::min(reach, static_cast<double>(op.window));
   const double queries = static_cast<double>(op.heads) * op.qk_dim, out = static_cast<double>(op.heads) * op.v_dim;
   const double scores = x.unfused ? op.heads * reach : 0;
   return {x.a * x.tokens * (queries + scores) / x.split, x.a * x.tokens * (queries + out + 2 * scores) / x.split};
+}
+
+/// In and out, and the states between chunks in fp32: with their gradients on the way back.
+Both scan_set(const Sizes& x, const Operator& op) {
+  const double chunks = x.tokens / static_cast<double>(op.chunk);
+  const double states = 4.0 * chunks * op.heads * op.qk_dim * op.v_dim, out = x.a * x.tokens * static_cast<double>(op.out);
+  const double in = x.a * x.tokens * static_cast<double>(op.in);
+  return {(out + states) / x.split, (in + out + 2 * states) / x.split};
 }
 
 Both loss_set(const Sizes& x, const Operator& op, const LossPolicy& loss) {
@@ -69,6 +78,8 @@ Both working_set(const Sizes& x, const Operator& op, const LossPolicy& loss) {
   switch (op.kind) {
     case OperatorKind::attention: return attention_set(x, op);
     case OperatorKind::cross_entropy: return loss_set(x, op, loss);
+    case OperatorKind::chunked_scan:
+    case OperatorKind::gated_delta: return scan_set(x, op);
     case OperatorKind::embedding: return {row * static_cast<double>(op.out), row * static_cast<double>(op.out)};
     case OperatorKind::expert_linear: {
       const double copies = x.a * std::ceil(x.tokens / x.sequence * op.top_k * x.imbalance) * x.etp;
@@ -86,6 +97,16 @@ Both working_set(const Sizes& x, const Operator& op, const LossPolicy& loss) {
   }
 }
 
+/// A weight that is kept in fewer bits than compute takes, as it computes.
+double written_out(const View& view, const LayerKind& kind, const Operator& op) {
+  const double a = view.plan->training.precision == Precision::fp32 || view.plan->training.precision == Precision::tf32 ? 4 : 2;
+  const bool product = op.kind == OperatorKind::linear || op.kind == OperatorKind::expert_linear;
+  if (!op.frozen || !product || frozen_element_bytes(view, kind, op) >= a) return 0;
+  const Strategy& s = view.strategy;
+  const double parts = op.kind == OperatorKind::expert_linear ? s.ep * s.etp : op.split == TpSplit::none ? 1 : s.weight_tp();
+  return std::ceil(a * static_cast<double>(op.parameters) / parts);
+}
+
 /// `most`: where operators are partitioned, an upper estimate; else nothing.
 Both largest_set(const View& view, const LayerKind& kind, bool most_of_tiles) {
   if (!view.strategy.partition.empty() && kind.role == LayerRole::block) {
@@ -96,9 +117,11 @@ Both largest_set(const View& view, const LayerKind& kind, bool most_of_tiles) {
   Both most;
   for (const Operator& op : kind.operators) {
     const Both one = working_set(x, op, view.engine.memory.loss);
-    most.forward = std::max(most.forward, one.forward);
-    most.backward = std::max(most.backward, one.backward);
+    const double weight = written_out(view, kind, op);
+    most.forward = std::max(most.forward, one.forward + weight);
+    most.backward = std::max(most.backward, one.backward + weight);
   }
+  if (!kind.backward) most.backward = 0;
   return most;
 }
 
@@ -120,15 +143,17 @@ void add_range(const View& view, const LayerRange& range, bool most, double& hel
   }
 }
 
-/// Largest number of parameters of one layer that is sharded from ZeRO stage `zero` on, before sharding.
+/// Bytes of the largest layer whose states are sharded from ZeRO stage `zero` on: gathered (parameters), or its whole gradient (gradients).
 std::int64_t largest_layer(const View& view, ZeroStage zero) {
+  const StatePolicy bytes = bytes_of(view);
   std::int64_t most = 0;
   for (const Chunk& chunk : view.chunks) {
     for (const LayerRange& range : chunk.ranges) {
       if (range.strategy.zero < zero) continue;
       for (std::int32_t i = range.first; i <= range.last; ++i) {
         const StageElements e = elements_of_layer(view_of(view, range.strategy), view.model->layer(static_cast<std::size_t>(i)));
-        most = std::max(most, e.dense + e.expert);
+        most = std::max(most, shards_parameters(zero) ? bytes.gather * (e.dense + e.expert) + e.frozen_dense + e.frozen_expert
+                                                      : bytes.reduce * (e.dense + e.expert));
       }
     }
   }
@@ -165,7 +190,6 @@ std::vector<ChunkPeak> chunk_peaks(const View& view, bool most) {
 }
 
 std::vector<std::int64_t> buffer_bytes_per_stage(const View& view) {
-  const StatePolicy bytes = bytes_of(view);
   std::int64_t message = 0;
   for (const std::int64_t one : boundary_bytes_per_chunk(view)) message = std::max(message, one);
   if (!view.group_of_stage.empty())
@@ -182,8 +206,8 @@ std::vector<std::int64_t> buffer_bytes_per_stage(const View& view) {
   std::vector<std::int64_t> result;
   for (std::size_t i = 0; i < gathers.size(); ++i) {
     std::int64_t sum = 2 * message + workspace_bytes(view);
-    sum += gathers[i] ? 2 * bytes.gather * gathered : 0;
-    sum += scatters[i] ? bytes.reduce * scattered : 0;
+    sum += gathers[i] ? 2 * gathered : 0;
+    sum += scatters[i] ? scattered : 0;
     sum += i + 1 == gathers.size() ? deferred_logit_bytes(view) : 0;
     result.push_back(sum);
   }

@@ -34,14 +34,20 @@ std::int64_t device_count(const Cluster& cluster) {
   return sum;
 }
 
+std::int64_t stream_tokens(TokenStream stream, const Sequence& sequence) {
+  if (stream == TokenStream::main) return sequence.main;
+  if (stream == TokenStream::encoder) return sequence.encoder;
+  return stream == TokenStream::decoder ? sequence.decoder : 0;
+}
+
 std::int64_t layer_tokens(const LayerKind& kind, const Sequence& sequence) {
-  switch (kind.stream) {
-    case TokenStream::main: return sequence.main;
-    case TokenStream::encoder: return sequence.encoder;
-    case TokenStream::decoder: return sequence.decoder;
-    case TokenStream::fixed: return kind.fixed_tokens;
-  }
-  return 0;
+  const bool fixed = kind.stream == TokenStream::fixed;
+  return fixed ? kind.fixed_tokens : stream_tokens(kind.stream, sequence) / std::max<std::int64_t>(1, kind.tokens_divisor);
+}
+
+std::int64_t reachable_tokens(const LayerKind& kind, const Sequence& sequence) {
+  const std::int64_t pieces = kind.stream == TokenStream::encoder ? std::max<std::int64_t>(1, sequence.images) : 1;
+  return layer_tokens(kind, sequence) / pieces;
 }
 
 bool has_experts(const Model& model) {

@@ -56,6 +56,10 @@ std::int64_t stage_of_device(const Strategy& strategy, std::int64_t stages, std:
 std::int64_t device_count(const Cluster& cluster);
 /// Tokens a sample brings to a layer of this kind.
 std::int64_t layer_tokens(const LayerKind& kind, const Sequence& sequence);
+/// Of those, the ones that one token's attention can reach: images are apart from each other.
+std::int64_t reachable_tokens(const LayerKind& kind, const Sequence& sequence);
+/// Tokens of a sample's stream; 0 of the fixed one, which every layer says for itself.
+std::int64_t stream_tokens(TokenStream stream, const Sequence& sequence);
 bool has_experts(const Model& model);
 /// Requires a plan that check_structure accepts.
 /// `engine`: null: what ships for the plan's engine.

@@ -23,6 +23,7 @@ void add_commands(Command& app, Context& context) {
   add_validate_command(app, context);
   add_calibrate_command(app, context);
   add_inspect_command(app, context);
+  add_improve_command(app, context);
   add_import_command(app, context);
   add_export_command(app, context);
   add_report_command(app, context);

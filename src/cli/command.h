@@ -120,6 +120,7 @@ void add_validate_command(Command& app, Context& context);
 void add_calibrate_command(Command& app, Context& context);
 void add_inspect_command(Command& app, Context& context);
 void add_import_command(Command& app, Context& context);
+void add_improve_command(Command& app, Context& context);
 void add_export_command(Command& app, Context& context);
 void add_report_command(Command& app, Context& context);
 void add_engines_command(Command& app, Context& context);

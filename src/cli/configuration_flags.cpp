@@ -100,6 +100,7 @@ Result<Configuration> read_configuration(const ConfigurationFlags& f, const Job&
                                   : static_cast<RecomputeKind>(value_of("recompute", "recompute", f.recompute, error));
   c.strategy.recompute.layers = f.recompute_layers;
   c.strategy.overlap = read_overlap(f.overlap, error);
+  if (!f.offload.empty()) c.strategy.offload = static_cast<Offload>(value_of("offload", "offload", f.offload, error));
   if (!f.partition.empty()) c.strategy.partition = BlockPartition(f.partition);
   c.schedule.kind = read_schedule(f, error);
   c.schedule.stages = f.pp;
@@ -137,6 +138,7 @@ void add_configuration_flags(Command& command, ConfigurationFlags& f) {
       ->type_name("OPERATORS");
   command.add_option("--overlap", f.overlap,
                      "grad,param,p2p,tp or none: which communication runs beside compute (default: the engine's, below)");
+  command.add_option("--offload", f.offload, "optimizer state in host memory: none, optimizer (default: none)");
 }
 
 }  // namespace espalier::cli

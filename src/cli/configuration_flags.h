@@ -15,7 +15,7 @@ namespace espalier::cli {
 struct ConfigurationFlags {
   std::int32_t tp = 1, cp = 1, ep = 1, etp = 1, pp = 1, vpp = 0, dp = 0, shard = 0, zero = -1, micro_batch = 1,
                recompute_layers = 0;
-  std::string sp, cp_kind = "ring", recompute, schedule, order, overlap, partition;
+  std::string sp, cp_kind = "ring", recompute, schedule, order, overlap, offload, partition;
 };
 
 struct Configuration {

@@ -61,6 +61,8 @@ void add_import_command(Command& app, Context& context) {
   add_import_galvatron(*command, context);
   add_import_galvatron_profile(*command, context);
   add_import_trace(*command, context);
+  add_import_configuration(*command, context);
+  add_import_cluster(*command, context);
 }
 
 }  // namespace espalier::cli

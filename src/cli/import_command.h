@@ -11,5 +11,7 @@ void add_import_job_flags(Command& command, JobFlags& flags);
 
 void add_import_trace(Command& command, Context& context);
 void add_import_galvatron_profile(Command& command, Context& context);
+void add_import_configuration(Command& command, Context& context);
+void add_import_cluster(Command& command, Context& context);
 
 }  // namespace espalier::cli

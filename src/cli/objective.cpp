@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/objective.h"
 
+#include "base/format.h"
 #include "espalier/documents.h"
 #include "espalier/objective.h"
 
@@ -13,6 +14,14 @@ int run_objective(Context& context, const Job& job, const PlannerOptions& option
     const auto written = write_answer(output.folder, *answer->answer, "", plan_schema_of(context));
     if (!written) return fail(context, written.error());
   }
+  // Sizes are those of the cluster; a larger one is another question.
+  const SizeAnswer* fewest = nullptr;
+  for (const SizeAnswer& size : answer->sizes)
+    if (size.within && (fewest == nullptr || size.devices < fewest->devices)) fewest = &size;
+  if (fewest != nullptr && !context.json)
+    note(context, base::cat("fewest devices within budget and deadline: ", fewest->devices,
+                            fewest->days > 0 ? base::cat(", ", base::fixed(fewest->days, 1), " days") : "", "; of at most ",
+                            job.cluster.devices(), ": --set cluster.nodes=N asks about more"));
   if (context.json)
     print_json(context, to_json(*answer));
   else

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// espalier plan JOB.yaml: search the space of the job, print the fastest plan that fits and why; or a table with --sweep.
-#include <algorithm>
+// espalier plan JOB.yaml: search the space of the job, print the fastest plan that fits and why; a table with --sweep, a size of the cluster with
+// --deadline and --budget.
 #include <charconv>
 #include <optional>
 
@@ -10,6 +10,9 @@
 #include "cli/long_run.h"
 #include "cli/objective.h"
 #include "cli/over_time.h"
+#include "cli/questions.h"
+#include "cli/search_hooks.h"
+#include "cli/sweep.h"
 #include "espalier/documents.h"
 #include "espalier/engines.h"
 #include "espalier/text.h"
@@ -23,31 +26,11 @@ struct PlanFlags {
   JobFlags job;
   OutputFlags output;
   PlannerOptions options;
-  std::string sweep;
+  SweepFlags sweep;
+  QuestionFlags questions;
   std::string network = "closed";
   std::string simple;  ///< "1%" where --simple was given
 };
-
-int exit_code_of(const Context& context, const SearchSummary& search) {
-  if (search.reason == SearchEnd::interrupted || context.interrupted()) return kInterrupted;
-  return search.reason == SearchEnd::node_limit || search.reason == SearchEnd::time_limit ? kLimit : kOk;
-}
-
-/// Options of the command plus the hooks into the surroundings.
-PlannerOptions hooked(Context& context, const PlannerOptions& options) {
-  PlannerOptions out = options;
-  out.interrupted = context.surroundings.interrupted;
-  if (context.surroundings.terminal && !context.quiet) {
-    out.progress = [&context](const std::string& line) { context.err << "\r\033[K" << line << std::flush; };
-  } else if (context.verbose > 0) {
-    out.progress = [&context](const std::string& line) { context.err << line << "\n"; };
-  }
-  return out;
-}
-
-void clear_progress(Context& context) {
-  if (context.surroundings.terminal && !context.quiet) context.err << "\r\033[K" << std::flush;
-}
 
 /// "1%", "1 %" or "0.01" as a share; nothing for anything else.
 std::optional<double> share_of(std::string text) {
@@ -113,109 +96,19 @@ int run_plan(Context& context, const PlanFlags& flags) {
   return code;
 }
 
-// ---- sweep -----------------------------------------------------------------------------------------------------------------
-
-struct SweepPoint {
-  std::string value;
-  Result<PlannerResult> result;
-};
-
-/// "cluster.nodes=1,2,4" -> path and values. Commas inside brackets belong to the value.
-std::pair<std::string, std::vector<std::string>> split_sweep(const std::string& text) {
-  const std::size_t equals = text.find('=');
-  std::vector<std::string> values;
-  if (equals == std::string::npos) return {text, values};
-  int depth = 0;
-  values.emplace_back();
-  for (char c : text.substr(equals + 1)) {
-    if (c == '[' || c == '{') ++depth;
-    if (c == ']' || c == '}') --depth;
-    if (c == ',' && depth == 0)
-      values.emplace_back();
-    else
-      values.back() += c;
+int run_command(Context& context, const PlanFlags& flags) {
+  PlanFlags asked = flags;
+  const auto job = with_questions(context, flags.job, flags.questions);
+  if (!job) return fail(context, job.error());
+  asked.job = *job;
+  if (flags.sweep.axes.empty()) {
+    if (!flags.sweep.csv.empty())
+      return fail(context, Error{ErrorKind::usage, "--csv", "no --sweep", "--sweep PATH=V1,V2 with it", ""});
+    return run_plan(context, asked);
   }
-  return {text.substr(0, equals), values};
-}
-
-std::string sweep_table(const std::string& path, const std::vector<SweepPoint>& points) {
-  std::vector<std::vector<std::string>> rows{{path, "iteration", "tokens/s/GPU", "MFU", "memory", "days", "GPU-hours", "plan"}};
-  for (const SweepPoint& point : points) {
-    if (!point.result) {
-      rows.push_back({point.value, "–", "–", "–", "–", "–", "–", point.result.error().message()});
-      continue;
-    }
-    const Prediction& p = point.result->prediction;
-    rows.push_back({point.value, base::seconds(p.iteration_ns), base::count(p.tokens_per_s_per_device), base::percent(p.mfu),
-                    base::gib(p.peak_memory_bytes), p.days > 0 ? base::fixed(p.days, 1) : "–",
-                    p.device_hours > 0 ? base::count(p.device_hours) : "–", point.result->plan.label()});
-  }
-  return report::table(rows, {7}, "");
-}
-
-std::string sweep_json(const std::string& path, const std::vector<SweepPoint>& points, PlanSchema schema) {
-  base::JsonWriter w;
-  w.begin_object();
-  w.key("schema").value("espalier.sweep/1");
-  w.key("over").value(path);
-  w.key("points").begin_array();
-  for (const SweepPoint& point : points) {
-    w.begin_object();
-    w.key("value").value(point.value);
-    if (point.result)
-      w.key("result").raw(to_json(*point.result, false, schema));
-    else
-      w.key("error").value(point.result.error().message());
-    w.end_object();
-  }
-  w.end_array();
-  w.end_object();
-  return w.text();
-}
-
-int run_sweep(Context& context, const PlanFlags& flags) {
-  const auto [path, values] = split_sweep(flags.sweep);
-  if (values.empty() || path.empty()) {
-    return fail(context, Error{ErrorKind::usage, "--sweep " + flags.sweep, "no values", "path=value,value,…",
-                               "for example --sweep " + (path.empty() ? "cluster.nodes=1,2,4" : path + "=VALUE,VALUE")});
-  }
-  const auto options = options_of(flags);
+  const auto options = options_of(asked);
   if (!options) return fail(context, options.error());
-  std::vector<SweepPoint> points;
-  int code = kOk;
-  for (const std::string& value : values) {
-    JobFlags point = flags.job;
-    point.overrides.push_back(path + "=" + value);
-    auto job = load_job_of(context, point);
-    if (job && job->objective)
-      return fail(context, Error{ErrorKind::usage, "--sweep", "a job with search.objective", "one without",
-                                 "the objective compares sizes of the cluster by itself"});
-    if (job) job->network = network_of(flags.network);
-    auto result = job ? plan(*job, hooked(context, *options)) : Result<PlannerResult>(job.error());
-    clear_progress(context);
-    // A point where nothing fits, or whose value the job cannot have (tp 8 on 4 devices), is a finding of the sweep.
-    // So is a point that a limit cuts short before any plan: the points before it stay.
-    const ErrorKind kind = result ? ErrorKind::internal : result.error().kind;
-    const bool cut = !result && kind == ErrorKind::limit;
-    const bool finding = !result && (cut || kind == ErrorKind::infeasible || kind == ErrorKind::bad_input);
-    if (!result && !finding) return fail(context, result.error());
-    if (cut) code = kLimit;
-    if (result && code == kOk) code = exit_code_of(context, result->search);
-    points.push_back({value, std::move(result)});
-    if (context.interrupted()) break;
-  }
-  if (std::none_of(points.begin(), points.end(), [](const SweepPoint& p) {
-        return p.result || p.result.error().kind == ErrorKind::infeasible || p.result.error().kind == ErrorKind::limit;
-      })) {  // a mistake in the job or in the path, not a finding
-    Error error = points.front().result.error();
-    if (error.where.starts_with("--set " + path + "=")) error.where = "--sweep " + flags.sweep;
-    return fail(context, error);
-  }
-  if (context.json)
-    print_json(context, sweep_json(path, points, plan_schema_of(context)));
-  else
-    print_answer(context, sweep_table(path, points));
-  return context.interrupted() ? kInterrupted : code;
+  return run_sweep(context, asked.job, asked.sweep, *options, network_of(asked.network), asked.output);
 }
 
 std::string engine_help() {
@@ -256,12 +149,18 @@ void add_plan_command(Command& app, Context& context) {
       ->non_negative()
       ->type_name("S");
   command->add_option("--alternatives", flags->options.alternatives, "runners-up to list")->range(0, 1000)->type_name("N");
-  command->add_option("--sweep", flags->sweep, "plan for each value of one override and table the answers")
-      ->type_name("PATH=V1,V2,…");
+  command
+      ->add_option("--sweep", flags->sweep.axes,
+                   "plan for each value and table the answers (repeatable: every combination); nodes, devices, batch, sequence, "
+                   "precision and "
+                   "engine are short for their paths")
+      ->type_name("PATH=V1,V2,…")
+      ->one_value_each();
+  command->add_option("--csv", flags->sweep.csv, "with --sweep: also write the table here as CSV")->type_name("FILE");
+  add_question_flags(*command, flags->questions);
   add_common_flags(*command, context);
   command->footer(engine_help());
-  command->callback(
-      [&context, flags] { context.exit_code = flags->sweep.empty() ? run_plan(context, *flags) : run_sweep(context, *flags); });
+  command->callback([&context, flags] { context.exit_code = run_command(context, *flags); });
 }
 
 }  // namespace espalier::cli

@@ -38,6 +38,7 @@ UsualNode read_usual_node(base::Reader& reader) {
   base::Reader network = reader.child("network", true);
   read_network(network, node.network, "nics");
   network.finish();
+  if (reader.has("host")) read_host(reader.child("host", true), node.host);
   reader.finish();
   return node;
 }
@@ -97,6 +98,20 @@ const UsualNode* Catalogue::usual_node(std::string_view device) const {
   return nullptr;
 }
 
+void read_host(base::Reader reader, Host& host) {
+  host.memory = Bytes(reader.optional_bytes("memory", host.memory.count()));
+  host.memory_bandwidth = BytesPerSecond(read_bandwidth(reader, "memory_bandwidth", host.memory_bandwidth.count()));
+  host.link = BytesPerSecond(read_bandwidth(reader, "bandwidth", host.link.count()));
+  const auto missing = [&](const char* key, bool absent, const char* expected) {
+    if (absent) reader.fail(key, "nothing", expected);
+  };
+  missing("memory", host.memory.count() <= 0, "the memory of the host of one node, e.g. 2TB");
+  missing("memory_bandwidth", host.memory_bandwidth.count() <= 0, "what its memory channels add up to, e.g. 600GB/s");
+  missing("bandwidth", host.link.count() <= 0,
+          "what one device reaches to host memory while all talk, per direction, e.g. 50GB/s");
+  reader.finish();
+}
+
 void read_network(base::Reader& reader, NetworkSpec& network, std::string_view nics_key) {
   const FabricKind before = network.kind;
   network.kind = read_kind(reader, network.kind);
@@ -133,6 +148,10 @@ Result<Catalogue> read_catalogue(std::string_view text, const std::string& where
     base::Reader node = r.child("node", true);
     c.devices.push_back(device);
     c.nodes.push_back(read_usual_node(node));
+    const bool sourced =
+        std::any_of(device.sources.begin(), device.sources.end(), [](const auto& s) { return s.first == "host"; });
+    if (c.nodes.back().host.known() != sourced)
+      r.fail("sources", "no source of the host, or none of what it says", "both or neither");
     if (c.fabric(c.nodes.back().fabric) == nullptr) r.fail("node", c.nodes.back().fabric, "a name under fabrics");
     r.finish();
   });

@@ -42,6 +42,7 @@ struct UsualNode {
   std::int64_t devices = 1;
   std::string fabric;
   NetworkSpec network;
+  Host host;  ///< all 0: not known
 };
 
 struct Catalogue {
@@ -65,6 +66,9 @@ Result<Catalogue> read_catalogue(std::string_view text, const std::string& where
 const Catalogue& catalogue();
 /// What data/devices.yaml says of a device of the catalogue, nothing fitted.
 const DeviceEfficiency& prior_efficiency(std::string_view device);
+
+/// {memory, memory_bandwidth, bandwidth}: what is absent keeps the value of `host`.
+void read_host(base::Reader reader, Host& host);
 
 /// {kind, nics_per_node | nics, bandwidth, latency, efficiency, …}: what is absent keeps the value of `network`.
 void read_network(base::Reader& reader, NetworkSpec& network, std::string_view nics_key);

@@ -48,6 +48,8 @@ void read_sources(base::Reader& reader, DeviceKind& device) {
     std::string text = r.optional_string(field, "");
     if (!text.empty()) device.sources.emplace_back(std::string(field), std::move(text));
   }
+  std::string host = r.optional_string("host", "");  // of devices whose usual host is known
+  if (!host.empty()) device.sources.emplace_back("host", std::move(host));
   r.finish();
 }
 

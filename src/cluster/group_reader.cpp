@@ -221,6 +221,19 @@ void set_node_network(GroupDraft& draft, bool listed) {
   group.network_latency = level.latency;
 }
 
+/// The usual node's host; a node with fewer devices than usual has its share of it.
+void read_host_of(base::Reader& reader, GroupDraft& draft) {
+  Host& host = draft.group.host;
+  if (draft.usual != nullptr) {
+    host = draft.usual->host;
+    const double share =
+        std::min(1.0, static_cast<double>(draft.group.devices_per_node) / static_cast<double>(draft.usual->devices));
+    host.memory = Bytes(static_cast<std::int64_t>(static_cast<double>(host.memory.count()) * share));
+    host.memory_bandwidth = host.memory_bandwidth * share;
+  }
+  if (reader.has("host")) read_host(reader.child("host", true), host);
+}
+
 }  // namespace
 
 GroupDraft read_group(base::Reader& reader, std::optional<std::int64_t> segment, std::vector<std::string>& notes) {
@@ -235,6 +248,7 @@ GroupDraft read_group(base::Reader& reader, std::optional<std::int64_t> segment,
   else
     build_short_form(reader, draft, segment, notes);
   set_node_network(draft, reader.has("fabric"));
+  read_host_of(reader, draft);
   if (draft.group.device.efficiency.measured_overlap)
     notes.push_back(reader.path() + ".device: overlap factors are taken as measured; they may make overlapping worse than not");
   return draft;

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "cost/operator_cost.h"
 #include "plan/key_value.h"
 
 namespace espalier::cost {
@@ -54,15 +55,32 @@ void add_attention(Regions& r, const Operator& op, const LayerGeometry& g, Activ
     r.add(TpSplit::heads, q + k + v + (g.copies_attention_output ? 2 : 1) * out + 4 * t * op.heads);
     return;
   }
-  const i64 all_keys = op.cross ? g.cross_keys : g.keys;
+  const i64 all_keys = op.cross ? g.cross_keys : keys_in_reach(op, g.keys);
   const i64 scores = t * op.heads * (op.window > 0 ? std::min(op.window, all_keys) : all_keys);
   r.add(TpSplit::heads, q + k + v);
   r.add(TpSplit::heads, a * scores, true);
   if (op.score_dropout) r.add(TpSplit::heads, (1 + a) * scores, true);
 }
 
+/// Whether the gradient of something trained needs the operator's input.
+bool needs_input(const Operator& op) { return !op.frozen || op.adapters > 0; }
+
+void add_scan(Regions& r, const Operator& op, const LayerGeometry& g) {
+  const i64 a = g.element_bytes, t = g.tokens, states = op.qk_dim;
+  if (op.kind == OperatorKind::scan) {  // B and C are whole on every rank
+    r.add(TpSplit::heads, 2 * a * t * op.in + ceil_div(8 * t * op.in * states, op.chunk));
+    r.whole += 2 * a * t * states;
+    return;
+  }
+  const i64 inputs = 2 * op.kv_heads * states + i64{op.heads} * op.v_dim;
+  const i64 inverse = op.kind == OperatorKind::gated_delta ? op.heads * op.chunk : 0;
+  r.add(TpSplit::heads, a * t * (inputs + inverse) + 8 * t * op.heads);
+}
+
 /// What the previous operator leaves behind decides whether a linear's input is a tensor of its own.
 void add_linear(Regions& r, const Operator& op, const Operator* before, const LayerGeometry& g, ActivationPolicy policy) {
+  r.whole += i64{g.element_bytes} * g.tokens * op.adapters * op.adapter_rank;
+  if (!needs_input(op)) return;
   const bool fused = policy == ActivationPolicy::fused_attention;
   const bool after_attention = fused && before != nullptr && before->kind == OperatorKind::attention;
   if (after_attention && !casts(g)) return;  // attention keeps its output; a cast of it is another tensor
@@ -98,6 +116,7 @@ void add_operator(Regions& r, const Operator& op, const Operator* before, const 
     case OperatorKind::combine: r.expert += a * own_copies(op, g) * op.in; break;
     case OperatorKind::expert_activation:
     case OperatorKind::expert_linear: {
+      if (op.frozen) break;
       // after dispatch the routed copies are the first linear's input: counted there
       if (before != nullptr && before->kind == OperatorKind::dispatch) break;
       const i64 divisor = op.split == TpSplit::row || op.kind == OperatorKind::expert_activation ? g.expert_split : 1;
@@ -106,6 +125,10 @@ void add_operator(Regions& r, const Operator& op, const Operator* before, const 
       break;
     }
     case OperatorKind::cross_entropy: r.add(op.split, i64{g.loss.saved} * t * vocabulary_width(op, op.in, g)); break;
+    case OperatorKind::causal_conv: r.add(TpSplit::heads, a * t * op.in); break;
+    case OperatorKind::scan:
+    case OperatorKind::chunked_scan:
+    case OperatorKind::gated_delta: add_scan(r, op, g); break;
     case OperatorKind::embedding:
     case OperatorKind::rotary:
     case OperatorKind::residual:
@@ -121,22 +144,31 @@ namespace {
 bool shares_input(const LayerKind& kind, std::size_t i) {
   const auto& ops = kind.operators;
   const Operator& op = ops[i];
+  if (op.parallel) return true;
   if (i == 0 || op.kind != OperatorKind::linear || op.split == TpSplit::row || ops[i - 1].kind != OperatorKind::linear)
     return false;
   // The previous linear's output is this one's input, unless it is split: then only a row linear reads it.
   if (ops[i - 1].out == op.in && ops[i - 1].split != TpSplit::column) return false;
   for (std::size_t j = i; j-- > 0 && ops[j].kind != OperatorKind::residual;)
-    if (ops[j].kind == OperatorKind::linear && ops[j].in == op.in && ops[j].split != TpSplit::row && ops[j].cross == op.cross)
+    if (ops[j].kind == OperatorKind::linear && needs_input(ops[j]) && ops[j].in == op.in && ops[j].split != TpSplit::row &&
+        ops[j].cross == op.cross)
       return true;
   return false;
 }
 
+/// Routed copies that only frozen experts read.
+bool for_frozen_experts(const LayerKind& kind, std::size_t i) {
+  return kind.operators[i].kind == OperatorKind::dispatch && i + 1 < kind.operators.size() && kind.operators[i + 1].frozen;
+}
+
 /// The gate's weight gradient needs its input; shared experts, where there are any, keep the same tensor, unless they cast it.
 bool router_keeps_input(const LayerKind& kind, std::size_t router, const LayerGeometry& g) {
+  if (kind.operators[router].frozen) return false;
   if (casts(g)) return true;
   return std::none_of(kind.operators.begin() + static_cast<std::ptrdiff_t>(router), kind.operators.end(),
                       [&](const Operator& op) {
-                        return op.kind == OperatorKind::linear && op.in == kind.operators[router].in && op.split != TpSplit::row;
+                        return op.kind == OperatorKind::linear && needs_input(op) && op.in == kind.operators[router].in &&
+                               op.split != TpSplit::row;
                       });
 }
 
@@ -150,7 +182,7 @@ SavedBytes saved_activations(const LayerKind& kind, const LayerGeometry& g, Acti
       const bool cheap = policy == ActivationPolicy::fused_attention && before != nullptr && before->kind == OperatorKind::norm;
       r.add(TpSplit::none, i64{g.element_bytes} * g.tokens * kind.operators[i].in, cheap);
     }
-    if (!shares_input(kind, i)) add_operator(r, kind.operators[i], before, g, policy);
+    if (!shares_input(kind, i) && !for_frozen_experts(kind, i)) add_operator(r, kind.operators[i], before, g, policy);
     before = &kind.operators[i];
   }
   SavedBytes saved;
@@ -181,9 +213,14 @@ TransientBytes working_set(const LayerKind& kind, const Operator& op, const Laye
   if (op.kind == OperatorKind::attention) {
     const i64 q = i64{op.heads} * op.qk_dim, o = i64{op.heads} * op.v_dim;
     // Unfused: the scores before the softmax; the gradients of dropout and softmax.
-    const i64 all_keys = op.cross ? g.cross_keys : g.keys, keys = op.window > 0 ? std::min(op.window, all_keys) : all_keys;
+    const i64 all_keys = op.cross ? g.cross_keys : keys_in_reach(op, g.keys),
+              keys = op.window > 0 ? std::min(op.window, all_keys) : all_keys;
     const i64 scores = policy == ActivationPolicy::megatron_2022_unfused ? i64{op.heads} * keys : 0;
     return {ceil_div(a * g.tokens * (q + scores), divisor), ceil_div(a * g.tokens * (q + o + 2 * scores), divisor)};
+  }
+  if (op.kind == OperatorKind::chunked_scan || op.kind == OperatorKind::gated_delta) {  // with the states between chunks, in fp32
+    const i64 states = ceil_div(4 * g.tokens * op.heads * op.qk_dim * op.v_dim, op.chunk);
+    return {ceil_div(a * g.tokens * op.out + states, divisor), ceil_div(a * g.tokens * (op.in + op.out) + 2 * states, divisor)};
   }
   if (op.kind == OperatorKind::embedding) return {a * g.tokens * op.out, a * g.tokens * op.out};  // indices in, not rows
   i64 input = ceil_div(a * g.tokens * op.in, divisor), output = ceil_div(a * g.tokens * out, divisor);
@@ -200,10 +237,25 @@ TransientBytes working_set(const LayerKind& kind, const Operator& op, const Laye
 
 }  // namespace
 
+namespace {
+
+/// The copy that computes of a weight that is kept in fewer bits.
+i64 written_out(const LayerKind& kind, const Operator& op, const LayerGeometry& g) {
+  const bool linear = op.kind == OperatorKind::linear || op.kind == OperatorKind::expert_linear;
+  if (!op.frozen || !g.writes_weights_out || kind.role != LayerRole::block || !linear) return 0;
+  const i64 parts = op.kind == OperatorKind::linear ? (op.split == TpSplit::none ? 1 : g.weight_split) : g.expert_parts;
+  return ceil_div(i64{g.element_bytes} * op.parameters, parts);
+}
+
+}  // namespace
+
 TransientBytes transient_activations(const LayerKind& kind, const LayerGeometry& g, ActivationPolicy policy) {
   TransientBytes most;
   for (const Operator& op : kind.operators) {
-    const TransientBytes one = working_set(kind, op, g, policy);
+    TransientBytes one = working_set(kind, op, g, policy);
+    const i64 weight = written_out(kind, op, g);
+    one.forward += weight;
+    one.backward += weight;
     most.forward = std::max(most.forward, one.forward);
     most.backward = std::max(most.backward, one.backward);
   }

@@ -15,7 +15,12 @@
 //   activation    a·in            split    |   activation   a·in   split; with engine.memory.eager_gate a·(in + out) of a gated one
 //   dropout       1·in (mask)     sequence |   the same
 //   cross-entropy                          |   engine.memory.loss.saved·in (fp32 softmax: 4), split by vocabulary (both policies)
+//   causal_conv   a·in            split    |   the same
+//   scan          u, Δ 2a·C and 8·C·N/l (states every l tokens, fp32) split, B and C 2a·N whole (both policies)
+//   chunked_scan  q, k, v a(2·G·k + H·v) + 8·H (step and decay, fp32) split; gated_delta also its inverse a·H·l (both policies)
 //   MoE           router input a·in (unless shared experts keep it), probabilities 4·experts; routed copies T·top_k·imbalance: dispatch a·in, expert inputs; combine a·in·T·top_k
+// Frozen weights (Operator::frozen) have no gradient that would need the input of their linear, router or experts: it is not kept for them. An adapter
+// needs it, and a·r·pairs of its own, whole on every rank.
 // With engine.memory.copies_attention_output (fused) the output once more. With engine.memory.keeps_gathered the input of a column linear is undivided under sequence parallelism.
 // selective: unfused drops the score tensors (softmax, mask, dropout output); fused drops what is cheap to compute again: outputs of
 // norms that feed linears, and of activations that feed linears. full: the layer's input only — unsplit under
@@ -41,11 +46,13 @@ struct LayerGeometry {
   std::int32_t sequence_split = 1;       ///< divisor of sequence tensors: tp with sequence parallelism, else 1
   std::int32_t weight_split = 1;         ///< parts of a split weight: tp, 1 under Ulysses
   std::int32_t expert_split = 1;         ///< etp
+  std::int64_t expert_parts = 1;         ///< of the weights of all experts: ep · etp
   double imbalance = 1.0;                ///< routed copies of the fullest rank over the mean
   LossPolicy loss;                       ///< bytes per logit
   bool copies_attention_output = false;  ///< of the engine
   bool eager_gate = false;               ///< of the engine
   bool keeps_gathered = false;           ///< of the engine
+  bool writes_weights_out = false;       ///< frozen linears of blocks are kept in fewer bits than compute takes
   std::int64_t padded_vocabulary = 0;    ///< replaces the vocabulary where an operator has split == vocab; 0 = as in the model
 };
 
@@ -57,7 +64,7 @@ SavedBytes saved_activations(const LayerKind& kind, const LayerGeometry& g, Acti
 
 /// Largest working set of one operator beyond saved tensors: its output in the forward, the gradients of its input and output in
 /// the backward; of unfused attention also the scores before the softmax, and two gradients of them; of the loss what
-/// engine.memory.loss says per logit.
+/// engine.memory.loss says per logit. A weight of fewer bits than compute takes is written out beside its product.
 struct TransientBytes {
   std::int64_t forward = 0, backward = 0;
 };

@@ -21,6 +21,7 @@ struct StageRow {
   std::int64_t optimizer_ns = 0;  ///< with what the end of the step waits for
   std::int64_t optimizer_exposed_ns = 0, optimizer_launch_ns = 0;
   std::int64_t step_host_ns = 0, dense_parameters = 0, expert_parameters = 0, reduced_elements = 0;
+  std::int64_t frozen_dense_bytes = 0, frozen_expert_bytes = 0;
   cost::StaticMemory memory;
   cost::Slowdown slowdown;
   bool operator==(const StageRow&) const = default;
@@ -74,8 +75,14 @@ inline cost::Costs costs_of(const ByChunk& rows, const ProgramStructure& s) {
     optimizer.exposed_ns = row.optimizer_exposed_ns;
     optimizer.other_ns = row.optimizer_launch_ns;
     optimizer.compute_ns = row.optimizer_ns - row.optimizer_exposed_ns - row.optimizer_launch_ns;
-    out.stages[StageId(i)] = {row.memory,           row.dense_parameters,          row.expert_parameters,
-                              row.reduced_elements, Nanoseconds(row.step_host_ns), row.slowdown};
+    out.stages[StageId(i)] = {row.memory,
+                              row.dense_parameters,
+                              row.expert_parameters,
+                              row.frozen_dense_bytes,
+                              row.frozen_expert_bytes,
+                              row.reduced_elements,
+                              Nanoseconds(row.step_host_ns),
+                              row.slowdown};
   }
   out.allocator_reserve = rows.allocator_reserve;
   out.message = Bytes(rows.message_bytes);
@@ -109,9 +116,17 @@ inline ByChunk rows_of(const cost::Costs& costs, const ProgramStructure& s) {
   for (std::int32_t i = 0; i < s.schedule.stages; ++i) {
     const cost::StageCost& stage = costs.stages[StageId(i)];
     const cost::PhaseTime& optimizer = costs.works[s.optimizer(StageId(i))].time;
-    out.stages[static_cast<std::size_t>(i)] = {optimizer.duration_ns(), optimizer.exposed_ns,   optimizer.other_ns,
-                                               stage.step_host.count(), stage.dense_parameters, stage.expert_parameters,
-                                               stage.reduced_elements,  stage.memory,           stage.slowdown};
+    out.stages[static_cast<std::size_t>(i)] = {optimizer.duration_ns(),
+                                               optimizer.exposed_ns,
+                                               optimizer.other_ns,
+                                               stage.step_host.count(),
+                                               stage.dense_parameters,
+                                               stage.expert_parameters,
+                                               stage.reduced_elements,
+                                               stage.frozen_dense_bytes,
+                                               stage.frozen_expert_bytes,
+                                               stage.memory,
+                                               stage.slowdown};
   }
   out.allocator_reserve = costs.allocator_reserve;
   out.message_bytes = costs.message.count();

@@ -28,12 +28,14 @@ void fill_stages(const CostContext& c, const Strategy& s, const Schedule& schedu
   for (std::int32_t i = 0; i < split.chunks(); ++i) {
     const StageId here(place_of_chunk(schedule, i).stage);
     StageCost& stage = out.stages[here];
-    for (const SplitTable::Run& run : split.runs(i)) {
-      const LayerCost& l = layers[static_cast<std::size_t>(run.kind)];
-      stage.dense_parameters += l.dense_parameters * run.layers;
-      stage.expert_parameters += l.expert_parameters * run.layers;
-    }
-    if (holds_copy(copies, ChunkId(i))) stage.dense_parameters += table_elements(*c.workload.model, *c.engine, s);
+    ParameterElements held;
+    for (const SplitTable::Run& run : split.runs(i))
+      held += layers[static_cast<std::size_t>(run.kind)].elements().times(run.layers);
+    if (holds_copy(copies, ChunkId(i))) held += table_elements(*c.workload.model, *c.engine, c.workload.training, s);
+    stage.dense_parameters += held.dense;
+    stage.expert_parameters += held.expert;
+    stage.frozen_dense_bytes += held.frozen_dense;
+    stage.frozen_expert_bytes += held.frozen_expert;
     if (i == 0 || StageId(place_of_chunk(schedule, i - 1).stage) == here) continue;
     const auto sender = static_cast<std::size_t>(split.runs(i - 1).back().kind);
     out.message = std::max(out.message, Bytes(layers[sender].boundary_bytes));

@@ -90,11 +90,11 @@ class Pass {
     if (zero_here()) {
       const bool again = at.recompute == RecomputeKind::full;
       const PhaseTime& time = phase_ == ChunkPhase::forward ? zero.forward : again ? zero.backward_again : zero.backward;
-      beside = zero_spans(s, priced.groups, cost.dense_parameters, cost.expert_parameters, time);
+      beside = zero_spans(s, priced.groups, cost, time);
     }
     spans_.begin_zero(at.layer, beside);
     if (phase_ == ChunkPhase::backward || phase_ == ChunkPhase::backward_input) {
-      if (at.recompute == RecomputeKind::full) spans_.add_phase(at.layer, steps.forward, true);
+      if (at.recompute == RecomputeKind::full && cost.passes_gradient) spans_.add_phase(at.layer, steps.forward, true);
       if (at.recompute == RecomputeKind::selective) spans_.add_phase(at.layer, steps.recompute_selective, true);
     }
     spans_.add_phase(at.layer, steps_of(steps), false);
@@ -102,10 +102,10 @@ class Pass {
     add_table(at, cost);
   }
 
-  [[nodiscard]] ZeroSpans zero_spans(const Strategy& s, const DataGroups& groups, std::int64_t dense, std::int64_t expert,
+  [[nodiscard]] ZeroSpans zero_spans(const Strategy& s, const DataGroups& groups, const LayerCost& layer,
                                      const PhaseTime& time) const {
-    const ZeroTraffic traffic = zero_traffic(c_.fabric, groups, s, states_of(*c_.engine, c_.workload.training),
-                                             static_cast<double>(dense), static_cast<double>(expert));
+    if (phase_ != ChunkPhase::forward && !layer.passes_gradient) return {};
+    const ZeroTraffic traffic = zero_traffic(c_.fabric, groups, s, states_of(*c_.engine, c_.workload.training), layer.elements());
     const ZeroSteps steps = zero_steps(s, traffic);
     ZeroSpans out{phase_ == ChunkPhase::forward ? steps.forward : steps.backward, time, 0, 0};
     if (!s.overlap.param_gather) out.before_ns = round_ns(traffic.gather_s());
@@ -122,10 +122,11 @@ class Pass {
     LayerCost table;
     table.forward = user.forward;
     table.backward = user.backward;
-    table.dense_parameters = table_elements(*c_.workload.model, *c_.engine, s);
+    table.passes_gradient = user.passes_gradient;
+    table.set_elements(table_elements(*c_.workload.model, *c_.engine, c_.workload.training, s));
     const ZeroTime zero = zero_time(c_, groups, s, states_of(*c_.engine, c_.workload.training), table, ChunkEdges::exposed);
     const bool forward = phase_ == ChunkPhase::forward;
-    const ZeroSpans spans = zero_spans(s, groups, table.dense_parameters, 0, forward ? zero.forward : zero.backward);
+    const ZeroSpans spans = zero_spans(s, groups, table, forward ? zero.forward : zero.backward);
     spans_.begin_zero(at.layer, spans);
     spans_.end_zero(at.layer, spans);
     if (at.layer == ranges().front().first)
@@ -139,7 +140,7 @@ class Pass {
     const LayerCost& cost = priced.layers[static_cast<std::size_t>(first.kind)];
     const ZeroTime zero = zero_time(c_, priced.groups, s, states_of(*c_.engine, c_.workload.training), cost, ChunkEdges::exposed);
     spans_.add_edge(first.layer, name, phase_ == ChunkPhase::forward ? zero.gather_ns : zero.reduce_ns, edge_part(),
-                    zero_spans(s, priced.groups, cost.dense_parameters, cost.expert_parameters, {}));
+                    zero_spans(s, priced.groups, cost, {}));
   }
 
   /// Between the layer before `at`, maybe of the chunk before, and `at`.

@@ -26,16 +26,18 @@ Assembly assembly_of(const CostContext& c, const Strategy& s, std::int32_t stage
   return x;
 }
 
-ZeroTime table_zero_time(const Sharing& x, const LayerCost& user, std::int64_t elements, ChunkEdges edges) {
+ZeroTime table_zero_time(const Sharing& x, const LayerCost& user, const ParameterElements& elements, ChunkEdges edges) {
   LayerCost table;
   table.forward = user.forward;
   table.backward = user.backward;
-  table.dense_parameters = elements;
+  table.passes_gradient = user.passes_gradient;
+  table.set_elements(elements);
   return zero_time(x.c, x.groups, x.s, x.states, table, edges);
 }
 
 double table_exchange_bytes(const Sharing& x) {
-  return static_cast<double>(table_elements(*x.c.workload.model, *x.c.engine, x.s)) * x.states.reduce;
+  return static_cast<double>(table_elements(*x.c.workload.model, *x.c.engine, x.c.workload.training, x.s).dense) *
+         x.states.reduce;
 }
 
 double table_exchange_s(const Sharing& x, const Schedule& schedule, const std::vector<ChunkId>& copies) {
@@ -108,7 +110,8 @@ std::int64_t late_reduction_ns(const CostContext& c, const Strategy& first, std:
                                const ParameterElements& elements, std::int64_t reduce_ns) {
   const double share = c.engine->coefficients.exposed_share;
   const bool shared_table = c.workload.model->tied_embeddings && chunks == 1;
-  const double table = shared_table ? static_cast<double>(table_elements(*c.workload.model, *c.engine, first)) : 0.0;
+  const double table =
+      shared_table ? static_cast<double>(table_elements(*c.workload.model, *c.engine, c.workload.training, first).dense) : 0.0;
   const double all = static_cast<double>(std::max<std::int64_t>(1, elements.dense + elements.expert));
   const double late = share + (1.0 - share) * std::min(1.0, table / all);
   return static_cast<std::int64_t>(late * static_cast<double>(reduce_ns));
@@ -120,6 +123,8 @@ double update_bytes(const EngineModel& engine, const StatePolicy& p, const Param
       shards_optimizer(s.zero) ? static_cast<double>(std::gcd(std::int64_t{s.shard}, s.expert_data_ranks())) : 1.0;
   const double elements = static_cast<double>(e.dense) / shard + static_cast<double>(e.expert) / expert_shard;
   const double whole = engine.kernels.whole_gradient_bytes * static_cast<double>(e.dense + e.expert);
+  // Under offload the device computes the norm alone.
+  if (s.offload != Offload::none) return elements * (whole > 0 ? 0.0 : p.gradient) + whole;
   const double gradient =
       (whole > 0 ? 1.0 : 2.0) * p.gradient;  // the update reads it, and so does the norm unless that is in `whole`
   const double bytes = gradient + 2.0 * p.master + 2.0 * p.optimizer + (p.master > 0 ? 1.0 : 2.0) * p.parameter;

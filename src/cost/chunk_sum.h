@@ -57,9 +57,8 @@ struct ChunkTotal {
   PhaseTime backward_weight;
   /// Once a step, before the update: sums inside tensor groups (state_memory.h, operator partitions).
   std::int64_t gradient_sync_ns = 0;
-  std::int64_t dense_parameters = 0;  ///< elements of the chunk on a rank, before ZeRO
-  std::int64_t expert_parameters = 0;
-  PassBytes bytes;  ///< of one micro-batch
+  ParameterElements elements;  ///< of the chunk on a rank, before ZeRO
+  PassBytes bytes;             ///< of one micro-batch
 };
 
 /// Sums layers into a chunk, in the order of the forward pass; memory as chunk_bytes.h counts it.
@@ -79,19 +78,18 @@ class ChunkSum {
     t_.backward_input += times(l.backward_input, n);
     t_.backward_weight += times(l.backward_weight, n);
     if (how != RecomputeKind::none) {
-      const PhaseTime& more = again ? l.forward : l.recompute_selective;
+      const PhaseTime more = again ? l.recompute_full() : l.recompute_selective;
       t_.backward += times(more, n);
       t_.backward_input += times(more, n);
     }
     bytes_.add(l, n, how);
     t_.gradient_sync_ns += l.gradient_sync_ns * n;
-    t_.dense_parameters += l.dense_parameters * n;
-    t_.expert_parameters += l.expert_parameters * n;
+    t_.elements += l.elements().times(n);
   }
-  /// Of a copy of the token table (`elements` on this rank) its ZeRO communication beside the layer that uses it; `leads`: that layer is the
+  /// Of a copy of the token table (`elements` of it on this rank) its ZeRO communication beside the layer that uses it; `leads`: that layer is the
   /// first of its chunk.
-  void add_table(std::int64_t elements, const ZeroTime& z, bool leads) {
-    t_.dense_parameters += elements;
+  void add_table(const ParameterElements& elements, const ZeroTime& z, bool leads) {
+    t_.elements += elements;
     t_.forward += z.forward;
     t_.backward += z.backward;
     if (leads) {
@@ -127,7 +125,7 @@ class ChunkSum {
 };
 
 /// ZeRO communication of a copy of the token table, beside the layer of cost `user` that uses it. `x`: under the strategy of the embedding.
-ZeroTime table_zero_time(const Sharing& x, const LayerCost& user, std::int64_t elements, ChunkEdges edges);
+ZeroTime table_zero_time(const Sharing& x, const LayerCost& user, const ParameterElements& elements, ChunkEdges edges);
 
 /// A message of a collective at the end or the beginning of a step, as it is emitted: to be added up, or to be written into a program.
 struct Message {

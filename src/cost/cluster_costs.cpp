@@ -250,7 +250,7 @@ double copied_bytes(const PipelineRanges& pipeline, const ProgramStructure& stru
   if (user < layers.first || user > layers.last) return 0;
   const Strategy& table = *pipeline.chunks.front().front().strategy;
   const StatePolicy states = states_of(*context.engine, context.workload.training);
-  return states.reduce * static_cast<double>(table_elements(model, *context.engine, table)) /
+  return states.reduce * static_cast<double>(table_elements(model, *context.engine, context.workload.training, table).dense) /
          static_cast<double>(table.data_ranks());
 }
 

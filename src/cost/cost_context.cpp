@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cost/cost_context.h"
 
+#include "cost/offload.h"
 #include "cost/partitioned_block.h"
 
 namespace espalier::cost {
@@ -10,6 +11,8 @@ CostContext::CostContext(const Model& m, const Cluster& cluster, const Training&
       device(cluster.groups.front().device, t.precision, e),
       fabric(cluster, e),
       engine(&e),
-      partitions(std::make_shared<PartitionMemo>()) {}
+      partitions(std::make_shared<PartitionMemo>()) {
+  device.host = host_rates(cluster.groups.front());
+}
 
 }  // namespace espalier::cost

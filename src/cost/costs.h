@@ -53,6 +53,7 @@ struct WorkCost {
 /// Static bytes of a rank by purpose.
 struct StaticMemory {
   std::int64_t parameters = 0, gradients = 0, optimizer = 0, communication_buffers = 0, framework = 0;
+  std::int64_t host = 0;  ///< in the memory of its host, not of the device: under offload
   [[nodiscard]] std::int64_t total() const { return parameters + gradients + optimizer + communication_buffers + framework; }
   bool operator==(const StaticMemory&) const = default;
 };
@@ -60,10 +61,12 @@ struct StaticMemory {
 /// What a rank of a stage holds throughout.
 struct StageCost {
   StaticMemory memory;
-  std::int64_t dense_parameters = 0;  ///< elements on a rank, before ZeRO
+  std::int64_t dense_parameters = 0;  ///< trained elements on a rank, before ZeRO
   std::int64_t expert_parameters = 0;
+  std::int64_t frozen_dense_bytes = 0;  ///< of weights that are not trained, before ZeRO
+  std::int64_t frozen_expert_bytes = 0;
   std::int64_t reduced_elements = 0;  ///< of these, whose gradients are reduced over other ranks
-  /// Of the optimizer's compute_ns, what is not the update: host work once a step.
+  /// Of the optimizer's compute_ns, what is not the device's update: host work once a step.
   Nanoseconds step_host;
   /// Of `compute` and `data` of a rank by each other: the largest of the stages on devices of the same kind.
   Slowdown slowdown;

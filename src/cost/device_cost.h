@@ -14,6 +14,11 @@
 
 namespace espalier::cost {
 
+/// What its host gives a device, bytes a second: to host memory and back, per direction; of states that the host updates (cost/offload.h).
+struct HostRates {
+  double link = 0, update = 0;
+};
+
 struct DeviceCost {
   DeviceRates rates;                 ///< operations and bytes a second; seconds a kernel launch
   DeviceEfficiency efficiency;       ///< of the device alone: what compute and collectives do to each other
@@ -21,6 +26,7 @@ struct DeviceCost {
   double speed = 1;                  ///< relative to the devices of its kind (DeviceKind::at_speed)
   double update_rate = 0;            ///< bytes of states a second that its optimizer was measured to reach; 0: that of its memory
   std::int64_t workspace_bytes = 0;  ///< that the GEMM libraries of the engine hold on it
+  HostRates host;                    ///< nothing: its host is not known
 
   DeviceCost(const DeviceKind& device, Precision precision, const EngineModel& engine);
   /// κ of a collective of `group` over `levels` (of a Fabric) and of compute beside it.

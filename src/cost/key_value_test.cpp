@@ -48,22 +48,22 @@ cost::test::ByChunk timed(const LayerKind& kind, int layers, const Strategy& s, 
 TEST(KeyValue, SmallestExample) {
   const EngineModel& engine = plain_engine("generic");
   const LayerKind kind = grouped(2);
-  EXPECT_EQ(parameters_on_rank(model_of(kind), kind, engine, tp(4)).dense, 48 * 64 + 16 * 64);
-  EXPECT_EQ(parameters_on_rank(model_of(kind), kind, engine, tp(2)).dense, 64 * 64 + 32 * 64);  // a head each: split
-  EXPECT_EQ(tensor_sync(kind, tp(4)), (TensorSync{0, 32 * 64, 2}));
-  EXPECT_EQ(tensor_sync(kind, tp(2)), (TensorSync{0, 0, 1}));
+  EXPECT_EQ(parameters_on_rank(model_of(kind), kind, engine, {}, tp(4)).dense, 48 * 64 + 16 * 64);
+  EXPECT_EQ(parameters_on_rank(model_of(kind), kind, engine, {}, tp(2)).dense, 64 * 64 + 32 * 64);  // a head each: split
+  EXPECT_EQ(tensor_sync(kind, engine, tp(4)), (TensorSync{0, 32 * 64, 2}));
+  EXPECT_EQ(tensor_sync(kind, engine, tp(2)), (TensorSync{0, 0, 1}));
   // One head for all: 16 + 32 outputs again, and four ranks sum its gradient.
-  EXPECT_EQ(parameters_on_rank(model_of(grouped(1)), grouped(1), engine, tp(4)).dense, 48 * 64 + 16 * 64);
-  EXPECT_EQ(tensor_sync(grouped(1), tp(4)), (TensorSync{0, 32 * 64, 4}));
+  EXPECT_EQ(parameters_on_rank(model_of(grouped(1)), grouped(1), engine, {}, tp(4)).dense, 48 * 64 + 16 * 64);
+  EXPECT_EQ(tensor_sync(grouped(1), engine, tp(4)), (TensorSync{0, 32 * 64, 4}));
   // Ulysses splits no weight.
-  EXPECT_EQ(parameters_on_rank(model_of(kind), kind, engine, tp(4, SequenceParallel::ulysses)).dense, 128 * 64 + 64 * 64);
+  EXPECT_EQ(parameters_on_rank(model_of(kind), kind, engine, {}, tp(4, SequenceParallel::ulysses)).dense, 128 * 64 + 64 * 64);
 }
 
 // The bias of a replicated head is on every rank that holds it: (64 + 1) elements an output.
 TEST(KeyValue, WithItsBias) {
   LayerKind kind = grouped(2);
   kind.operators[0].parameters += 128;
-  EXPECT_EQ(parameters_on_rank(model_of(kind), kind, plain_engine("generic"), tp(4)).dense, 48 * 65 + 16 * 64);
+  EXPECT_EQ(parameters_on_rank(model_of(kind), kind, plain_engine("generic"), {}, tp(4)).dense, 48 * 65 + 16 * 64);
 }
 
 // What a rank computes and keeps is that of a model with as many key/value heads as ranks: one whole head.

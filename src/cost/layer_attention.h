@@ -35,15 +35,18 @@ template <class Sum>
   const auto& d = x.c.device.rates;
   const double tokens = static_cast<double>(x.g.tokens),
                kv_tokens = static_cast<double>(op.cross ? x.g.cross_tokens : x.g.tokens);
-  const double all_keys = static_cast<double>(op.cross ? x.g.cross_keys : x.g.keys);
+  const double all_keys = static_cast<double>(op.cross ? x.g.cross_keys : keys_in_reach(op, x.g.keys));
   const double heads = static_cast<double>(op.heads) / x.s.tp,
                kv_heads = std::max(1.0, static_cast<double>(op.kv_heads) / x.s.tp);
   const double qk = op.qk_dim, v = op.v_dim;
   const bool fused = x.c.engine->memory.activations == ActivationPolicy::fused_attention;
   double forward, backward;
   if (fused) {
-    const double keys = mean_keys(all_keys, static_cast<double>(op.window), op.causal);
-    const double most_keys = op.window > 0 ? std::min(static_cast<double>(op.window), all_keys) : all_keys;
+    const bool packed = x.c.workload.lengths.packed && !op.cross;
+    const double keys =
+        packed ? x.length_excess * x.c.workload.packed_keys(op) : mean_keys(all_keys, static_cast<double>(op.window), op.causal);
+    const double longest = packed ? x.c.workload.lengths.longest : all_keys;
+    const double most_keys = op.window > 0 ? std::min(static_cast<double>(op.window), longest) : longest;
     const double bytes = x.a * (tokens * heads * (qk + v) + kv_tokens * kv_heads * (qk + v));
     // Ring: one kernel a step on 1/cp of the keys, and the partial results are merged in fp32 after each.
     const double steps = x.s.cp_kind == ContextParallelKind::ring ? x.s.cp : 1;

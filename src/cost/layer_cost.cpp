@@ -22,6 +22,14 @@ PhaseTime phase(double compute, double exposed, double hidden, double launches_s
   return t;
 }
 
+/// A layer through which no gradient has to pass: nothing is kept of its forward pass.
+void forward_alone(LayerCost& cost) {
+  cost.passes_gradient = false;
+  cost.backward = cost.backward_input = cost.backward_weight = cost.recompute_selective = PhaseTime{};
+  cost.saved = SavedBytes{};
+  cost.transient.backward = 0;
+}
+
 LayerCost cost_in(const Scene& x, const LayerKind& kind) {
   Sums<NoRecord> sum;
   add_layer(sum, x, kind);
@@ -35,6 +43,7 @@ LayerCost cost_in(const Scene& x, const LayerKind& kind) {
   cost.recompute_selective = phase(sum.selective, 0, 0, 0);
   cost.saved = saved_activations(kind, x.g, x.c.engine->memory.activations);
   cost.transient = transient_activations(kind, x.g, x.c.engine->memory.activations);
+  if (!kind.backward) forward_alone(cost);
   return cost;
 }
 
@@ -47,8 +56,8 @@ LayerCost cost_of(const Scene& x, const LayerKind& kind) {
 LayerGeometry geometry_of(const Workload& w, const EngineModel& engine, const LayerKind& kind, const Strategy& s,
                           std::int32_t micro_batch) {
   LayerGeometry g;
-  g.keys = tokens_per_sample(kind, w.training.sequence);
-  g.tokens = g.keys * micro_batch / s.cp;
+  g.keys = attended_tokens(kind, w.training.sequence);
+  g.tokens = tokens_per_sample(kind, w.training.sequence) * micro_batch / s.cp;
   g.cross_keys = w.training.sequence.encoder;
   g.cross_tokens = g.cross_keys * micro_batch / s.cp;
   g.element_bytes = w.element_bytes;
@@ -56,6 +65,8 @@ LayerGeometry geometry_of(const Workload& w, const EngineModel& engine, const La
   g.split = s.tp;
   g.sequence_split = s.sp == SequenceParallel::none ? 1 : s.tp;
   g.expert_split = s.etp;
+  g.expert_parts = std::int64_t{s.ep} * s.etp;
+  g.writes_weights_out = w.training.adapter.base != FrozenType::compute;
   g.imbalance = std::min(w.training.moe_imbalance, static_cast<double>(s.ep));  // a rank cannot get more than all copies
   g.weight_split = s.weight_tp();
   g.loss = engine.memory.loss;
@@ -98,12 +109,9 @@ void layer_costs(const CostContext& c, const Strategy& s, std::int32_t stages, s
   for (std::size_t i = 0; i < kinds.size(); ++i) {
     const Scene scene = scene_of(c, s, stages, micro_batch, kinds[i], crosses);
     out[i] = cost_of(scene, kinds[i]);
-    const ParameterElements p = parameters_on_rank(*c.workload.model, kinds[i], *c.engine, s);
-    out[i].dense_parameters = p.dense;
-    out[i].expert_parameters = p.expert;
-    out[i].tensor_sync = tensor_sync(kinds[i], s);
-    const std::int64_t boundary =
-        boundary_elements(kinds[i], c.workload.training.sequence, c.workload.encoder_hidden) * micro_batch;
+    out[i].set_elements(parameters_on_rank(*c.workload.model, kinds[i], *c.engine, c.workload.training, s));
+    out[i].tensor_sync = tensor_sync(kinds[i], *c.engine, s);
+    const std::int64_t boundary = boundary_elements(kinds[i], c.workload.training.sequence) * micro_batch;
     out[i].boundary_bytes = (boundary * c.workload.element_bytes / s.cp + scene.g.sequence_split - 1) / scene.g.sequence_split;
   }
   if (!s.partition.empty()) partition_blocks(c, s, micro_batch, out);

@@ -34,14 +34,28 @@ struct LayerCost {
   PhaseTime recompute_selective;  ///< added to backward (and backward_input)
   SavedBytes saved;
   TransientBytes transient;
-  std::int64_t dense_parameters = 0;  ///< elements on this rank, before ZeRO
+  std::int64_t dense_parameters = 0;  ///< trained elements on this rank, before ZeRO
   std::int64_t expert_parameters = 0;
+  std::int64_t frozen_dense_bytes = 0;  ///< of weights that are not trained, before ZeRO
+  std::int64_t frozen_expert_bytes = 0;
+  bool passes_gradient = true;      ///< LayerKind::backward: else it has no backward pass, and nothing of it is recomputed
   std::int64_t boundary_bytes = 0;  ///< message to the next chunk when it is on another rank
   TensorSync tensor_sync;           ///< gradients that the tensor group sums once a step
   /// Of blocks whose operators are partitioned (partitioned_block.h); else 0.
   std::int64_t gradient_sync_ns = 0;    ///< once a step: gradients of weights that several devices of the group hold
   std::int64_t boundary_gather_ns = 0;  ///< to make what enters or leaves whole on every device of the group
   double boundary_gather_bytes = 0;     ///< that a device lacks of it, at most
+  [[nodiscard]] ParameterElements elements() const {
+    return {dense_parameters, expert_parameters, frozen_dense_bytes, frozen_expert_bytes};
+  }
+  void set_elements(const ParameterElements& e) {
+    dense_parameters = e.dense;
+    expert_parameters = e.expert;
+    frozen_dense_bytes = e.frozen_dense;
+    frozen_expert_bytes = e.frozen_expert;
+  }
+  /// What full recomputation adds to the backward pass.
+  [[nodiscard]] PhaseTime recompute_full() const { return passes_gradient ? forward : PhaseTime{}; }
 };
 
 /// Geometry of a kind: local tokens and divisors.

@@ -121,31 +121,35 @@ TEST(LayerCost, AttentionKernelsOfTheEngine) {
   EXPECT_EQ(cost_of(kind, {}, c, "llm-foundry").forward.compute_ns, 853333 + 512);
 }
 
-/// `kind` on one device, trained with `optimizer` at `precision`.
-LayerCost trained(const LayerKind& kind, Optimizer optimizer, Precision precision) {
-  const Model model = model_of(kind);
-  Training t = tokens(1000);
-  t.optimizer = optimizer;
+/// `kind` on one device, trained at `precision` as `t` says.
+LayerCost trained(const LayerKind& kind, Precision precision, Training t = tokens(1000)) {
+  Model model = model_of(kind);
   t.precision = precision;
+  EXPECT_EQ(mark_trained(model, t, ""), std::nullopt);
   const CostContext context(model, round_cluster(1), t, plain_engine("generic"));
   std::vector<LayerCost> out;
   layer_costs(context, {}, 1, 1, out);
   return out.front();
 }
 
-// Frozen weights: no weight gradients. Adapters beside the query-key-value projection of k inputs and n outputs: 2k + 4n bytes a token
-// forward, twice that backward; 1000 · (2 · 64 + 4 · 256) bytes.
+// Frozen weights: no weight gradients. One pair of rank 4 beside the query-key-value projection: 2 · 1000 · 4 · 64 FLOPs and 1000 · 2 · 64 bytes down,
+// 2 · 1000 · 4 · 256 and 1000 · 4 · 256 up: √(512² + 128²) + √(2048² + 1024²) = 2817.5 ns, forward, for its input and for its own gradients.
 TEST(LayerCost, Adapters) {
   const LayerKind kind = block({linear("attn.qkv", 64, 256, TpSplit::column), linear("attn.out", 256, 64, TpSplit::row)}, 64);
-  const LayerCost c = trained(kind, Optimizer::lora, Precision::bf16);
-  EXPECT_EQ(c.forward.compute_ns, 2 * kGemm + 1152);
-  EXPECT_EQ(c.backward.compute_ns, 2 * kGemm + 2 * 1152);
-  EXPECT_EQ(c.backward_weight.compute_ns, 0);
+  Training t = tokens(1000);
+  t.adapter.rank = 4;
+  t.adapter.targets = {"attn.qkv"};
+  const LayerCost c = trained(kind, Precision::bf16, t);
+  EXPECT_NEAR(static_cast<double>(c.forward.compute_ns), 2 * kGemm + 2817.5, 1);
+  EXPECT_NEAR(static_cast<double>(c.backward.compute_ns), 2 * kGemm + 2 * 2817.5, 1);
+  EXPECT_NEAR(static_cast<double>(c.backward_weight.compute_ns), 2817.5, 1);
+  EXPECT_EQ(c.dense_parameters, 4 * (64 + 256));
+  EXPECT_EQ(c.frozen_dense_bytes, 2 * (64 * 256 + 256 * 64));
 }
 
 // 8 bits: casts of 2k bytes a token forward, 4n backward: 1000 · 2 · (64 + 256) and twice that.
 TEST(LayerCost, EightBitCasts) {
-  const LayerCost c = trained(mlp(), Optimizer::adam, Precision::fp8);
+  const LayerCost c = trained(mlp(), Precision::fp8);
   EXPECT_EQ(c.forward.compute_ns, 2 * kGemm + 640);
   EXPECT_EQ(c.backward.compute_ns, 4 * kGemm + 1280);
 }
@@ -327,7 +331,7 @@ TEST(LayerCost, GraphsTakeLaunchesAway) {
 
 // 8-bit experts are cast as well: 4 bytes of traffic an element of the input forward, of the output gradient backward.
 TEST(LayerCost, EightBitExpertsAreCast) {
-  const LayerCost wide = cost_of(experts(), {}, round_cluster(1)), eight = trained(experts(), Optimizer::adam, Precision::fp8);
+  const LayerCost wide = cost_of(experts(), {}, round_cluster(1)), eight = trained(experts(), Precision::fp8);
   EXPECT_EQ(eight.forward.compute_ns - wide.forward.compute_ns, 4 * (64 + 256));
   EXPECT_EQ(eight.backward.compute_ns - wide.backward.compute_ns, 4 * (256 + 64));
 }

@@ -10,6 +10,7 @@
 
 #include "base/check.h"
 #include "cost/layer_attention.h"
+#include "cost/layer_scan.h"
 #include "cost/tensor_region.h"
 #include "plan/key_value.h"
 #include "profile/measured_operators.h"
@@ -32,12 +33,38 @@ inline double accumulated_bytes(const Scene& x) {
 /// 4h² + 3h·ffn with ffn = 8/3 h.
 inline constexpr double kRecomputedProducts = 0.39;
 
-/// Low-rank adapters beside the frozen projection to query, key and value (the default targets of PEFT and NeMo): the two small products read its input and add to its output, both ways, and
-/// the gradients of the adapters read input and output gradient again. All memory-bound.
+/// Low-rank adapters beside a frozen linear of m tokens, n output and k input features on this rank: each pair reads the input, and adds to its
+/// part of the output; backwards the gradients of both matrices read input and output gradient again. Their products are narrow: the larger of
+/// compute and memory, as a norm of the two. What a tensor group has of the `rank` features in between is summed or gathered, both ways.
 template <class Sum>
-void add_adapters(Sum& sum, const Scene& x, double m, double n, double k) {
-  const double pass = memory_bound_s(x.c.device.rates, x.a * m * k) + memory_bound_s(x.c.device.rates, 2 * x.a * m * n);
-  sum.compute(pass, 2 * pass, 2, 4);
+void add_adapters(Sum& sum, const Scene& x, const Operator& op, double m, double n, double k) {
+  const DeviceRates& d = x.c.device.rates;
+  const double rank = op.adapter_rank, pairs = op.adapters;
+  const double out = static_cast<double>(op.adapter_out) * n / static_cast<double>(op.out);
+  const auto product = [&](double flops, double bytes) { return std::hypot(flops / d.gemm_wide, bytes / d.memory); };
+  const double down = pairs * d.floor + product(2 * m * rank * k * pairs, x.a * m * k * pairs);
+  const double up = pairs * d.floor + product(2 * m * rank * out, 2 * x.a * m * out);
+  const int each = 2 * op.adapters;
+  sum.compute(down + up, down + up, each, each);
+  sum.weight(down + up);
+  sum.kernels_of_weights(each);
+  if (x.s.weight_tp() == 1 || op.split == TpSplit::none) return;
+  const auto reduce = price<CollectiveKind::all_reduce, GroupKind::tensor>(x, x.a * x.split_tokens * rank * pairs);
+  sum.move(SumPhase::forward, alone(reduce, Placement::after, StepPart::forward, sum.op));
+  sum.move_back(alone(reduce, Placement::after, StepPart::input_gradient, sum.op));
+  sum.kernels(kCollectiveLaunches, kCollectiveLaunches);
+  sum.wait(x.tp.size, 1, 1);
+}
+
+/// Weights of fewer bits than compute takes are written out before each product that reads them, in either pass.
+template <class Sum>
+void add_dequantisation(Sum& sum, const Scene& x, const LayerKind& kind, const Operator& op, double elements) {
+  const Training& training = x.c.workload.training;
+  if (!op.frozen || training.adapter.base == FrozenType::compute) return;
+  const double held = frozen_bytes(states_of(*x.c.engine, training), training, kind, op);
+  if (held >= x.a) return;
+  const double pass = memory_bound_s(x.c.device.rates, (held + x.a) * elements);
+  sum.compute(pass, pass, 1, 1);
 }
 
 /// 8-bit matrix products: activations and output gradients are scaled, cast and transposed (2 bytes in, 1 + 1 out), one kernel each.
@@ -70,16 +97,16 @@ template <class Sum>
       x.c.workload.operand_bytes < x.a && op.split != TpSplit::vocab;  // the output projection stays in 16 bits
   const double a = eight_bit ? x.c.workload.operand_bytes : x.a, rate = eight_bit ? d.gemm : d.gemm_wide;
   const double forward = gemm_s(d, rate, m, n, k, a), input = gemm_s(d, rate, m, k, n, a);
-  const bool adapters = freezes_weights(x.c.workload.training.optimizer);
-  const double weight = adapters ? 0.0 : gemm_s(d, rate, n, k, m, a, accumulated_bytes(x) * n * k);
+  const double weight = op.frozen ? 0.0 : gemm_s(d, rate, n, k, m, a, accumulated_bytes(x) * n * k);
   sum.compute(forward, input, 1, 1);
   // its GEMM and the addition to the accumulated gradient; with a bias its reduction and its addition
-  if (!adapters) {
+  if (!op.frozen) {
     sum.weight(weight);
     sum.kernels_of_weights(op.parameters > op.in * op.out ? 4 : 2);
     accumulate(sum, x, n * k);
   }
-  if (adapters && op.name.ends_with(".qkv")) add_adapters(sum, x, m, n, k);
+  if (op.adapters > 0) add_adapters(sum, x, op, m, n, k);
+  add_dequantisation(sum, x, kind, op, n * k);
   if (eight_bit) add_casts(sum, x, m, n, k);
   if (x.c.engine->kernels.selective_recomputes_linears && op.split != TpSplit::vocab)
     sum.recomputed(forward * kRecomputedProducts);
@@ -175,7 +202,7 @@ void add_exchange(Sum& sum, const Scene& x, const Operator& op) {
 }
 
 template <class Sum>
-void add_expert_linear(Sum& sum, const Scene& x, const Operator& op) {
+void add_expert_linear(Sum& sum, const Scene& x, const LayerKind& kind, const Operator& op) {
   const double local = static_cast<double>(op.experts) / x.s.ep;
   const double m = gathered(x, op) / local;
   double n = static_cast<double>(op.out), k = static_cast<double>(op.in);
@@ -184,7 +211,8 @@ void add_expert_linear(Sum& sum, const Scene& x, const Operator& op) {
   const double forward = batched_gemm_s(d, d.grouped, local, m, n, k, x.a);
   sum.compute(forward, forward, 1, 1);
   if (x.c.workload.operand_bytes < x.a) add_expert_casts(sum, x, m * local, n, k);
-  if (freezes_weights(x.c.workload.training.optimizer)) return;
+  add_dequantisation(sum, x, kind, op, local * n * k);
+  if (op.frozen) return;
   sum.weight(batched_gemm_s(d, d.grouped, local, m, n, k, x.a, local * accumulated_bytes(x) * n * k));
   sum.kernels_of_weights(1);
   accumulate(sum, x, local * n * k);
@@ -210,14 +238,19 @@ void add_elementwise(Sum& sum, const Scene& x, const Operator& op, double tokens
       backward = x.a * (2 * in + out);
       break;
     case OperatorKind::residual: forward = backward = 3 * x.a * in; break;  // the gradients of both branches are added
+    case OperatorKind::causal_conv:                                         // few taps: bound by memory
+      forward = 2 * x.a * in;
+      backward = 3 * x.a * in;
+      break;
     case OperatorKind::dropout:  // forward in the residual's kernel: the mask only; backward a kernel of its own
       forward = in;
       backward = (2 * x.a + 1) * in;
       break;
     default: forward = backward = 2 * x.a * in; break;
   }
-  // a norm reduces the gradients of its weight (and bias) and adds each to the accumulated one
-  if (op.kind == OperatorKind::norm) sum.kernels_of_weights(op.parameters > op.in ? 3 : 2);
+  // a norm reduces the gradients of its weight (and bias) and adds each to the accumulated one; so does a convolution
+  if (op.kind == OperatorKind::norm && !op.frozen) sum.kernels_of_weights(op.parameters > op.in ? 3 : 2);
+  if (op.kind == OperatorKind::causal_conv && !op.frozen) sum.kernels_of_weights(2);
   const bool fused_away = op.kind == OperatorKind::dropout;
   const double f = fused_away ? tokens * forward / d.memory : memory_bound_s(d, tokens * forward);
   sum.compute(f, memory_bound_s(d, tokens * backward), fused_away ? 0 : 1, 1);
@@ -231,7 +264,7 @@ void add_embedding(Sum& sum, const Scene& x, const Operator& op) {
   // The gradient is a dense table: it is cleared, the rows of the tokens are added (sorted, read and written), and all of it is added
   // to the accumulated gradient, in every engine. Aceso's and Mist's operator times: 8 bytes an element of an fp16 table, 25 a token
   // and feature.
-  if (!freezes_weights(x.c.workload.training.optimizer)) {  // else frozen
+  if (!op.frozen) {
     const double rows = x.g.padded_vocabulary > 0 && op.split == TpSplit::vocab
                             ? static_cast<double>(x.g.padded_vocabulary) / x.width
                             : static_cast<double>(op.parameters) / std::max(1.0, static_cast<double>(op.out));
@@ -284,7 +317,7 @@ template <class Sum>
     case OperatorKind::cross_entropy: add_cross_entropy(sum, x, op); return;
     case OperatorKind::dispatch:
     case OperatorKind::combine: add_exchange(sum, x, op); return;
-    case OperatorKind::expert_linear: add_expert_linear(sum, x, op); return;
+    case OperatorKind::expert_linear: add_expert_linear(sum, x, kind, op); return;
     case OperatorKind::expert_activation: add_elementwise(sum, x, op, gathered(x, op), x.s.etp); return;
     case OperatorKind::router:
       sum.compute(
@@ -292,6 +325,7 @@ template <class Sum>
           gemm_s(x.c.device.rates, x.c.device.rates.gemm_wide, x.sequence_tokens, op.experts, static_cast<double>(op.in), x.a),
           14,
           10);  // top-k, masks, counts, loss
+      if (op.frozen) return;
       sum.weight(
           gemm_s(x.c.device.rates, x.c.device.rates.gemm_wide, x.sequence_tokens, op.experts, static_cast<double>(op.in), x.a));
       sum.kernels_of_weights(1);
@@ -304,7 +338,11 @@ template <class Sum>
     case OperatorKind::rotary:
     case OperatorKind::dropout:
     case OperatorKind::residual:
+    case OperatorKind::causal_conv:
     case OperatorKind::pool: add_elementwise(sum, x, op, tokens, width); return;
+    case OperatorKind::scan: add_selective_scan(sum, x, op); return;
+    case OperatorKind::chunked_scan:
+    case OperatorKind::gated_delta: add_chunked_scan(sum, x, op); return;
   }
 }
 

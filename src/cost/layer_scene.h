@@ -3,6 +3,7 @@
 // Internal to cost/.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 
 #include "cost/collective.h"
@@ -24,6 +25,7 @@ struct Scene {
   double sequence_tokens;
   double width;  // divisor of split widths
   bool pipeline_crosses_nodes;
+  double length_excess;      // by which packed samples of unlike lengths lengthen attention; 1 otherwise
   double other_compute = 0;  // s of another micro-batch that one all-to-all of experts runs beside; 0: it stands alone
 };
 
@@ -56,6 +58,12 @@ inline bool waits_for_hosts(const Fabric& fabric, const EngineModel& engine, con
          pipeline_crosses(fabric.placing(), s, stages, fabric.node_levels);
 }
 
+inline double length_excess_of(const Workload& w, const Strategy& s, std::int32_t stages, std::int32_t micro_batch) {
+  if (!w.lengths.packed) return 1.0;
+  const std::int64_t samples = std::int64_t{micro_batch} * s.dp;
+  return length_excess(w.lengths, s.dp, w.training.global_batch / std::max<std::int64_t>(1, samples), micro_batch, stages);
+}
+
 [[gnu::always_inline]] inline Scene scene_of(const CostContext& c, const Strategy& s, std::int32_t stages,
                                              std::int32_t micro_batch, const LayerKind& kind, bool crosses) {
   const LayerGeometry g = geometry_of(c.workload, *c.engine, kind, s, micro_batch);
@@ -79,7 +87,8 @@ inline bool waits_for_hosts(const Fabric& fabric, const EngineModel& engine, con
           ulysses ? tokens / s.tp : tokens,
           tokens / g.sequence_split,
           static_cast<double>(s.weight_tp()),
-          crosses};
+          crosses,
+          length_excess_of(c.workload, s, stages, micro_batch)};
 }
 
 }  // namespace espalier::cost

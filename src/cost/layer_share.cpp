@@ -14,7 +14,8 @@ namespace {
 ParameterElements whole_shards(const ParameterElements& e, const Strategy& s) {
   if (!shards_optimizer(s.zero)) return e;
   const std::int64_t expert_shard = std::gcd(std::int64_t{s.shard}, s.expert_data_ranks());
-  return {e.dense - e.dense % s.shard, e.expert - e.expert % expert_shard};
+  return {e.dense - e.dense % s.shard, e.expert - e.expert % expert_shard, e.frozen_dense - e.frozen_dense % s.shard,
+          e.frozen_expert - e.frozen_expert % expert_shard};
 }
 
 }  // namespace
@@ -30,7 +31,7 @@ void layer_shares(const CostContext& c, const Strategy& s, std::int32_t stages, 
     ChunkTotal t;
     ChunkSum sum(t);
     sum.add(x, static_cast<std::int32_t>(k), 1, block ? s.recompute.kind : RecomputeKind::none);
-    const ParameterElements e{l.dense_parameters, l.expert_parameters};
+    const ParameterElements e = l.elements();
     LayerShare& share = out[k];
     share = LayerShare{};
     share.forward_ns = t.forward.duration_ns();

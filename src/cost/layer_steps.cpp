@@ -22,8 +22,10 @@ LayerSteps megatron_steps(const Scene& scene, const LayerKind& kind) {
     steps.host_s = host_s;
     return steps;
   };
-  return {phase(SumPhase::forward, waits.network_forward, waits.host_forward),
-          phase(SumPhase::backward, waits.network_back, waits.host_backward),
+  LayerSteps steps;
+  steps.forward = phase(SumPhase::forward, waits.network_forward, waits.host_forward);
+  if (!kind.backward) return steps;
+  return {std::move(steps.forward), phase(SumPhase::backward, waits.network_back, waits.host_backward),
           phase(SumPhase::input, waits.network_back, waits.host_input), phase(SumPhase::weight, 0, waits.host_weight),
           phase(SumPhase::selective, 0, 0)};
 }

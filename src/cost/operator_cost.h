@@ -19,14 +19,27 @@
 //        bytes per score (a = 2): softmax forward read and write 4, of a causal mask 3 (half is not read), backward 6, causal 4;
 //        dropout read, write and mask 5 each way (Korthikanti et al. 2022 §4; operator times published with Aceso and Mist)
 //   memory-bound        t = f₀ + bytes/(H·e), e = memory_max
+//   scans in chunks     t = n·f₀ + √(c² + m²) at the batched rate, for H heads of k states and v features, G groups of q and k, chunks of l:
+//        chunked_scan   2·T·H·(l(k + v) + 2kv) FLOPs: QKᵀ and AV inside a chunk, whole tiles; KᵀV into its state and Q·state out; n = 5
+//                       (state-spaces/mamba ssd_combined.py: sums, states, passing, QKᵀ, output)
+//        gated_delta    2·T·H·(l(3k + 2v) + 3kv + l²/6): also KKᵀ, the inverse of a unit triangle (l³/3 a chunk), W = T·K, U = T·V and
+//                       W·state; n = 6 (Yang et al. 2024, arXiv 2412.06464 §3.3; fla chunk_gated_delta_rule)
+//        bytes a·T·(2Gk + 2Hv) + 8·(T/l)·H·k·v (states in fp32, written and read). backward: three times both: two gradients of every
+//        product, and the forward again for its states
+//   selective scan      t = f₀ + 4d½·N·T·C/(P·σ·a) + bytes/(H·e): one exponential a channel and state, priced as attention's;
+//        bytes a·T·(3C + 2N): u, Δ in, y out, B and C. backward: twice the exponentials, bytes a·T·(5C + 4N) (Gu, Dao 2023, arXiv
+//        2312.00752 §3.3.2: the states are computed again)
+// The forms of scans are not calibrated: no measured kernel stands behind them yet.
 // Backward of a linear: input gradient and weight gradient, each a GEMM of the same FLOPs; the weight gradient also reads and writes
 // the accumulated gradient. Times in seconds, all for one rank's local shapes.
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 
 #include "espalier/cluster.h"
+#include "espalier/model.h"
 
 namespace espalier::cost {
 
@@ -85,8 +98,33 @@ inline double attention_backward_s(const DeviceRates& d, const AttentionShape& s
   return d.floor + 2.5 * (attention_flops(d, s) / d.attention_backward + s.bytes / d.memory);
 }
 
+/// A scan in chunks on one rank: `tokens` × `heads` of k states and v features, chunks of `chunk`; `bytes` moved once.
+struct ScanShape {
+  double tokens, heads, states, features, chunk, bytes;
+  bool delta;
+};
+inline double scan_flops(const ScanShape& s) {
+  const double inside =
+      s.delta ? s.chunk * (3 * s.states + 2 * s.features) + s.chunk * s.chunk / 6 : s.chunk * (s.states + s.features);
+  return 2.0 * s.tokens * s.heads * (inside + (s.delta ? 3 : 2) * s.states * s.features);
+}
+inline constexpr int kScanKernels = 5, kDeltaKernels = 6;
+/// `passes`: 1 forward, 3 backward.
+inline double chunked_scan_s(const DeviceRates& d, const ScanShape& s, double passes) {
+  return ((s.delta ? kDeltaKernels : kScanKernels) - 1) * d.floor +
+         work_s(d, passes * scan_flops(s), d.batched, passes * s.bytes);
+}
+/// `exponentials` of `bytes` moved.
+inline double selective_scan_s(const DeviceRates& d, double exponentials, double bytes) {
+  return d.floor + 4.0 * d.softmax * exponentials / d.attention + bytes / d.memory;
+}
+
 /// Mean number of keys that one of `queries` queries attends to, among `keys`: all, a causal half (keys + 1)/2 rounded to
 /// keys/2, or a sliding window.
 double mean_keys(double keys, double window, bool causal);
+/// Keys that a query of `op` can reach of the `keys` of its own sequence: those of its piece, where attention stays inside pieces.
+inline std::int64_t keys_in_reach(const Operator& op, std::int64_t keys) {
+  return op.chunk > 0 ? std::min(op.chunk, keys) : keys;
+}
 
 }  // namespace espalier::cost

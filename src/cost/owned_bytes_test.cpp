@@ -61,7 +61,8 @@ TEST(OwnedBytes, AreThoseThatTheCostModelCounts) {
     h.strategy = any_strategy(random);
     for (std::int64_t r = 0; r < std::int64_t{h.strategy.tp} * h.strategy.cp * h.strategy.dp; ++r) h.devices.push_back(r);
     for (const LayerKind& kind : model.kinds) {
-      const StaticMemory counted = state_memory(parameters_on_rank(model, kind, engine, h.strategy), states, h.strategy);
+      const StaticMemory counted =
+          state_memory(parameters_on_rank(model, kind, engine, training, h.strategy), states, h.strategy);
       std::int64_t fullest = 0;
       for (std::size_t r = 0; r < h.devices.size(); ++r) {
         const RankShare share = share_of(h, model, kind, engine, static_cast<std::int64_t>(r));

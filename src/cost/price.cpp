@@ -122,9 +122,8 @@ void fill_transfer(Pricing& p, std::int32_t i, PricedChunk& chunk) {
 void wait_for_reduction(Pricing& p, std::int32_t i) {
   if (!p.structure.reduce_gradients || !p.structure.overlap_reduce) return;
   PricedChunk& chunk = p.priced(i);
-  const ParameterElements elements{chunk.total.dense_parameters, chunk.total.expert_parameters};
   const std::int64_t waited =
-      late_reduction_ns(p.c, *p.chunks.front().front().strategy, p.structure.chunks(), elements, chunk.reduce_ns);
+      late_reduction_ns(p.c, *p.chunks.front().front().strategy, p.structure.chunks(), chunk.total.elements, chunk.reduce_ns);
   chunk.reduce_ns -= waited;
   p.optimizer(p.stage_of(i)).exposed_ns += waited * p.structure.buckets[ChunkId(i)];
 }
@@ -251,15 +250,19 @@ Costs price(const CostContext& c, const Plan& plan, Program& program) {
 void static_bytes(const CostContext& c, const Strategy& s, const std::vector<LayerCost>& layers, const Costs& costs,
                   std::vector<std::int64_t>& out) {
   const StatePolicy states = states_of(*c.engine, c.workload.training);
-  std::int64_t largest = 0;
-  for (const LayerCost& l : layers) largest = std::max(largest, l.dense_parameters + l.expert_parameters);
+  std::int64_t gathered = 0, scattered = 0;
+  for (const LayerCost& l : layers) {
+    gathered = std::max(gathered, gathered_bytes(l.elements(), states));
+    scattered = std::max(scattered, scattered_bytes(l.elements(), states));
+  }
   out.clear();
   for (const StageCost& stage : costs.stages) {
-    StaticMemory memory = state_memory({stage.dense_parameters, stage.expert_parameters}, states, s);
+    StaticMemory memory = state_memory(
+        {stage.dense_parameters, stage.expert_parameters, stage.frozen_dense_bytes, stage.frozen_expert_bytes}, states, s);
     memory.framework = stage.memory.framework;  // does not depend on how states are sharded
     memory.communication_buffers = 2 * costs.message.count();
-    if (shards_parameters(s.zero)) memory.communication_buffers += 2 * largest * states.gather;
-    if (shards_gradients(s.zero)) memory.communication_buffers += largest * states.reduce;
+    if (shards_parameters(s.zero)) memory.communication_buffers += 2 * gathered;
+    if (shards_gradients(s.zero)) memory.communication_buffers += scattered;
     out.push_back(memory.total());
   }
 }

@@ -47,8 +47,7 @@ std::int32_t Pricing::strategy_index(const Strategy& s) const {
 namespace {
 
 void add_share(const LayerCost& layer, std::int32_t layers, Share& share) {
-  share.elements.dense += layer.dense_parameters * layers;
-  share.elements.expert += layer.expert_parameters * layers;
+  share.elements += layer.elements().times(layers);
   share.sync += layer.tensor_sync.times(layers);
   share.layers += layers;
 }
@@ -76,9 +75,9 @@ void add_copy(Pricing& p, std::int32_t i, ChunkSum& sum, Shares& shares) {
   const auto range = std::find_if(p.ranges(i).begin(), p.ranges(i).end(), [&](const RangeCost& r) { return user <= r.last; });
   const LayerCost& cost = (*range->layers)[static_cast<std::size_t>(p.kind_of(user))];
   const Assembly& embedding = p.under_embedding();
-  const std::int64_t elements = table_elements(*p.c.workload.model, *p.c.engine, embedding.s);
+  const ParameterElements elements = table_elements(*p.c.workload.model, *p.c.engine, p.c.workload.training, embedding.s);
   sum.add_table(elements, table_zero_time(embedding, cost, elements, p.edges), user == p.ranges(i).front().first);
-  share_of(shares, embedding).elements.dense += elements;
+  share_of(shares, embedding).elements += elements;
 }
 
 /// Whether two ranges are spread over equally many devices; between unlike stages the message redistributes (cluster_costs.h).
@@ -152,8 +151,7 @@ std::int32_t twin_of(const Pricing& p, std::int32_t i) { return p.split != nullp
 void hold(Pricing& p, std::int32_t stage, const Shares& shares) {
   for (const Share& s : shares) {
     Share& all = share_of(p.held(stage), *s.under);
-    all.elements.dense += s.elements.dense;
-    all.elements.expert += s.elements.expert;
+    all.elements += s.elements;
     all.layers += s.layers;
   }
 }

@@ -2,25 +2,27 @@
 #include <algorithm>
 #include <cmath>
 
+#include "cost/offload.h"
 #include "cost/price_parts.h"
 
 namespace espalier::cost {
 namespace {
 
-/// Elements of the largest layer whose states are sharded from `zero` on, anywhere in the plan.
-std::int64_t largest_layer(const Pricing& p, ZeroStage zero) {
+/// What the largest layer anywhere in the plan takes whole, of those whose states are sharded from `zero` on: gathered, or its gradient.
+std::int64_t largest_layer(const Pricing& p, const StatePolicy& states, ZeroStage zero) {
   std::int64_t most = 0;
+  const auto take = [&](const LayerCost& l) {
+    most = std::max(most,
+                    zero == ZeroStage::parameters ? gathered_bytes(l.elements(), states) : scattered_bytes(l.elements(), states));
+  };
   if (p.only != nullptr) {
-    for (const LayerCost& l : p.only->layers) most = std::max(most, l.dense_parameters + l.expert_parameters);
+    for (const LayerCost& l : p.only->layers) take(l);
     return most;
   }
   for (const auto& chunk : p.chunks)
     for (const RangeCost& range : chunk) {
       if (range.strategy->zero < zero) continue;
-      for (std::int32_t i = range.first; i <= range.last; ++i) {
-        const LayerCost& l = (*range.layers)[static_cast<std::size_t>(p.kind_of(i))];
-        most = std::max(most, l.dense_parameters + l.expert_parameters);
-      }
+      for (std::int32_t i = range.first; i <= range.last; ++i) take((*range.layers)[static_cast<std::size_t>(p.kind_of(i))]);
     }
   return most;
 }
@@ -34,7 +36,16 @@ bool like_before(Pricing& p, std::int32_t i) {
   if (i == 0 || i == p.structure.schedule.stages - 1) return false;
   const Shares &a = p.held(i), &b = p.held(i - 1);
   if (a.size() != 1 || b.size() != 1 || a.front().under != b.front().under) return false;
-  return a.front().elements.dense == b.front().elements.dense && a.front().elements.expert == b.front().elements.expert;
+  if (a.front().under->s.offload != Offload::none) return false;  // what its backward pass hides is its own
+  return a.front().elements == b.front().elements;
+}
+
+/// Of one micro-batch, through all chunks of the stage.
+std::int64_t backward_ns(Pricing& p, std::int32_t stage) {
+  std::int64_t sum = 0;
+  for (std::int32_t c = 0; c < p.structure.chunks(); ++c)
+    if (p.stage_of(c) == stage) sum += p.priced(c).total.backward.duration_ns();
+  return sum;
 }
 
 }  // namespace
@@ -48,32 +59,38 @@ void price_stage(Pricing& p, std::int32_t i) {
   StageCost& stage = p.out.stages[StageId(i)];
   const StatePolicy states = states_of(*p.c.engine, p.c.workload.training);
   double bytes = 0;
+  HostUpdate host;
   bool gathers = false, scatters = false;
   for (const Share& s : p.held(i)) {
     stage.dense_parameters += s.elements.dense;
     stage.expert_parameters += s.elements.expert;
+    stage.frozen_dense_bytes += s.elements.frozen_dense;
+    stage.frozen_expert_bytes += s.elements.frozen_expert;
     const StaticMemory memory = state_memory(s.elements, states, s.under->s);
     const ZeroStage zero = s.under->s.zero;
     const double share = p.on_stage(i).state_share;
     stage.memory.parameters += part_of(memory.parameters, shards_parameters(zero) ? share : 1.0);
     stage.memory.gradients += part_of(memory.gradients, shards_gradients(zero) ? share : 1.0);
     stage.memory.optimizer += part_of(memory.optimizer, shards_optimizer(zero) ? share : 1.0);
+    stage.memory.host += part_of(memory.host, shards_optimizer(zero) ? share : 1.0);
     stage.reduced_elements += reduced_elements(s.elements, s.under->s);
     bytes += update_bytes(*p.c.engine, states, s.elements, s.under->s) * (shards_optimizer(zero) ? share : 1.0);
+    host += host_update(p.on_stage(i).device.host, states, s.elements, s.under->s).times(shards_optimizer(zero) ? share : 1.0);
     gathers |= shards_parameters(s.under->s.zero);
     scatters |= shards_gradients(s.under->s.zero);
   }
   stage.memory.framework = p.on_stage(i).device.workspace_bytes;
   stage.memory.communication_buffers = 2 * p.largest_message;
-  if (scatters && p.largest_scattered < 0) p.largest_scattered = largest_layer(p, ZeroStage::gradients);
-  if (gathers && p.largest_gathered < 0) p.largest_gathered = largest_layer(p, ZeroStage::parameters);
+  if (scatters && p.largest_scattered < 0) p.largest_scattered = largest_layer(p, states, ZeroStage::gradients);
+  if (gathers && p.largest_gathered < 0) p.largest_gathered = largest_layer(p, states, ZeroStage::parameters);
   // The layer in use and the one being gathered; the whole gradient before its reduce-scatter.
-  if (gathers) stage.memory.communication_buffers += 2 * p.largest_gathered * states.gather;
-  if (scatters) stage.memory.communication_buffers += p.largest_scattered * states.reduce;
+  if (gathers) stage.memory.communication_buffers += 2 * p.largest_gathered;
+  if (scatters) stage.memory.communication_buffers += p.largest_scattered;
   if (i == p.structure.schedule.stages - 1)
     stage.memory.framework +=
         deferred_bytes(*p.c.workload.model, *p.c.engine, p.structure.schedule, *p.chunks.back().back().layers);
   p.optimizer(i) = optimizer_time(p.on_stage(i).device, *p.c.engine, bytes, stage.step_host);
+  add_host_update(host, *p.c.engine, backward_ns(p, i), p.optimizer(i), stage.step_host);
   p.out.message = Bytes(p.largest_message);
 }
 

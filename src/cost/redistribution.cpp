@@ -115,8 +115,7 @@ RangeMove range_move(const Workload& w, const Fabric& fabric, const Strategy& be
   if (from == to) return out;
   double whole = static_cast<double>(sender.boundary_bytes) * from.dp * from.cp * from.sequence_parts;
   if (!before.partition.empty())  // holds tiles of its own
-    whole = static_cast<double>(samples) * w.element_bytes *
-            static_cast<double>(boundary_elements(kind, w.training.sequence, w.encoder_hidden));
+    whole = static_cast<double>(samples) * w.element_bytes * static_cast<double>(boundary_elements(kind, w.training.sequence));
   const auto way = [&](const LayerCost& partitioned, const Redistribution& move) {
     RangeMove::Way out_way;
     out_way.gather_ns = partitioned.boundary_gather_ns;

@@ -2,6 +2,7 @@
 #include "cost/state_memory.h"
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 
 #include "base/check.h"
@@ -20,30 +21,60 @@ std::int64_t padded_vocabulary(const Model& model, const EngineModel& engine, st
   return ceil_div(model.vocabulary, multiple) * multiple;
 }
 
-ParameterElements parameters_on_rank(const Model& model, const LayerKind& kind, const EngineModel& engine, const Strategy& s) {
-  ParameterElements e;
+namespace {
+
+std::int64_t elements_on_rank(const Model& model, const LayerKind& kind, const EngineModel& engine, const Strategy& s,
+                              const Operator& op) {
   const std::int64_t tp = s.weight_tp();
+  if (op.kind == OperatorKind::expert_linear) return ceil_div(op.parameters, std::int64_t{s.ep} * s.etp);
+  if (op.split == TpSplit::vocab && model.vocabulary > 0 && op.parameters % model.vocabulary == 0)
+    return op.parameters / model.vocabulary * (padded_vocabulary(model, engine, s.weight_tp()) / tp);
+  if (op.split == TpSplit::none) return op.parameters;
+  if (const ReplicatedKeys keys = replicated_keys(kind, op, tp); keys.any())  // with its bias: a multiple of the outputs
+    return op.parameters / op.out * ((op.out - keys.outputs) / tp + keys.on_rank());
+  return op.parameters_unsplit + ceil_div(op.parameters - op.parameters_unsplit, tp);
+}
+
+struct AdapterElements {
+  std::int64_t divided = 0;  ///< a rank's part of what is divided over tp
+  std::int64_t whole = 0;    ///< what every rank of the tensor group holds
+};
+AdapterElements adapter_on_rank(const EngineModel& engine, const Strategy& s, const Operator& op) {
+  const std::int64_t a = std::int64_t{op.adapter_rank} * op.adapters * op.in, b = op.adapter_rank * op.adapter_out;
+  const std::int64_t tp = s.weight_tp();
+  if (tp == 1 || op.split == TpSplit::none) return {0, a + b};
+  if (engine.memory.splits_adapters) return {ceil_div(a, tp) + ceil_div(b, tp), 0};
+  return op.split == TpSplit::row ? AdapterElements{ceil_div(a, tp), b} : AdapterElements{ceil_div(b, tp), a};
+}
+
+}  // namespace
+
+ParameterElements parameters_on_rank(const Model& model, const LayerKind& kind, const EngineModel& engine,
+                                     const Training& training, const Strategy& s) {
+  ParameterElements e;
   for (const Operator& op : kind.operators) {
-    if (op.kind == OperatorKind::expert_linear) {
-      e.expert += ceil_div(op.parameters, std::int64_t{s.ep} * s.etp);
-    } else if (op.split == TpSplit::vocab && model.vocabulary > 0 && op.parameters % model.vocabulary == 0) {
-      e.dense += op.parameters / model.vocabulary * (padded_vocabulary(model, engine, s.weight_tp()) / tp);
-    } else if (op.split == TpSplit::none) {
-      e.dense += op.parameters;
-    } else if (const ReplicatedKeys keys = replicated_keys(kind, op, tp); keys.any()) {
-      e.dense +=
-          op.parameters / op.out * ((op.out - keys.outputs) / tp + keys.on_rank());  // with its bias: a multiple of the outputs
-    } else {
-      e.dense += op.parameters_unsplit + ceil_div(op.parameters - op.parameters_unsplit, tp);
+    const bool expert = op.kind == OperatorKind::expert_linear;
+    const std::int64_t held = elements_on_rank(model, kind, engine, s, op);
+    if (!op.frozen) {
+      (expert ? e.expert : e.dense) += held;
+      continue;
     }
+    const double each = frozen_bytes(states_of(engine, training), training, kind, op);
+    (expert ? e.frozen_expert : e.frozen_dense) += static_cast<std::int64_t>(std::ceil(static_cast<double>(held) * each));
+    const AdapterElements adapter = adapter_on_rank(engine, s, op);
+    e.dense += adapter.divided + adapter.whole;
   }
   return e;
 }
 
-TensorSync tensor_sync(const LayerKind& kind, const Strategy& s) {
+TensorSync tensor_sync(const LayerKind& kind, const EngineModel& engine, const Strategy& s) {
   TensorSync sync;
   if (s.weight_tp() == 1) return sync;
   for (const Operator& op : kind.operators) {
+    if (op.frozen) {  // of its adapter what is whole everywhere, where ranks have tokens of their own
+      if (op.adapters > 0 && s.sp == SequenceParallel::megatron) sync.whole += adapter_on_rank(engine, s, op).whole;
+      continue;
+    }
     const bool own_tokens = s.sp == SequenceParallel::megatron && op.kind != OperatorKind::embedding;
     const bool own_heads = op.kind == OperatorKind::norm && op.split == TpSplit::heads;
     const bool expert = op.kind == OperatorKind::expert_linear;
@@ -57,12 +88,16 @@ TensorSync tensor_sync(const LayerKind& kind, const Strategy& s) {
   return sync;
 }
 
-std::int64_t table_elements(const Model& model, const EngineModel& engine, const Strategy& s) {
-  if (model.vocabulary == 0) return 0;
-  for (const Operator& op : model.layer(0).operators)
-    if (op.kind == OperatorKind::embedding && op.split == TpSplit::vocab)
-      return op.out * (padded_vocabulary(model, engine, s.weight_tp()) / s.weight_tp());
-  return 0;
+ParameterElements table_elements(const Model& model, const EngineModel& engine, const Training& training, const Strategy& s) {
+  if (model.vocabulary == 0) return {};
+  for (const Operator& op : model.layer(0).operators) {
+    if (op.kind != OperatorKind::embedding || op.split != TpSplit::vocab) continue;
+    const std::int64_t held = op.out * (padded_vocabulary(model, engine, s.weight_tp()) / s.weight_tp());
+    if (!op.frozen) return {held, 0};
+    const double each = frozen_bytes(states_of(engine, training), training, model.layer(0), op);
+    return {0, 0, static_cast<std::int64_t>(std::ceil(static_cast<double>(held) * each)), 0};
+  }
+  return {};
 }
 
 std::int64_t reduced_elements(const ParameterElements& e, const Strategy& s) {
@@ -76,10 +111,17 @@ StaticMemory state_memory(const ParameterElements& e, const StatePolicy& states,
   const auto sharded = [&](bool yes) {
     return yes ? ceil_div(e.dense, shard) + ceil_div(e.expert, expert_shard) : e.dense + e.expert;
   };
+  const std::int64_t frozen = shards_parameters(s.zero)
+                                  ? ceil_div(e.frozen_dense, shard) + ceil_div(e.frozen_expert, expert_shard)
+                                  : e.frozen_dense + e.frozen_expert;
   StaticMemory m;
-  m.parameters = states.parameter * sharded(shards_parameters(s.zero));
+  m.parameters = frozen + states.parameter * sharded(shards_parameters(s.zero));
   m.gradients = states.gradient * sharded(shards_gradients(s.zero));
   m.optimizer = (std::int64_t{states.master} + states.optimizer) * sharded(shards_optimizer(s.zero));
+  if (s.offload == Offload::optimizer) {
+    m.host = m.optimizer;
+    m.optimizer = 0;
+  }
   return m;
 }
 

@@ -4,8 +4,11 @@
 // Elements of an operator on a rank: unsplit + ⌈(parameters − unsplit)/tp⌉; vocabulary tables are padded to a multiple of
 // engine.memory.vocabulary_multiple·tp rows first; experts: ⌈parameters/(ep·etp)⌉. With Ulysses weights are replicated over tp. Of projections to
 // fewer key/value heads than tp a rank holds one head (key_value.h).
-// Bytes, D = dense elements, E = expert elements of a stage, s = ZeRO shard group, s_e = gcd(s, expert data ranks):
-//     parameters   p·(D/s + E/s_e if zero = 3 else D + E)          gradients  g·(sharded if zero ≥ 2)
+// What is trained of them (Operator::frozen, adapters) is counted in elements, what is frozen in bytes, as it is kept. An adapter's A [in, r] and
+// B [r, out] lie on a rank as their linear does: of a column linear B is divided over tp, of a row linear A; the other one is whole on every rank
+// (PEFT), or divided as well (engine.memory.splits_adapters).
+// Bytes, F = those of frozen weights, sharded as parameters are; D = dense elements, E = expert elements of a stage, s = ZeRO shard group, s_e = gcd(s, expert data ranks):
+//     parameters   F + p·(D/s + E/s_e if zero = 3 else D + E)          gradients  g·(sharded if zero ≥ 2)
 //     optimizer    (master + moments)·(sharded if zero ≥ 1)        (Rajbhandari et al. 2020, ZeRO)
 #pragma once
 
@@ -19,11 +22,24 @@
 namespace espalier::cost {
 
 struct ParameterElements {
-  std::int64_t dense = 0, expert = 0;
+  std::int64_t dense = 0, expert = 0;                ///< trained elements
+  std::int64_t frozen_dense = 0, frozen_expert = 0;  ///< bytes of weights that are not trained
+  ParameterElements& operator+=(const ParameterElements& o) {
+    dense += o.dense;
+    expert += o.expert;
+    frozen_dense += o.frozen_dense;
+    frozen_expert += o.frozen_expert;
+    return *this;
+  }
+  [[nodiscard]] ParameterElements times(std::int64_t n) const {
+    return {dense * n, expert * n, frozen_dense * n, frozen_expert * n};
+  }
+  bool operator==(const ParameterElements&) const = default;
 };
-ParameterElements parameters_on_rank(const Model& model, const LayerKind& kind, const EngineModel& engine, const Strategy& s);
-/// Elements of the token table on a rank: what a further stage that uses it holds (plan/shared_table.h); 0 without a vocabulary.
-std::int64_t table_elements(const Model& model, const EngineModel& engine, const Strategy& s);
+ParameterElements parameters_on_rank(const Model& model, const LayerKind& kind, const EngineModel& engine,
+                                     const Training& training, const Strategy& s);
+/// Of the token table on a rank: what a further stage that uses it holds (plan/shared_table.h); nothing without a vocabulary.
+ParameterElements table_elements(const Model& model, const EngineModel& engine, const Training& training, const Strategy& s);
 
 /// Gradients that are sums of what the ranks of a tensor group have, once a step, before data-parallel reduction: elements on a rank.
 struct TensorSync {
@@ -41,12 +57,20 @@ struct TensorSync {
   [[nodiscard]] TensorSync times(std::int64_t n) const { return {whole * n, key_value * n, holders}; }
   bool operator==(const TensorSync&) const = default;
 };
-TensorSync tensor_sync(const LayerKind& kind, const Strategy& s);
+TensorSync tensor_sync(const LayerKind& kind, const EngineModel& engine, const Strategy& s);
 /// Vocabulary rows after padding, over all tp ranks.
 std::int64_t padded_vocabulary(const Model& model, const EngineModel& engine, std::int32_t weight_tp);
 
 /// Those of `e` whose gradients other ranks hold too.
 std::int64_t reduced_elements(const ParameterElements& e, const Strategy& s);
+
+/// What a rank holds of a layer that is gathered under ZeRO 3, and of its whole gradient before that is scattered.
+inline std::int64_t gathered_bytes(const ParameterElements& e, const StatePolicy& states) {
+  return (e.dense + e.expert) * states.gather + e.frozen_dense + e.frozen_expert;
+}
+inline std::int64_t scattered_bytes(const ParameterElements& e, const StatePolicy& states) {
+  return (e.dense + e.expert) * states.reduce;
+}
 
 using espalier::states_of;
 

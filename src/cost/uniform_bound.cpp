@@ -5,6 +5,7 @@
 
 #include "base/check.h"
 #include "cost/bound_formulas.h"
+#include "cost/offload.h"
 #include "plan/shared_table.h"
 
 namespace espalier::cost {
@@ -104,7 +105,8 @@ void UniformBound::time_layers(const Call& call) {
   for (std::size_t k = 0; k < kinds; ++k) {
     const LayerCost& l = call.layers[k];
     Layer& t = layers_[k];
-    t.forward = t.recompute_full = l.forward.duration_ns();
+    t.forward = l.forward.duration_ns();
+    t.recompute_full = l.recompute_full().duration_ns();
     t.backward = t.backward_again = l.backward.duration_ns();
     t.recompute_selective = l.recompute_selective.duration_ns();
     t.input = l.backward_input.duration_ns();
@@ -134,8 +136,7 @@ void UniformBound::sum(const Call& call, std::int32_t i, bool copy, Chunk& chunk
   TensorSync sums;
   for (const SplitTable::Run& run : runs) {
     const LayerCost& l = call.layers[static_cast<std::size_t>(run.kind)];
-    chunk.elements.dense += l.dense_parameters * run.layers;
-    chunk.elements.expert += l.expert_parameters * run.layers;
+    chunk.elements += l.elements().times(run.layers);
     chunk.waited += l.gradient_sync_ns * run.layers;
     sums += l.tensor_sync.times(run.layers);
   }
@@ -155,8 +156,8 @@ void UniformBound::add_copy(const Call& call, std::int32_t i, Chunk& chunk) cons
   const CostContext& c = call.context();
   const std::int32_t user = table_layer(*c.workload.model, call.split.first(i), call.split.last(i));
   const auto kind = static_cast<std::size_t>(c.workload.model->layers[static_cast<std::size_t>(user)]);
-  const std::int64_t elements = table_elements(*c.workload.model, *c.engine, call.strategy());
-  chunk.elements.dense += elements;
+  const ParameterElements elements = table_elements(*c.workload.model, *c.engine, c.workload.training, call.strategy());
+  chunk.elements += elements;
   if (!shards_gradients(call.strategy().zero)) return;
   const ZeroTime z = table_zero_time(call.sharing, call.layers[kind], elements, call.edges());
   const bool leads = user == call.split.first(i);
@@ -236,7 +237,8 @@ void UniformBound::update(const Call& call) {
       waited += x.waited;
     }
     if (held.dense != before.dense || held.expert != before.expert)
-      whole = round_ns(optimizer_s(c.device, *c.engine, update_bytes(*c.engine, call.sharing.states, held, call.strategy())));
+      whole = round_ns(optimizer_s(c.device, *c.engine, update_bytes(*c.engine, call.sharing.states, held, call.strategy()))) +
+              least_host_ns(host_update(c.device.host, call.sharing.states, held, call.strategy()), *c.engine);
     before = held;
     optimizers_[static_cast<std::size_t>(i)] = whole + waited;
   }

@@ -28,9 +28,11 @@ void hide_into(PhaseTime& phase, double communication, double compute, Slowdown 
 
 /// Copies in and out of the buffers of the collectives.
 void add_copies(const DeviceCost& device, const EngineKernels& kernels, const Strategy& s, const StatePolicy& states,
-                double elements, ZeroTime& z) {
+                const ParameterElements& e, ZeroTime& z) {
+  const auto elements = static_cast<double>(e.dense + e.expert);
+  const double frozen = static_cast<double>(e.frozen_dense + e.frozen_expert) / std::max(1, states.gather);
   const std::int64_t gathered =
-      shards_parameters(s.zero) ? round_ns(elements * kernels.gather_copy_bytes / device.rates.memory) : 0;
+      shards_parameters(s.zero) ? round_ns((elements + frozen) * kernels.gather_copy_bytes / device.rates.memory) : 0;
   const std::int64_t reduced =
       shards_gradients(s.zero) ? round_ns(elements * kernels.reduce_copy_bytes * (states.reduce > 0) / device.rates.memory) : 0;
   z.forward.compute_ns += gathered;
@@ -57,14 +59,16 @@ void add_steps(const PricedTraffic& moved, StepPart part, bool overlapped, Place
 
 }  // namespace
 
-ZeroTraffic zero_traffic(const Fabric& fabric, const DataGroups& g, const Strategy& s, const StatePolicy& states, double dense,
-                         double expert) {
+ZeroTraffic zero_traffic(const Fabric& fabric, const DataGroups& g, const Strategy& s, const StatePolicy& states,
+                         const ParameterElements& elements) {
   ZeroTraffic out;
   if (!shards_gradients(s.zero)) return out;
-  if (shards_parameters(s.zero) && dense * states.gather > 0)
-    out.gathers[0] = gather(fabric, g.shard, GroupKind::data_shard, dense * states.gather);
-  if (shards_parameters(s.zero) && expert * states.gather > 0)
-    out.gathers[1] = gather(fabric, g.expert_shard, GroupKind::expert_shard, expert * states.gather);
+  const auto dense = static_cast<double>(elements.dense), expert = static_cast<double>(elements.expert);
+  const double gathered = dense * states.gather + static_cast<double>(elements.frozen_dense);
+  const double gathered_experts = expert * states.gather + static_cast<double>(elements.frozen_expert);
+  if (shards_parameters(s.zero) && gathered > 0) out.gathers[0] = gather(fabric, g.shard, GroupKind::data_shard, gathered);
+  if (shards_parameters(s.zero) && gathered_experts > 0)
+    out.gathers[1] = gather(fabric, g.expert_shard, GroupKind::expert_shard, gathered_experts);
   if (dense > 0) out.reductions[0] = scatter(fabric, g.shard, GroupKind::data_shard, dense * states.reduce);
   if (expert <= 0) return out;
   out.reductions[1] = scatter(fabric, g.expert_shard, GroupKind::expert_shard, expert * states.reduce);
@@ -80,8 +84,7 @@ ZeroTime zero_time(const CostContext& c, const DataGroups& g, const Strategy& s,
                    ChunkEdges edges) {
   ZeroTime z;
   if (!shards_gradients(s.zero)) return z;
-  const double dense = static_cast<double>(l.dense_parameters), expert = static_cast<double>(l.expert_parameters);
-  const ZeroTraffic traffic = zero_traffic(c.fabric, g, s, states, dense, expert);
+  const ZeroTraffic traffic = zero_traffic(c.fabric, g, s, states, l.elements());
   const double gathers = traffic.gather_s(), reductions = traffic.reduce_s();
   ESPALIER_CHECK(gathers >= 0 && reductions >= 0);
   const double forward = static_cast<double>(l.forward.duration_ns()) * 1e-9,
@@ -103,13 +106,14 @@ ZeroTime zero_time(const CostContext& c, const DataGroups& g, const Strategy& s,
   if (s.recompute.kind == RecomputeKind::full) hide_into(z.backward_again, beside, forward + backward, g.slowdown, share);
   // Recomputation never makes a step shorter, not even by what rounds away.
   z.backward_again.exposed_ns = std::max(z.backward_again.exposed_ns, z.backward.exposed_ns - l.forward.duration_ns());
-  add_copies(c.device, c.engine->kernels, s, states, dense + expert, z);
+  add_copies(c.device, c.engine->kernels, s, states, l.elements(), z);
+  if (!l.passes_gradient) z.backward = z.backward_again = PhaseTime{};
   if (edges == ChunkEdges::free) {
     lower_by_rounding(z);
     return z;
   }
   z.gather_ns = s.overlap.param_gather ? round_ns(gathers) : 0;
-  z.reduce_ns = s.overlap.grad_reduce ? round_ns(reductions) : 0;
+  z.reduce_ns = s.overlap.grad_reduce && l.passes_gradient ? round_ns(reductions) : 0;
   return z;
 }
 

@@ -8,7 +8,8 @@
 //                 together: hidden is what pair() of overlap.h hides less the engine's exposed_share; without overlap they are exposed
 //   edges         the first gather of a chunk and its last reduction are never hidden
 //   copies        in and out of the buffers of the collectives, at the memory's bandwidth
-// S of a gather = elements · bytes of a gathered element, of a reduction elements · bytes of a reduced one (state_memory.h).
+// S of a gather = elements · bytes of a gathered element, and all bytes of frozen weights; of a reduction elements · bytes of a reduced one
+// (state_memory.h). A layer without a backward pass (LayerCost::passes_gradient) gathers and reduces in none.
 // Source: Rajbhandari et al. 2020 (ZeRO); PyTorch FSDP, Megatron-LM's distributed optimizer.
 #pragma once
 
@@ -45,8 +46,8 @@ struct ZeroTraffic {
 };
 
 /// Of a layer of `dense` and `expert` elements on this rank; empty below ZeRO 2.
-ZeroTraffic zero_traffic(const Fabric& fabric, const DataGroups& g, const Strategy& s, const StatePolicy& states, double dense,
-                         double expert);
+ZeroTraffic zero_traffic(const Fabric& fabric, const DataGroups& g, const Strategy& s, const StatePolicy& states,
+                         const ParameterElements& elements);
 
 /// What that takes beside a layer of cost `l`.
 ZeroTime zero_time(const CostContext& c, const DataGroups& g, const Strategy& s, const StatePolicy& states, const LayerCost& l,

@@ -38,6 +38,8 @@ void write_zero(base::JsonWriter& json, const Strategy& s) {
   json.key("zero_optimization").begin_object().key("stage").value(static_cast<int>(s.zero));
   json.key("overlap_comm").value(s.overlap.grad_reduce || s.overlap.param_gather);
   json.key("contiguous_gradients").value(true).key("reduce_scatter").value(true);
+  if (s.offload == Offload::optimizer)
+    json.key("offload_optimizer").begin_object().key("device").value("cpu").key("pin_memory").value(true).end_object();
   json.end_object();
 }
 

@@ -110,6 +110,10 @@ Flags data_parallelism(const Strategy& s) {
   if (s.overlap.grad_reduce) out.push_back({"--overlap-grad-reduce", "", ""});
   if (s.overlap.param_gather) out.push_back({"--overlap-param-gather", "", ""});
   if (s.overlap.tp) out.push_back({"--tp-comm-overlap", "", "needs Transformer Engine with userbuffers"});
+  if (s.offload == Offload::optimizer) {
+    out.push_back({"--optimizer-cpu-offload", "", "master weights and moments in host memory"});
+    out.push_back({"--overlap-cpu-optimizer-d2h-h2d", "", ""});
+  }
   return out;
 }
 

@@ -3,9 +3,11 @@
 
 #include <filesystem>
 
+#include "base/format.h"
 #include "cluster/cluster_reader.h"
 #include "espalier/cluster_change.h"
 #include "job/files.h"
+#include "plan/sequence_lengths.h"
 
 namespace espalier::job {
 namespace {
@@ -118,6 +120,17 @@ std::vector<std::string> notes_of(const Job& job) {
     out.push_back("training.sequence_length " + std::to_string(job.training.sequence.main) +
                   " is beyond the model's max_position_embeddings " + std::to_string(job.model.context_length) +
                   ": it is planned as asked, but the published weights have not seen such positions");
+  }
+  if (freezes_weights(job.training)) {
+    const std::int64_t trained = trained_parameter_count(job.model), all = parameter_count(job.model);
+    out.push_back(base::cat("training: ", base::grouped(trained), " parameters are trained beside or among ", base::grouped(all),
+                            ", ", base::fixed(100.0 * static_cast<double>(trained) / static_cast<double>(all), 2), " %"));
+  }
+  if (job.training.lengths.any()) {
+    const LengthFacts facts = length_facts(job.training);
+    out.push_back(
+        base::cat("training.lengths: ", base::fixed(100 * facts.real_tokens, 1), " % of the tokens of samples are real",
+                  facts.packed ? base::cat(", ", base::fixed(facts.sequences, 1), " sequences a sample") : std::string()));
   }
   return out;
 }

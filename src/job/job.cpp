@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Job files: model, cluster, training, engine, search (docs/file-formats.md), each input inline or a path (job/inputs.h).
+#include <array>
 #include <filesystem>
 #include <initializer_list>
 
@@ -11,8 +12,10 @@
 #include "job/overrides.h"
 #include "job/space.h"
 #include "job/space_values.h"
+#include "job/training_lengths.h"
 #include "job/words.h"
 #include "plan/engine.h"
+#include "plan/training_parts.h"
 
 namespace espalier {
 namespace {
@@ -27,19 +30,33 @@ constexpr std::int64_t kMaxTokens = std::int64_t{1} << 31;  // sequence length: 
 constexpr std::int64_t kMaxSamples = std::int64_t{1} << 31;  // global batch
 constexpr const char* kNonGoals = "take it out; docs/non-goals.md says why";
 
-/// What is expected in place of a technique that is not planned.
-const char* absence_of(std::string_view key) {
-  if (key.find("offload") != std::string_view::npos) return "no offloading";
-  return key.starts_with("pack") ? "no packed sequences" : "training of all weights";
-}
+/// Names by which other tools call what is written otherwise here, or is not planned.
+struct OtherName {
+  const char *key, *expected, *hint;
+};
+constexpr const char* kOffload = "search: {fix: {offload: optimizer}}";
+constexpr const char* kOffloadHint =
+    "optimizer state in host memory is a dimension of the search; docs/non-goals.md says what is not planned";
+constexpr const char* kAdapter = "training: {adapter: {kind: lora, rank: 16, targets: [q_proj, v_proj]}}";
+constexpr const char* kPacking = "training: {lengths: {histogram: …, packing: packed}}";
+constexpr std::array kOtherNames = {
+    OtherName{"offload", kOffload, kOffloadHint},
+    OtherName{"cpu_offload", kOffload, kOffloadHint},
+    OtherName{"offload_optimizer", kOffload, kOffloadHint},
+    OtherName{"offload_param", "parameters on the device", kNonGoals},
+    OtherName{"lora", kAdapter, "docs/file-formats.md has its keys"},
+    OtherName{"peft", kAdapter, "docs/file-formats.md has its keys"},
+    OtherName{"packing", kPacking, "docs/file-formats.md has its keys"},
+    OtherName{"packed", kPacking, "docs/file-formats.md has its keys"},
+};
 
-/// Techniques that exist elsewhere and would change the answer if they were silently ignored.
+/// Techniques that would change the answer if they were silently ignored.
 void refuse_unsupported(base::Reader& reader) {
-  for (const char* key : {"offload", "cpu_offload", "offload_optimizer", "offload_param", "lora", "peft", "packing", "packed"}) {
+  for (const auto& [key, expected, hint] : kOtherNames) {
     if (!reader.node().find(key)) continue;
     const Node* node = reader.find(key);  // known from here on, but not listed among what was expected when absent
     if (node->kind == NodeKind::null || (node->kind == NodeKind::boolean && !node->boolean)) continue;
-    reader.fail(key, "\"" + std::string(key) + "\", which is not planned", absence_of(key), kNonGoals);
+    reader.fail(key, "\"" + std::string(key) + "\"", expected, hint);
   }
 }
 
@@ -52,6 +69,35 @@ bool has_stream(const Model& model, TokenStream stream) {
 
 std::string plural_hint(const Model& model) { return model.family + " takes one sequence: sequence_length: 2048"; }
 
+/// Text with the places of its images, and the patches of those: images_per_sample times the patches of one where the model fixes
+/// them, else {main, encoder} of the job.
+Sequence read_text_and_images(base::Reader& training, const Model& model) {
+  const char* const key = "sequence_length";
+  Sequence sequence;
+  sequence.images = training.optional_int("images_per_sample", 1, kMaxSamples, 1);
+  if (model.encoder_tokens > 0) sequence.encoder = model.encoder_tokens * sequence.images;
+  const Node* node = training.find(key);
+  if (node != nullptr && node->kind == NodeKind::mapping) {
+    base::Reader both = training.child(key, true);
+    sequence.main = both.required_int("main", 1, kMaxTokens);
+    sequence.encoder = both.optional_int("encoder", 1, kMaxTokens, sequence.encoder);
+    both.finish();
+  } else {
+    sequence.main = training.required_int(key, 1, kMaxTokens);
+  }
+  if (!training.sink().ok()) return sequence;
+  if (sequence.encoder == 0) {
+    training.fail(key, "no number of patches", "{main: …, encoder: …}",
+                  model.family +
+                      " takes images of any size: sequence_length: {main: 4096, encoder: 8192} says that those of a sample have "
+                      "8192 patches, before neighbours are merged");
+  } else if (sequence.encoder % sequence.images != 0 || sequence.encoder > kMaxTokens) {
+    training.fail(key, std::to_string(sequence.encoder) + " patches of " + std::to_string(sequence.images) + " images",
+                  "a multiple of images_per_sample, at most 2^31", "all images of a sample are taken to be of one size");
+  }
+  return sequence;
+}
+
 Sequence read_sequence(base::Reader& training, const Model& model) {
   Sequence sequence;
   const char* const key = "sequence_length";
@@ -63,6 +109,7 @@ Sequence read_sequence(base::Reader& training, const Model& model) {
                     "take training.sequence_length out; the model's image size sets it");
     return sequence;
   }
+  if (model.tower) return read_text_and_images(training, model);
   if (has_stream(model, TokenStream::encoder)) {
     if (!given || node->kind != NodeKind::mapping) {
       training.fail(key, given ? "one length" : "no sequence_length", "{encoder: …, decoder: …}",
@@ -70,7 +117,8 @@ Sequence read_sequence(base::Reader& training, const Model& model) {
       return sequence;
     }
     base::Reader both = training.child(key, true);
-    sequence.encoder = both.required_int("encoder", 1, kMaxTokens);
+    sequence.encoder = model.encoder_tokens > 0 ? both.optional_int("encoder", 1, kMaxTokens, model.encoder_tokens)
+                                                : both.required_int("encoder", 1, kMaxTokens);
     sequence.decoder = both.required_int("decoder", 1, kMaxTokens);
     both.finish();
     return sequence;
@@ -89,7 +137,7 @@ Sequence read_sequence(base::Reader& training, const Model& model) {
   return sequence;
 }
 
-Training read_training(base::Reader& reader, const Model& model) {
+Training read_training(base::Reader& reader, const Model& model, const std::string& base_directory) {
   Training training;
   refuse_unsupported(reader);
   training.sequence = read_sequence(reader, model);
@@ -98,6 +146,9 @@ Training read_training(base::Reader& reader, const Model& model) {
   training.optimizer = read_optimizer(reader);
   training.moe_imbalance = reader.optional_real("moe_imbalance", 1.0, 1e6, 1.0);
   training.tokens = reader.optional_real("tokens", 0, 1e18, 0);
+  training.adapter = read_adapter(reader);
+  training.freeze = read_freeze(reader);
+  training.lengths = read_lengths(reader, model, training.sequence, base_directory);
   reader.finish();
   return training;
 }
@@ -118,6 +169,29 @@ void check_precision(base::Reader& training, const Cluster& cluster, Precision p
                   group.device.name + " does not support " + std::string(to_string(precision)) +
                       "; training.precision: " + instead + " would do");
   }
+}
+
+/// What the engine has to have for this training, whatever is searched.
+void check_engine(base::Reader& training, const Job& job) {
+  const EngineModel& engine = *find_engine(job.engine);
+  const auto engines_with = [](bool EngineRuns::*what) {
+    std::string names;
+    for (const EngineModel& e : engine_catalogue())
+      if (e.runs.*what) names.append(names.empty() ? "engine: " : ", ").append(e.name);
+    return names;
+  };
+  if (freezes_weights(job.training) && !engine.runs.frozen_weights)
+    training.fail(job.training.adapter.any() ? "adapter" : "freeze", "frozen weights under engine " + job.engine,
+                  "training of all weights", engines_with(&EngineRuns::frozen_weights));
+  if (job.training.lengths.any() && job.training.lengths.packing != Packing::none && !engine.runs.packed_sequences)
+    training.fail("lengths", "packed sequences under engine " + job.engine, "packing: none",
+                  engines_with(&EngineRuns::packed_sequences));
+}
+
+/// An error whose place is below the training of the job.
+Error at_training(const base::Reader& training, Error error) {
+  error.where = training.document().where + " (" + training.path() + error.where + ")";
+  return error;
 }
 
 std::string read_engine(base::Reader& job) {
@@ -208,7 +282,7 @@ Result<Job> read_job(base::Document& document, const std::string& base_directory
   take_what_lasts(job);
 
   base::Reader training = reader.child("training", true);
-  job.training = read_training(training, job.model);
+  job.training = read_training(training, job.model, base_directory);
   auto calibration = read_calibration_key(reader, base_directory, overrides);
   if (!calibration) return calibration.error();
   job.engine = read_engine(reader);
@@ -219,10 +293,12 @@ Result<Job> read_job(base::Document& document, const std::string& base_directory
   reader.finish();
   if (sink.ok()) check_precision(training, job.cluster, job.training.precision);
   if (sink.ok()) check_space_values(search, job);
+  if (sink.ok()) check_engine(training, job);
   if (!sink.ok()) return *sink.first();
   if (*calibration) {
     if (Status error = use_calibration(job, std::move(*calibration))) return *error;
   }
+  if (Status error = mark_trained(job.model, job.training, "")) return at_training(training, *error);
   job.notes = notes_of(job);
   return job;
 }

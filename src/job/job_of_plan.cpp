@@ -34,6 +34,7 @@ Result<Job> job_of_plan(const Plan& plan) {
   job.cluster.name = plan.cluster_name;
   job::take_what_lasts(job);
   job.training = plan.training;
+  if (Status error = mark_trained(job.model, job.training, "plan: $.training")) return *error;
   job.engine = plan.engine;
   job.model_source = plan.model_source;
   job.cluster_source = plan.cluster_source;

@@ -13,9 +13,10 @@ std::int64_t active_parameters(const Operator& op) {
   return routed ? op.parameters / op.experts * op.top_k : op.parameters;
 }
 
-/// Mean number of keys that one of `queries` queries attends to.
-double mean_keys(const Operator& op, double queries, const Sequence& sequence, bool causal_half) {
-  const double keys = op.cross ? static_cast<double>(sequence.encoder) : queries;
+/// Mean number of keys that a query attends to, of `own` tokens that it could.
+double mean_keys(const Operator& op, double own, const Sequence& sequence, bool causal_half) {
+  const double reach = op.chunk > 0 ? std::min(own, static_cast<double>(op.chunk)) : own;
+  const double keys = op.cross ? static_cast<double>(sequence.encoder) : reach;
   const double window = static_cast<double>(op.window);
   const bool half = op.causal && causal_half && !op.cross;
   // Σ over queries i of min(i, w) / keys = w − w²/(2·keys): the first w queries see fewer keys.
@@ -23,7 +24,18 @@ double mean_keys(const Operator& op, double queries, const Sequence& sequence, b
   return half ? keys / 2 : keys;
 }
 
-double operator_flops(const Operator& op, double tokens, const Sequence& sequence, bool causal_half) {
+/// Of a scan, per token; include/espalier/model.h says of what.
+double scan_flops(const Operator& op, bool causal_half) {
+  const double k = op.qk_dim, v = op.v_dim, c = static_cast<double>(op.chunk), triangle = causal_half ? 1 : 2;
+  switch (op.kind) {
+    case OperatorKind::chunked_scan: return op.heads * (triangle * c * (k + v) + 4 * k * v);
+    case OperatorKind::gated_delta: return op.heads * (triangle * c * (3 * k + 2 * v) + 6 * k * v + c * c / 3);
+    case OperatorKind::scan: return 6 * static_cast<double>(op.in) * k;
+    default: return 2 * static_cast<double>(op.in) * c;  // causal_conv
+  }
+}
+
+double operator_flops(const LayerKind& kind, const Operator& op, double tokens, const Sequence& sequence, bool causal_half) {
   const double gemm = 2.0 * static_cast<double>(op.in) * static_cast<double>(op.out);
   switch (op.kind) {
     case OperatorKind::linear: return gemm * (op.cross ? static_cast<double>(sequence.encoder) : tokens);
@@ -31,7 +43,12 @@ double operator_flops(const Operator& op, double tokens, const Sequence& sequenc
     case OperatorKind::router: return gemm * tokens;
     case OperatorKind::expert_linear: return gemm * op.top_k * tokens;
     case OperatorKind::attention:
-      return 2.0 * op.heads * (op.qk_dim + op.v_dim) * mean_keys(op, tokens, sequence, causal_half) * tokens;
+      return 2.0 * op.heads * (op.qk_dim + op.v_dim) * tokens *
+             mean_keys(op, static_cast<double>(attended_tokens(kind, sequence)), sequence, causal_half);
+    case OperatorKind::causal_conv:
+    case OperatorKind::scan:
+    case OperatorKind::chunked_scan:
+    case OperatorKind::gated_delta: return scan_flops(op, causal_half) * tokens;
     default: return 0;  // element-wise, lookups and moves: bytes, not FLOPs
   }
 }
@@ -55,6 +72,13 @@ std::int64_t parameter_count(const Model& model) {
   return sum;
 }
 
+std::int64_t trained_parameter_count(const Model& model) {
+  std::int64_t sum = 0;
+  for (std::size_t i = 0; i < model.layers.size(); ++i)
+    for (const Operator& op : model.layer(i).operators) sum += (op.frozen ? 0 : op.parameters) + op.adapter_parameters();
+  return sum;
+}
+
 std::int64_t active_parameter_count(const Model& model) {
   std::int64_t sum = 0;
   for (std::size_t i = 0; i < model.layers.size(); ++i) {
@@ -63,26 +87,40 @@ std::int64_t active_parameter_count(const Model& model) {
   return sum;
 }
 
-std::int64_t tokens_per_sample(const LayerKind& kind, const Sequence& sequence) {
-  switch (kind.stream) {
+namespace {
+
+/// Tokens per sample of a stream; fixed ones are the layer's own.
+std::int64_t stream_tokens(TokenStream stream, const Sequence& sequence) {
+  switch (stream) {
     case TokenStream::main: return sequence.main;
     case TokenStream::encoder: return sequence.encoder;
     case TokenStream::decoder: return sequence.decoder;
-    case TokenStream::fixed: return kind.fixed_tokens;
+    case TokenStream::fixed: break;
   }
   ESPALIER_CHECK(false);
 }
 
-std::int64_t boundary_elements(const LayerKind& kind, const Sequence& sequence, std::int64_t encoder_hidden) {
+}  // namespace
+
+std::int64_t tokens_per_sample(const LayerKind& kind, const Sequence& sequence) {
+  if (kind.stream == TokenStream::fixed) return kind.fixed_tokens;
+  return stream_tokens(kind.stream, sequence) / kind.tokens_divisor;
+}
+
+std::int64_t attended_tokens(const LayerKind& kind, const Sequence& sequence) {
+  return tokens_per_sample(kind, sequence) / (kind.stream == TokenStream::encoder ? sequence.images : 1);
+}
+
+std::int64_t boundary_elements(const LayerKind& kind, const Sequence& sequence) {
   if (kind.role == LayerRole::head) return 0;
   const std::int64_t tokens = kind.stream == TokenStream::fixed ? kind.boundary_tokens_fixed : tokens_per_sample(kind, sequence);
-  return kind.hidden * tokens + (kind.passes_encoder_output ? encoder_hidden * sequence.encoder : 0);
+  return kind.hidden * tokens + (kind.carried_hidden > 0 ? kind.carried_hidden * stream_tokens(kind.carried, sequence) : 0);
 }
 
 Flops forward_flops(const LayerKind& kind, const Sequence& sequence, bool causal_half) {
   const double tokens = static_cast<double>(tokens_per_sample(kind, sequence));
   double sum = 0;
-  for (const Operator& op : kind.operators) sum += operator_flops(op, tokens, sequence, causal_half);
+  for (const Operator& op : kind.operators) sum += operator_flops(kind, op, tokens, sequence, causal_half);
   return Flops(sum);
 }
 

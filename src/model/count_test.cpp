@@ -46,9 +46,9 @@ TEST(Count, BoundaryIsHiddenTimesTokens) {
   const Model m = load(kTiny);
   const Sequence s{.main = 10};
   EXPECT_EQ(tokens_per_sample(kind(m, "decoder"), s), 10);
-  EXPECT_EQ(boundary_elements(kind(m, "embedding"), s, 8), 80);
-  EXPECT_EQ(boundary_elements(kind(m, "decoder"), s, 8), 80);
-  EXPECT_EQ(boundary_elements(kind(m, "head"), s, 8), 0);  // nothing comes after it
+  EXPECT_EQ(boundary_elements(kind(m, "embedding"), s), 80);
+  EXPECT_EQ(boundary_elements(kind(m, "decoder"), s), 80);
+  EXPECT_EQ(boundary_elements(kind(m, "head"), s), 0);  // nothing comes after it
 }
 
 // Narayanan et al. 2021, eq. 3 without recomputation: 72·s·L·h²·(1 + s/(6h) + V/(12·L·h)) for a GPT with f = 4h.
@@ -90,6 +90,21 @@ TEST(Count, UnsplitPartIsBiasesOfRowLinearsNormsAndRouters) {
   add_experts(list, {.hidden = 4, .ffn = 6, .experts = 8, .top_k = 2});
   EXPECT_EQ(list.front().kind, OperatorKind::router);
   EXPECT_EQ(list.front().parameters_unsplit, 32);
+}
+
+// A layer behind a merge of four patches: 64 patches of two images are 16 tokens, each attends to the 8 of its own image; beside its own
+// 16·4 features the embedded text of 10 tokens travels along, 6 features each.
+TEST(Streams, PatchesOfImagesAndWhatTravelsAlong) {
+  LayerKind layer;
+  layer.stream = TokenStream::encoder;
+  layer.hidden = 4;
+  layer.tokens_divisor = 4;
+  layer.carried = TokenStream::main;
+  layer.carried_hidden = 6;
+  const Sequence s{.main = 10, .encoder = 64, .images = 2};
+  EXPECT_EQ(tokens_per_sample(layer, s), 16);
+  EXPECT_EQ(attended_tokens(layer, s), 8);
+  EXPECT_EQ(boundary_elements(layer, s), 16 * 4 + 10 * 6);
 }
 
 }  // namespace

@@ -10,6 +10,7 @@
 //   counted apart: each has two norms, a projection 2h → h, one MoE block and a final norm; embedding and head are the main
 //   model's.
 #include <string>
+#include <vector>
 
 #include "model/family.h"
 
@@ -72,57 +73,70 @@ LayerKind block(const DeepSeek& d, bool sparse) {
   return kind;
 }
 
-Latent read_latent(Fields& f, std::int64_t hidden) {
+/// What the configuration classes assume when a key is absent.
+struct Defaults {
+  std::int64_t dense_layers = 3, experts = 256, top_k = 8, shared = 1;  ///< experts = 0: a dense family
+  std::int64_t kv_rank = 512, rope = 64, nope = 128, value = 128;
+  bool tied = false;
+};
+
+Latent read_latent(Fields& f, std::int64_t hidden, const Defaults& absent) {
   Latent a;
   a.hidden = hidden;
   a.heads = f.integer({"num_attention_heads"}, SizeLimits::heads);
   a.q_rank = f.integer_nullable({"q_lora_rank"}, SizeLimits::width, 1536, 0, "queries are not compressed");
-  a.kv_rank = f.integer_or({"kv_lora_rank"}, SizeLimits::width, 512);
-  a.rope = f.integer_or({"qk_rope_head_dim"}, SizeLimits::head_dim, 64);
-  a.nope = f.integer_or({"qk_nope_head_dim"}, SizeLimits::head_dim, 128);
-  a.value = f.integer_or({"v_head_dim"}, SizeLimits::head_dim, 128);
+  a.kv_rank = f.integer_or({"kv_lora_rank"}, SizeLimits::width, absent.kv_rank);
+  a.rope = f.integer_or({"qk_rope_head_dim"}, SizeLimits::head_dim, absent.rope);
+  a.nope = f.integer_or({"qk_nope_head_dim"}, SizeLimits::head_dim, absent.nope);
+  a.value = f.integer_or({"v_head_dim"}, SizeLimits::head_dim, absent.value);
   a.bias = f.flag("attention_bias", false);
   a.score_dropout = f.positive_rate({"attention_dropout"}, 0);
   return a;
 }
 
-ExpertShape read_experts(Fields& f, std::int64_t hidden) {
+ExpertShape read_experts(Fields& f, std::int64_t hidden, const Defaults& absent) {
   ExpertShape e;
   e.hidden = hidden;
   e.ffn = f.integer_or({"moe_intermediate_size"}, SizeLimits::width, 2048);
-  e.experts = f.integer_or({"n_routed_experts", "num_local_experts"}, SizeLimits::experts, 256);
-  e.top_k = f.integer_or({"num_experts_per_tok"}, SizeLimits::experts, 8);
-  e.shared_ffn = times(e.ffn, f.integer_or({"n_shared_experts"}, 1024, 1, kFamilyDefault, 0));
+  e.experts = f.integer_or({"n_routed_experts", "num_local_experts"}, SizeLimits::experts, absent.experts);
+  e.top_k = f.integer_or({"num_experts_per_tok"}, SizeLimits::experts, absent.top_k);
+  e.shared_ffn = times(e.ffn, f.integer_or({"n_shared_experts"}, 1024, absent.shared, kFamilyDefault, 0));
   if (e.top_k > e.experts) f.fail("num_experts_per_tok", e.top_k, "at most n_routed_experts = " + std::to_string(e.experts));
   return e;
 }
 
-}  // namespace
+/// Which layers are mixtures of experts: by a list where there is one.
+std::vector<bool> sparse_layers(Fields& f, const DeepSeek& d) {
+  const auto types = per_layer_list(f, "mlp_layer_types", d.layers, {"dense", "sparse"});
+  std::vector<bool> sparse(static_cast<std::size_t>(d.layers), false);
+  for (std::int64_t i = 0; i < d.layers; ++i) {
+    const auto at = static_cast<std::size_t>(i);
+    const bool listed = types.empty() ? i >= d.dense_layers && i % d.moe_every == 0 : types[at] == "sparse";
+    sparse[at] = d.experts.experts > 0 && listed;
+  }
+  return sparse;
+}
 
-void read_deepseek_v3(Fields& f, Model& model) {
+void read(Fields& f, Model& model, const Defaults& absent) {
   DeepSeek d;
   d.hidden = f.integer({"hidden_size"}, SizeLimits::width);
   d.layers = f.integer({"num_hidden_layers"}, SizeLimits::layers);
   d.ffn = f.integer({"intermediate_size"}, SizeLimits::width);
   d.vocabulary = f.integer({"vocab_size"}, SizeLimits::vocabulary);
-  d.dense_layers = f.integer_or({"first_k_dense_replace"}, SizeLimits::layers, 3, kFamilyDefault, 0);
+  d.dense_layers = f.integer_or({"first_k_dense_replace"}, SizeLimits::layers, absent.dense_layers, kFamilyDefault, 0);
   d.moe_every = f.integer_or({"moe_layer_freq"}, SizeLimits::layers, 1, "every layer after the dense ones");
   d.mtp = f.integer_or({"num_nextn_predict_layers"}, SizeLimits::layers, 0, "no multi-token prediction", 0);
-  d.tied = f.flag("tie_word_embeddings", false);
-  d.attention = read_latent(f, d.hidden);
-  d.experts = read_experts(f, d.hidden);
+  d.tied = f.flag("tie_word_embeddings", absent.tied);
+  d.attention = read_latent(f, d.hidden, absent);
+  if (absent.experts > 0) d.experts = read_experts(f, d.hidden, absent);
+  const auto sparse = sparse_layers(f, d);
   f.reader().ignore({"num_key_value_heads", "head_dim", "qk_head_dim", "hidden_act", "topk_method", "scoring_func",
-                     "norm_topk_prob", "routed_scaling_factor", "aux_loss_alpha", "seq_aux", "ep_size"});
-  const std::int64_t groups = f.reader().optional_int("n_group", 0, SizeLimits::experts, 1);
-  const std::int64_t chosen = f.reader().optional_int("topk_group", 0, SizeLimits::experts, groups);
+                     "norm_topk_prob", "routed_scaling_factor", "aux_loss_alpha", "seq_aux", "ep_size", "rope_interleave",
+                     "scale_emb", "scale_depth", "dim_model_base", "mlp_bias"});
+  read_routing_groups(f);
   const std::int64_t context_length = f.context_length();
   if (!f.ok()) return;
 
-  if (groups > 1 && chosen < groups) {
-    f.note(ModelNote::Kind::left_out, "n_group",
-           "n_group = " + std::to_string(groups) + ", topk_group = " + std::to_string(chosen) +
-               ": routing limited to some groups of experts is not modelled; a token may reach any expert");
-  }
   model.context_length = context_length;
   model.vocabulary = d.vocabulary;
   model.tied_embeddings = d.tied;
@@ -130,18 +144,42 @@ void read_deepseek_v3(Fields& f, Model& model) {
   LayerKind embedding = make_kind("embedding", LayerRole::embedding, d.hidden);
   add_token_embedding(embedding.operators, d.vocabulary, d.hidden);
   layers.add(std::move(embedding));
-  for (std::int64_t i = 0; i < d.layers; ++i) layers.add(block(d, i >= d.dense_layers && i % d.moe_every == 0));
+  for (const bool mixture : sparse) layers.add(block(d, mixture));
   LayerKind head = make_kind("head", LayerRole::head, d.hidden);
   head.operators.push_back(norm("head.norm", d.hidden, 1));
   add_logits(head.operators, d.hidden, d.vocabulary, d.tied);
   layers.add(std::move(head));
 
-  if (d.mtp > 0) {
-    const std::int64_t module = parameter_count(block(d, true)) + times(2 * d.hidden, d.hidden) + 3 * d.hidden;
-    model.mtp_parameters = times(d.mtp, module);
-    f.note(ModelNote::Kind::left_out, "num_nextn_predict_layers",
-           "num_nextn_predict_layers = " + std::to_string(d.mtp) + ": multi-token prediction is counted apart and not planned");
-  }
+  leave_out_prediction(f, model, "num_nextn_predict_layers", d.mtp, block(d, true));
+}
+
+}  // namespace
+
+void read_deepseek_v2(Fields& f, Model& model) { read(f, model, {.dense_layers = 0, .experts = 64, .shared = 2}); }
+void read_deepseek_v3(Fields& f, Model& model) { read(f, model, {}); }
+/// Latent attention with a plain MLP (minicpm3, youtu).
+void read_latent_dense(Fields& f, Model& model) {
+  const bool minicpm = model.family == "minicpm3";
+  Defaults absent{.dense_layers = 0, .experts = 0, .tied = true};
+  if (minicpm) absent = {.dense_layers = 0, .experts = 0, .kv_rank = 256, .rope = 32, .nope = 64, .value = 64, .tied = true};
+  read(f, model, absent);
+}
+
+void read_routing_groups(Fields& f) {
+  const std::int64_t groups = f.reader().optional_int("n_group", 0, SizeLimits::experts, 1);
+  const std::int64_t chosen = f.reader().optional_int("topk_group", 0, SizeLimits::experts, groups);
+  if (!f.ok() || groups <= 1 || chosen >= groups) return;
+  f.note(ModelNote::Kind::left_out, "n_group",
+         "n_group = " + std::to_string(groups) + ", topk_group = " + std::to_string(chosen) +
+             ": routing limited to some groups of experts is not modelled; a token may reach any expert");
+}
+
+void leave_out_prediction(Fields& f, Model& model, std::string_view key, std::int64_t modules, const LayerKind& block) {
+  if (modules == 0) return;
+  const std::int64_t module = parameter_count(block) + times(2 * block.hidden, block.hidden) + 3 * block.hidden;
+  model.mtp_parameters = times(modules, module);
+  f.note(ModelNote::Kind::left_out, key,
+         std::string(key) + " = " + std::to_string(modules) + ": multi-token prediction is counted apart and not planned");
 }
 
 }  // namespace espalier::model

@@ -16,17 +16,20 @@ namespace espalier::model {
 /// Fills `model` (family and notes are set already). Errors go to the sink behind `fields`.
 using ReadFamily = void (*)(Fields& fields, Model& model);
 
-void read_llama(Fields&, Model&);
-void read_mistral(Fields&, Model&);
-void read_mixtral(Fields&, Model&);
-void read_qwen2(Fields&, Model&);
-void read_qwen3(Fields&, Model&);
-void read_qwen3_moe(Fields&, Model&);
-void read_gemma(Fields&, Model&);
-void read_gemma2(Fields&, Model&);
-void read_gemma3_text(Fields&, Model&);
-void read_phi3(Fields&, Model&);
+void read_deepseek_v2(Fields&, Model&);
 void read_deepseek_v3(Fields&, Model&);
+void read_latent_dense(Fields&, Model&);
+void read_mamba(Fields&, Model&);
+void read_mamba2(Fields&, Model&);
+void read_nemotron_h(Fields&, Model&);
+void read_gptj(Fields&, Model&);
+void read_gpt_neo(Fields&, Model&);
+void read_gpt_bigcode(Fields&, Model&);
+void read_falcon(Fields&, Model&);
+void read_mpt(Fields&, Model&);
+void read_fairseq_decoder(Fields&, Model&);
+void read_distilbert(Fields&, Model&);
+void read_modernbert(Fields&, Model&);
 void read_gpt2(Fields&, Model&);
 void read_opt(Fields&, Model&);
 void read_bloom(Fields&, Model&);
@@ -36,6 +39,10 @@ void read_t5(Fields&, Model&);
 void read_vit(Fields&, Model&);
 void read_swin(Fields&, Model&);
 
+/// Notes of routing that is limited to some groups of experts (n_group, topk_group): it is read and not modelled.
+void read_routing_groups(Fields& fields);
+/// Counts `modules` of multi-token prediction, each with two norms, a projection 2h → h, `block` and a final norm; they are not planned.
+void leave_out_prediction(Fields& fields, Model& model, std::string_view key, std::int64_t modules, const LayerKind& block);
 /// One value per layer from `layer_types`: the window of a sliding layer, 0 for full attention; empty when the key is absent.
 std::vector<std::int64_t> windows_of_layer_types(Fields& fields, std::int64_t layers, std::int64_t window);
 /// The strings of a list with one entry per layer, each one of `allowed`; empty when the key is absent or null.

@@ -10,7 +10,7 @@
 #include "base/document.h"
 #include "base/document_kind.h"
 #include "espalier/model.h"
-#include "model/family.h"
+#include "model/decoder_traits.h"
 
 namespace espalier {
 namespace {
@@ -21,42 +21,74 @@ struct Family {
   std::string_view type;          ///< model_type
   std::string_view architecture;  ///< prefix of architectures[0], for files without model_type
   model::ReadFamily read;
-  bool nested = false;  ///< the text model is under text_config
+  bool nested = false;                    ///< the text model is under text_config
+  const model::Traits* traits = nullptr;  ///< of a family that is a row of switches
 };
 
-/// Sorted by type.
-constexpr std::array kFamilies = std::to_array<Family>({
+/// Families with a reader of their own, sorted by type; those that are rows of switches are in decoder_families.cpp.
+constexpr std::array kReaders = std::to_array<Family>({
     {"bert", "Bert", model::read_bert},
     {"bloom", "Bloom", model::read_bloom},
+    {"deepseek_v2", "DeepseekV2", model::read_deepseek_v2},
     {"deepseek_v3", "DeepseekV3", model::read_deepseek_v3},
-    {"gemma", "Gemma", model::read_gemma},
-    {"gemma2", "Gemma2", model::read_gemma2},
-    {"gemma3", "Gemma3", model::read_gemma3_text, true},
-    {"gemma3_text", "Gemma3Text", model::read_gemma3_text},
+    {"gemma3", "Gemma3", nullptr, true},
+    {"glm4_moe_lite", "Glm4MoeLite", model::read_deepseek_v3},
     {"gpt2", "GPT2", model::read_gpt2},
     {"gpt_neox", "GPTNeoX", model::read_gpt_neox},
-    {"llama", "Llama", model::read_llama},
-    {"mistral", "Mistral", model::read_mistral},
-    {"mixtral", "Mixtral", model::read_mixtral},
+    {"kimi_k2", "KimiK2", model::read_deepseek_v3},
+    {"mamba", "Mamba", model::read_mamba},
+    {"mamba2", "Mamba2", model::read_mamba2},
+    {"falcon_mamba", "FalconMamba", model::read_mamba},
+    {"nemotron_h", "NemotronH", model::read_nemotron_h},
+    {"gptj", "GPTJ", model::read_gptj},
+    {"codegen", "CodeGen", model::read_gptj},
+    {"gpt_neo", "GPTNeo", model::read_gpt_neo},
+    {"gpt_bigcode", "GPTBigCode", model::read_gpt_bigcode},
+    {"falcon", "Falcon", model::read_falcon},
+    {"mpt", "Mpt", model::read_mpt},
+    {"xglm", "XGLM", model::read_fairseq_decoder},
+    {"biogpt", "BioGpt", model::read_fairseq_decoder},
+    {"roberta", "Roberta", model::read_bert},
+    {"xlm-roberta", "XLMRoberta", model::read_bert},
+    {"camembert", "Camembert", model::read_bert},
+    {"ernie", "Ernie", model::read_bert},
+    {"electra", "Electra", model::read_bert},
+    {"distilbert", "DistilBert", model::read_distilbert},
+    {"modernbert", "ModernBert", model::read_modernbert},
+    {"mt5", "MT5", model::read_t5},
+    {"umt5", "UMT5", model::read_t5},
+    {"minicpm3", "MiniCPM3", model::read_latent_dense},
     {"opt", "OPT", model::read_opt},
-    {"phi3", "Phi3", model::read_phi3},
-    {"qwen2", "Qwen2", model::read_qwen2},
-    {"qwen3", "Qwen3", model::read_qwen3},
-    {"qwen3_moe", "Qwen3Moe", model::read_qwen3_moe},
     {"swin", "Swin", model::read_swin},
     {"t5", "T5", model::read_t5},
     {"vit", "ViT", model::read_vit},
+    {"youtu", "Youtu", model::read_latent_dense},
 });
+
+/// All families, sorted by type.
+const std::vector<Family>& families() {
+  static const std::vector<Family> all = [] {
+    std::vector<Family> rows(kReaders.begin(), kReaders.end());
+    for (const model::DecoderFamily& row : model::decoder_families())
+      rows.push_back({row.type, row.architecture, nullptr, false, &row.traits});
+    std::sort(rows.begin(), rows.end(), [](const Family& a, const Family& b) { return a.type < b.type; });
+    const auto text = std::find_if(rows.begin(), rows.end(), [](const Family& f) { return f.type == "gemma3_text"; });
+    for (Family& row : rows)
+      if (row.nested) row.traits = text->traits;
+    return rows;
+  }();
+  return all;
+}
 
 std::string family_list() {
   std::string text;
-  for (const Family& family : kFamilies) text += (text.empty() ? "" : ", ") + std::string(family.type);
+  for (const Family& family : families()) text += (text.empty() ? "" : ", ") + std::string(family.type);
   return text;
 }
 
 const Family* find_type(std::string_view type) {
-  const auto at = std::find_if(kFamilies.begin(), kFamilies.end(), [&](const Family& f) { return f.type == type; });
-  return at == kFamilies.end() ? nullptr : &*at;
+  const auto at = std::find_if(families().begin(), families().end(), [&](const Family& f) { return f.type == type; });
+  return at == families().end() ? nullptr : &*at;
 }
 
 /// "LlamaForCausalLM" -> llama. "Gemma3ForCausalLM" is the text model, "Gemma3ForConditionalGeneration" the nested one.
@@ -65,8 +97,8 @@ const Family* find_architecture(std::string_view name) {
   const std::size_t cut =
       std::min({name.find("For"), name.find("LMHeadModel"), name.find("WithLMHead"), name.find("Model"), name.size()});
   const std::string_view stem = name.substr(0, cut);
-  const auto at = std::find_if(kFamilies.begin(), kFamilies.end(), [&](const Family& f) { return f.architecture == stem; });
-  return at == kFamilies.end() ? nullptr : &*at;
+  const auto at = std::find_if(families().begin(), families().end(), [&](const Family& f) { return f.architecture == stem; });
+  return at == families().end() ? nullptr : &*at;
 }
 
 /// Letters and digits in lower case, a doubled letter once: "GPT-NeoX" and "gpt_neox", "lama" and "llama" are one word.
@@ -95,7 +127,7 @@ bool swapped(const std::string& a, const std::string& b) {
 std::string same_family(const std::string& type) {
   constexpr std::size_t kLongest = 40;
   if (type.size() > kLongest) return "";
-  for (const Family& family : kFamilies) {
+  for (const Family& family : families()) {
     const std::string wanted = bare(family.type), given = bare(type);
     if (given == wanted || swapped(given, wanted)) return std::string(family.type);
   }
@@ -181,7 +213,10 @@ std::string name_from(const std::string& where) {
 void read_family(const Family& family, base::Reader& reader, Model& result) {
   Fields fields(reader, result.notes);
   refuse_unsupported(fields);
-  family.read(fields, result);
+  if (family.traits != nullptr)
+    model::read_decoder(fields, result, *family.traits);
+  else
+    family.read(fields, result);
   if (!fields.ok()) return;
   check_totals(fields, result);
   model::judge_unread(fields, result.family);
@@ -191,13 +226,36 @@ void read_family(const Family& family, base::Reader& reader, Model& result) {
 
 std::vector<std::string> known_model_families() {
   std::vector<std::string> names;
-  std::transform(kFamilies.begin(), kFamilies.end(), std::back_inserter(names),
+  std::transform(families().begin(), families().end(), std::back_inserter(names),
                  [](const Family& f) { return std::string(f.type); });
   return names;
 }
 
+namespace {
+
+/// Python's json writes Infinity and NaN, which JSON has not; in the hub's files they are limits of time steps. Each becomes a number of
+/// the same length, so that positions in messages hold; inside strings nothing changes.
+std::string without_python_numbers(std::string_view json) {
+  std::string text(json);
+  bool quoted = false;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    if (quoted && text[i] == '\\') {
+      ++i;
+    } else if (text[i] == '"') {
+      quoted = !quoted;
+    } else if (!quoted && text.compare(i, 8, "Infinity") == 0) {
+      text.replace(i, 8, "1.0e+300");
+    } else if (!quoted && text.compare(i, 3, "NaN") == 0) {
+      text.replace(i, 3, "0.0");
+    }
+  }
+  return text;
+}
+
+}  // namespace
+
 Result<Model> load_model(std::string_view config_json, const std::string& where) {
-  const Result<base::Document> document = base::read_json(config_json, where);
+  const Result<base::Document> document = base::read_json(without_python_numbers(config_json), where);
   if (!document.ok()) return base::wrong_kind_of(config_json, where, "a model's config.json", document.error());
   if (document->root.kind != base::NodeKind::mapping) {
     const std::string place = where + ":" + std::to_string(document->root.line) + ":" + std::to_string(document->root.column);

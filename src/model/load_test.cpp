@@ -16,16 +16,16 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 
 TEST(LoadModel, UnknownTypeListsTheKnownOnes) {
-  EXPECT_THAT(error_of(R"({"model_type": "mamba2"})"), AllOf(HasSubstr("\"mamba2\""), HasSubstr("test.json:1:"),
-                                                             HasSubstr("llama"), HasSubstr("deepseek_v3"), HasSubstr("swin")));
+  EXPECT_THAT(error_of(R"({"model_type": "rwkv"})"), AllOf(HasSubstr("\"rwkv\""), HasSubstr("test.json:1:"), HasSubstr("llama"),
+                                                           HasSubstr("deepseek_v3"), HasSubstr("swin")));
   EXPECT_THAT(error_of(R"({"model_type": "lama"})"), HasSubstr("did you mean \"llama\""));
   EXPECT_THAT(error_of("{}"), AllOf(HasSubstr("model_type"), HasSubstr("llama")));
-  EXPECT_THAT(error_of(R"({"architectures": ["MambaForCausalLM"]})"), HasSubstr("MambaForCausalLM"));
+  EXPECT_THAT(error_of(R"({"architectures": ["RwkvForCausalLM"]})"), HasSubstr("RwkvForCausalLM"));
 }
 
 TEST(LoadModel, FamiliesAreSortedAndDistinct) {
   const auto names = known_model_families();
-  EXPECT_EQ(names.size(), 20u);
+  EXPECT_GE(names.size(), 100u);
   EXPECT_TRUE(std::is_sorted(names.begin(), names.end()));
   EXPECT_EQ(std::adjacent_find(names.begin(), names.end()), names.end());
 }

@@ -2,6 +2,7 @@
 #include "model/operators.h"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "base/check.h"
@@ -18,6 +19,13 @@ Operator make(OperatorKind kind, std::string name, std::int64_t in, std::int64_t
   op.in = in;
   op.out = out;
   op.split = split;
+  return op;
+}
+
+/// A norm over features that are split like heads: its weights are split with them.
+Operator split_norm(std::string name, std::int64_t width, int weights) {
+  Operator op = make(OperatorKind::norm, std::move(name), width, width, TpSplit::heads);
+  op.parameters = weights * width;
   return op;
 }
 
@@ -94,16 +102,20 @@ Operator attention_core(std::string name, const AttentionShape& shape) {
   op.window = shape.window;
   op.causal = shape.causal;
   op.score_dropout = shape.score_dropout;
+  op.chunk = shape.chunk;
+  if (shape.sinks) op.parameters = shape.heads;
   return op;
 }
 
 void add_attention(Operators& list, const std::string& prefix, const AttentionShape& shape) {
   const std::int64_t query = shape.heads * shape.head_dim, key = shape.kv_heads * shape.head_dim;
+  if (shape.gate > 0) list.push_back(linear(prefix + ".gate", shape.hidden, shape.gate, TpSplit::column, false));
   list.push_back(linear(prefix + ".qkv", shape.hidden, query + 2 * key, TpSplit::column, shape.qkv_bias));
   if (shape.qk_norm) {
     for (const auto& [name, width] : {std::pair{".q_norm", query}, std::pair{".k_norm", key}}) {
       Operator op = make(OperatorKind::norm, prefix + name, width, width, TpSplit::heads);
-      op.parameters = op.parameters_unsplit = shape.head_dim;
+      op.parameters = shape.qk_norm_weights * (shape.qk_norm_whole ? width : shape.head_dim);
+      op.parameters_unsplit = shape.qk_norm_whole ? 0 : op.parameters;
       list.push_back(std::move(op));
     }
   }
@@ -112,13 +124,18 @@ void add_attention(Operators& list, const std::string& prefix, const AttentionSh
     list.push_back(make(OperatorKind::rotary, prefix + ".rotary", rotated, rotated, TpSplit::heads));
   }
   list.push_back(attention_core(prefix + ".core", shape));
+  if (shape.sub_norm > 0) list.push_back(split_norm(prefix + ".sub_norm", query, shape.sub_norm));
+  if (shape.gate > 0) list.push_back(activation(prefix + ".gated", query, query, TpSplit::heads));
   list.push_back(linear(prefix + ".out", query, shape.hidden, TpSplit::row, shape.out_bias));
 }
 
 void add_mlp(Operators& list, const std::string& prefix, const MlpShape& shape) {
   const std::int64_t width = shape.gated ? 2 * shape.ffn : shape.ffn;
   list.push_back(linear(prefix + (shape.gated ? "gate_up" : "up"), shape.hidden, width, TpSplit::column, shape.in_bias));
+  list.back().parallel = shape.parallel;
   list.push_back(activation(prefix + "activation", width, shape.ffn, TpSplit::heads));
+  list.back().parameters = list.back().parameters_unsplit = shape.activation_parameters;
+  if (shape.sub_norm > 0) list.push_back(split_norm(prefix + "sub_norm", shape.ffn, shape.sub_norm));
   if (shape.inner_dropout) list.push_back(dropout(prefix + "inner_dropout", shape.ffn, TpSplit::heads));
   list.push_back(linear(prefix + "down", shape.ffn, shape.hidden, TpSplit::row, shape.out_bias));
 }
@@ -126,7 +143,7 @@ void add_mlp(Operators& list, const std::string& prefix, const MlpShape& shape) 
 void add_experts(Operators& list, const ExpertShape& shape) {
   const std::int64_t h = shape.hidden, width = shape.gated ? 2 * shape.ffn : shape.ffn;
   Operator router = expert_operator(OperatorKind::router, "mlp.router", h, shape.experts, TpSplit::none, shape);
-  router.parameters = router.parameters_unsplit = times(h, shape.experts);
+  router.parameters = router.parameters_unsplit = times(h, shape.experts) + (shape.router_bias ? shape.experts : 0);
   list.push_back(std::move(router));
   list.push_back(expert_operator(OperatorKind::dispatch, "mlp.dispatch", h, h, TpSplit::none, shape));
   list.push_back(expert_linear(shape.gated ? "mlp.expert_gate_up" : "mlp.expert_up", h, width, TpSplit::column, shape));
@@ -135,6 +152,7 @@ void add_experts(Operators& list, const ExpertShape& shape) {
   list.push_back(expert_linear("mlp.expert_down", shape.ffn, h, TpSplit::row, shape));
   list.push_back(expert_operator(OperatorKind::combine, "mlp.combine", h, h, TpSplit::none, shape));
   if (shape.shared_ffn > 0) {
+    if (shape.shared_gate) list.push_back(linear("mlp.shared_gate", h, 1, TpSplit::none, false));
     add_mlp(list, "mlp.shared_", {h, shape.shared_ffn, shape.gated, shape.bias, shape.bias, false});
     list.push_back(residual("mlp.shared_add", h));
   }
@@ -154,6 +172,20 @@ void add_logits(Operators& list, std::int64_t width, std::int64_t vocabulary, bo
   if (tied) op.parameters = bias ? vocabulary : 0;
   list.push_back(std::move(op));
   list.push_back(cross_entropy(vocabulary, TpSplit::vocab));
+}
+
+void add_block(Operators& list, const BlockShape& shape, Operators mixer, Operators mlp) {
+  const auto half = [&](const std::string& name, Operators& operators) {
+    const bool first = shape.norms == NormPlace::parallel ? name == "attn" : shape.norms != NormPlace::after;
+    if (first) list.push_back(norm(name + ".norm", shape.hidden, shape.norm_weights));
+    std::move(operators.begin(), operators.end(), std::back_inserter(list));
+    const bool last = shape.norms == NormPlace::sandwich || shape.norms == NormPlace::after;
+    if (last) list.push_back(norm(name + ".post_norm", shape.hidden, shape.norm_weights));
+    if (shape.dropout) list.push_back(dropout(name + ".dropout", shape.hidden));
+    list.push_back(residual(name + ".residual", shape.hidden));
+  };
+  half("attn", mixer);
+  half("mlp", mlp);
 }
 
 LayerKind make_kind(std::string name, LayerRole role, std::int64_t hidden, TokenStream stream) {

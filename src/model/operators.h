@@ -38,8 +38,14 @@ struct AttentionShape {
   std::int64_t window = 0;
   bool causal = true;
   bool score_dropout = false;
+  std::int64_t chunk = 0;      ///< attention inside pieces of so many tokens; 0 = no pieces
+  bool sinks = false;          ///< one learned score a head that takes part in every softmax (gpt_oss)
+  bool qk_norm_whole = false;  ///< with qk_norm: weights for all features of all heads, not for those of one
+  int qk_norm_weights = 1;     ///< 2 with a bias, 0 without any
+  std::int64_t gate = 0;       ///< width of a gate on the attention's output, computed from the block's input; 0 = none
+  int sub_norm = 0;            ///< weights a feature of a norm before the output projection; 0 = no norm
 };
-/// prefix.qkv, .q_norm, .k_norm, .rotary, .core, .out
+/// [prefix.gate,] .qkv, .q_norm, .k_norm, .rotary, .core, [.sub_norm, .gated,] .out
 void add_attention(Operators& list, const std::string& prefix, const AttentionShape& shape);
 /// prefix.core alone
 Operator attention_core(std::string name, const AttentionShape& shape);
@@ -48,6 +54,9 @@ struct MlpShape {
   std::int64_t hidden = 0, ffn = 0;
   bool gated = false, in_bias = false, out_bias = false;
   bool inner_dropout = false;  ///< between activation and down projection (T5)
+  bool parallel = false;       ///< beside the attention: reads what that reads
+  int sub_norm = 0;            ///< weights a feature of a norm before the down projection; 0 = no norm
+  std::int64_t activation_parameters = 0;
 };
 /// prefix.gate_up or .up, .activation, [.inner_dropout], .down; `tag` goes between prefix and name: "mlp.shared_down"
 void add_mlp(Operators& list, const std::string& prefix, const MlpShape& shape);
@@ -56,6 +65,8 @@ struct ExpertShape {
   std::int64_t hidden = 0, ffn = 0, experts = 0, top_k = 0;
   bool gated = true, bias = false;
   std::int64_t shared_ffn = 0;  ///< width of the always-active shared experts; 0 = none
+  bool router_bias = false;
+  bool shared_gate = false;  ///< a sigmoid of one feature scales the shared experts' output (qwen2_moe)
 };
 /// mlp.router, .dispatch, .expert_gate_up, .expert_activation, .expert_down, .combine, then the shared experts
 void add_experts(Operators& list, const ExpertShape& shape);
@@ -68,6 +79,22 @@ void add_extra_embedding(Operators& list, const std::string& name, std::int64_t 
 void add_logits(Operators& list, std::int64_t width, std::int64_t vocabulary, bool tied, bool bias = false);
 
 /// A layer without operators yet.
+/// Where the norms of a block stand.
+enum class NormPlace : std::uint8_t {
+  before,    ///< of attention and of the MLP
+  sandwich,  ///< before and after both
+  after,     ///< after both, before the additions
+  parallel,  ///< one, before attention and MLP side by side
+};
+struct BlockShape {
+  std::int64_t hidden = 0;
+  int norm_weights = 1;  ///< as in norm()
+  NormPlace norms = NormPlace::before;
+  bool dropout = false;  ///< after attention and MLP
+};
+/// Norms, the operators that mix tokens, addition, norms, those of the MLP, addition.
+void add_block(Operators& list, const BlockShape& shape, Operators mixer, Operators mlp);
+
 LayerKind make_kind(std::string name, LayerRole role, std::int64_t hidden, TokenStream stream = TokenStream::main);
 
 /// Puts layers in pipeline order and keeps one copy of each kind, known by its name.

@@ -21,6 +21,7 @@ struct T5 {
   std::int64_t encoder_layers = 0, decoder_layers = 0, hidden = 0, ffn = 0, vocabulary = 0, buckets = 0;
   AttentionShape attention;
   bool gated = false, dropout = false, tied = true;
+  bool every_bias = false;  ///< umt5: each block has a relative bias of its own
 };
 
 void add_dropout(Operators& list, const T5& t, const std::string& name) {
@@ -69,7 +70,7 @@ std::string name_of(const char* stack, bool first, bool last) {
 
 LayerKind encoder_block(const T5& t, bool first, bool last) {
   LayerKind kind = make_kind(name_of("encoder", first, last), LayerRole::block, t.hidden, TokenStream::encoder);
-  add_self_attention(kind.operators, t, false, first);
+  add_self_attention(kind.operators, t, false, first || t.every_bias);
   add_feed_forward(kind.operators, t);
   if (last) {
     kind.operators.push_back(norm("final.norm", t.hidden, 1));
@@ -80,13 +81,13 @@ LayerKind encoder_block(const T5& t, bool first, bool last) {
 
 LayerKind decoder_block(const T5& t, bool first, bool last) {
   LayerKind kind = make_kind(name_of("decoder", first, last), LayerRole::block, t.hidden, TokenStream::decoder);
-  kind.passes_encoder_output = !last;
+  kind.carried_hidden = last ? 0 : t.hidden;
   if (first) {
     add_token_embedding(kind.operators, t.vocabulary, t.hidden);
     kind.operators.back().parameters = 0;  // the encoder's table
     add_dropout(kind.operators, t, "embed.dropout");
   }
-  add_self_attention(kind.operators, t, true, first);
+  add_self_attention(kind.operators, t, true, first || t.every_bias);
   add_cross_attention(kind.operators, t);
   add_feed_forward(kind.operators, t);
   return kind;
@@ -119,14 +120,17 @@ void read_t5(Fields& f, Model& model) {
   t.buckets = f.integer_or({"relative_attention_num_buckets"}, SizeLimits::heads, 32);
   t.tied = f.flag("tie_word_embeddings", true);
   t.dropout = f.positive_rate({"dropout_rate"}, 0.1);
-  const std::string activation = f.text({"feed_forward_proj"}, "relu");
+  const bool later = model.family != "t5";  // mt5 and umt5 are of the v1.1 form
+  t.every_bias = model.family == "umt5";
+  const std::string activation = f.text({"feed_forward_proj"}, later ? "gated-gelu" : "relu");
   t.gated = activation.rfind("gated-", 0) == 0;
   AttentionShape& a = t.attention;
   a.hidden = t.hidden;
   a.heads = a.kv_heads = f.integer({"num_heads"}, SizeLimits::heads);
   a.head_dim = f.integer({"d_kv"}, SizeLimits::head_dim);
   a.score_dropout = t.dropout;
-  f.reader().ignore({"is_gated_act", "dense_act_fn", "relative_attention_max_distance", "n_positions"});
+  f.reader().ignore({"is_gated_act", "dense_act_fn", "relative_attention_max_distance", "n_positions", "tokenizer_class",
+                     "scalable_attention"});
   if (!f.ok()) return;
 
   model.vocabulary = t.vocabulary;

@@ -45,9 +45,9 @@ TEST(T5, TwoSequencesAndWhatTravels) {
   const Sequence s{.encoder = 20, .decoder = 6};
   EXPECT_EQ(tokens_per_sample(kind(m, "encoder"), s), 20);
   EXPECT_EQ(tokens_per_sample(kind(m, "decoder"), s), 6);
-  EXPECT_EQ(boundary_elements(kind(m, "encoder.last"), s, 32), 20 * 32);
-  EXPECT_EQ(boundary_elements(kind(m, "decoder"), s, 32), 6 * 32 + 20 * 32);
-  EXPECT_EQ(boundary_elements(kind(m, "decoder.last"), s, 32), 6 * 32);  // the head does not need the encoder
+  EXPECT_EQ(boundary_elements(kind(m, "encoder.last"), s), 20 * 32);
+  EXPECT_EQ(boundary_elements(kind(m, "decoder"), s), 6 * 32 + 20 * 32);
+  EXPECT_EQ(boundary_elements(kind(m, "decoder.last"), s), 6 * 32);  // the head does not need the encoder
 }
 
 // Decoder block, 6 tokens, encoder 20: self attention GEMMs 2·6·8192 and scores 2·4·32·6·6 (half: ·3); cross: q and out 2·6·4096,

@@ -24,8 +24,8 @@ TEST(Vit, CountAndTokensByHand) {
   EXPECT_EQ(m.vocabulary, 0);
   EXPECT_EQ(tokens_per_sample(kind(m, "embedding"), {}), 16);
   EXPECT_EQ(tokens_per_sample(kind(m, "encoder"), {}), 17);
-  EXPECT_EQ(boundary_elements(kind(m, "embedding"), {}, 0), 17 * 64);
-  EXPECT_EQ(boundary_elements(kind(m, "encoder"), {}, 0), 17 * 64);
+  EXPECT_EQ(boundary_elements(kind(m, "embedding"), {}), 17 * 64);
+  EXPECT_EQ(boundary_elements(kind(m, "encoder"), {}), 17 * 64);
 }
 
 // Patch embedding 2·16·192·64; block 2·17·12·64² + 2·4·(16 + 16)·17²; classifier once a sample 2·64·2.
@@ -58,8 +58,8 @@ TEST(Swin, CountByHand) {
 
 TEST(Swin, BoundariesShrinkWithTheGrid) {
   const Model m = load(kSwin + "}");
-  EXPECT_EQ(boundary_elements(kind(m, "swin.stage1"), {}, 0), 64 * 16);
-  EXPECT_EQ(boundary_elements(kind(m, "swin.stage2.merge"), {}, 0), 16 * 32);
+  EXPECT_EQ(boundary_elements(kind(m, "swin.stage1"), {}), 64 * 16);
+  EXPECT_EQ(boundary_elements(kind(m, "swin.stage2.merge"), {}), 16 * 32);
   EXPECT_EQ(op(kind(m, "swin.stage2.merge"), "merge.reduce").in, 64);
 }
 

@@ -13,13 +13,13 @@ namespace {
 constexpr std::array<std::string_view, kDimensions> kNames = {
     "pp",          "vpp",         "schedule", "tp",    "sp",    "cp",        "cp_kind",          "ep",           "etp",
     "dp",          "micro_batch", "zero",     "shard", "order", "recompute", "recompute_layers", "overlap_grad", "overlap_param",
-    "overlap_p2p", "overlap_tp"};
+    "overlap_p2p", "overlap_tp",  "offload"};
 // Short forms for canonical text and its widths: 1 digit for enums and flags, 10 for the micro-batch (any int32), 7 for counts
 // (validate() bounds them by 4,194,304 devices and 65,536 layers).
 constexpr std::array<std::string_view, kDimensions> kShort = {"pp", "vpp", "sched", "tp", "sp",   "cp",    "kind",
                                                               "ep", "etp", "dp",    "mb", "zero", "shard", "order",
-                                                              "rc", "rl",  "og",    "oq", "op",   "ot"};
-constexpr std::array<int, kDimensions> kWidth = {7, 7, 1, 7, 1, 7, 1, 7, 7, 7, 10, 1, 7, 1, 1, 7, 1, 1, 1, 1};
+                                                              "rc", "rl",  "og",    "oq", "op",   "ot",    "off"};
+constexpr std::array<int, kDimensions> kWidth = {7, 7, 1, 7, 1, 7, 1, 7, 7, 7, 10, 1, 7, 1, 1, 7, 1, 1, 1, 1, 1};
 
 constexpr std::size_t index(Dimension d) { return static_cast<std::size_t>(d); }
 
@@ -56,6 +56,7 @@ std::int64_t get(Dimension dimension, const Strategy& strategy, const Schedule& 
     case Dimension::overlap_param: return strategy.overlap.param_gather ? 1 : 0;
     case Dimension::overlap_p2p: return strategy.overlap.p2p ? 1 : 0;
     case Dimension::overlap_tp: return strategy.overlap.tp ? 1 : 0;
+    case Dimension::offload: return static_cast<std::int64_t>(strategy.offload);
   }
   return 0;
 }
@@ -84,6 +85,7 @@ void set(Dimension dimension, std::int64_t value, Strategy& strategy, Schedule& 
     case Dimension::overlap_param: strategy.overlap.param_gather = value != 0; break;
     case Dimension::overlap_p2p: strategy.overlap.p2p = value != 0; break;
     case Dimension::overlap_tp: strategy.overlap.tp = value != 0; break;
+    case Dimension::offload: strategy.offload = static_cast<Offload>(value); break;
   }
 }
 
@@ -97,7 +99,8 @@ std::int64_t enum_size(Dimension dimension) {
     case Dimension::overlap_grad:
     case Dimension::overlap_param:
     case Dimension::overlap_p2p:
-    case Dimension::overlap_tp: return 2;
+    case Dimension::overlap_tp:
+    case Dimension::offload: return 2;
     default: return 0;
   }
 }
@@ -110,6 +113,7 @@ std::string value_text(Dimension dimension, std::int64_t value) {
     case Dimension::cp_kind: return std::string(to_string(static_cast<ContextParallelKind>(value)));
     case Dimension::order: return std::string(to_string(static_cast<RankOrder>(value)));
     case Dimension::recompute: return std::string(to_string(static_cast<RecomputeKind>(value)));
+    case Dimension::offload: return std::string(to_string(static_cast<Offload>(value)));
     default: return value != 0 ? "on" : "off";
   }
 }
@@ -118,6 +122,7 @@ std::string canonical_text(const Strategy& strategy, const Schedule& schedule) {
   std::string out;
   out.reserve(160);
   for (std::size_t i = 0; i < kShort.size(); ++i) {
+    if (static_cast<Dimension>(i) == Dimension::offload && strategy.offload == Offload::none) continue;
     if (i > 0) out += ' ';
     out += kShort[i];
     char digits[24];

@@ -34,9 +34,10 @@ enum class Dimension : std::uint8_t {
   overlap_grad,
   overlap_param,
   overlap_p2p,
-  overlap_tp
+  overlap_tp,
+  offload
 };
-inline constexpr int kDimensions = 20;
+inline constexpr int kDimensions = 21;
 
 std::string_view to_string(Dimension dimension);
 std::optional<Dimension> parse_dimension(std::string_view name);
@@ -58,7 +59,8 @@ constexpr DimensionSet dimension_set(Ds... ds) {
   return (bit(ds) | ... | DimensionSet{0});
 }
 
-/// Plan::canonical_text of a uniform configuration: fixed-width numbers, so that text order = order of the dimensions.
+/// Plan::canonical_text of a uniform configuration: fixed-width numbers, so that text order = order of the dimensions. Offload stands in it
+/// where there is some.
 std::string canonical_text(const Strategy& strategy, const Schedule& schedule);
 /// The same order without text: < 0, 0 or > 0.
 int canonical_compare(const Strategy& a, const Schedule& sa, const Strategy& b, const Schedule& sb);

@@ -115,6 +115,9 @@ struct EngineRuns {
   bool overlap_param_gather = true;
   bool overlap_p2p = true;
   bool overlap_tp = true;
+  bool frozen_weights = false;     ///< adapters beside frozen weights, and parts of a model that are not trained
+  bool packed_sequences = false;   ///< several sequences in a sample, each attending to itself alone
+  bool offload_optimizer = false;  ///< optimizer state in host memory, the update on the host
 };
 
 /// What it keeps in memory.
@@ -127,6 +130,8 @@ struct EngineMemory {
   bool copies_attention_output = false;
   bool keeps_gathered = false;  ///< a column linear keeps its whole input, gathered over tp, under sequence parallelism too
   bool eager_gate = false;      ///< a gated MLP in separate kernels keeps the activated gate beside its inputs and their product
+  /// Both matrices of an adapter are divided over tp (NeMo's ParallelLinearAdapter); else the one at the divided side of its linear (PEFT).
+  bool splits_adapters = false;
   double allocator_reserve = 0.06;       ///< fraction of the tensor peak lost to fragmentation and rounding (prior)
   std::int32_t vocabulary_multiple = 1;  ///< vocabulary padded to a multiple of this × tp (Megatron: 128)
 };
@@ -166,6 +171,8 @@ struct EngineCommunication {
   /// of a layer beside a quarter of its forward and backward compute.
   bool overlaps_experts = false;
   bool zero1_all_reduces = false;  ///< ZeRO 1 all-reduces gradients instead of scattering them
+  /// Under offload gradients go to the host beside the backward pass, and parameters come back beside the host's update.
+  bool overlaps_offload = false;
   /// Collectives of tensor parallelism stand between computations: nothing runs beside them.
   bool blocking_tensor = false;
   /// A rank keeps its own tile of a weight while tiles of a partitioned linear go round (P_{2^k×2^k}): none is brought back after the backward, and
@@ -199,8 +206,12 @@ struct EngineModel {
   std::shared_ptr<const profile::MeasuredOperators> measured;
 };
 
-/// Bytes per element of the states under a precision (fp32: no separate master copy).
+/// Bytes per element of the states of what is trained under a precision (fp32: no separate master copy).
 StatePolicy states_of(const EngineModel& engine, const Training& training);
+/// Bytes of an element that is not trained: in the type of compute, or as the adapter's `base` says of a linear of a block. NF4: 4 bits, an 8-bit
+/// constant for 64 of them, and a 32-bit one for 256 of those (Dettmers et al. 2023, "double quantization": 4.127 bits); int8: 8 bits and a
+/// 32-bit constant for each output feature, which are not counted (Dettmers et al. 2022).
+double frozen_bytes(const StatePolicy& states, const Training& training, const LayerKind& kind, const Operator& op);
 
 /// Engines without options.
 const std::vector<EngineModel>& engine_catalogue();

@@ -89,7 +89,10 @@ void read_runs(Reader& r, EngineRuns& e) {
                                                                  {"zero_grad_overlap", &e.zero_grad_overlap},
                                                                  {"overlap_param_gather", &e.overlap_param_gather},
                                                                  {"overlap_p2p", &e.overlap_p2p},
-                                                                 {"overlap_tp", &e.overlap_tp}})
+                                                                 {"overlap_tp", &e.overlap_tp},
+                                                                 {"frozen_weights", &e.frozen_weights},
+                                                                 {"packed_sequences", &e.packed_sequences},
+                                                                 {"offload_optimizer", &e.offload_optimizer}})
     read_flag(r, key, *flag);
 }
 
@@ -126,6 +129,7 @@ void read_memory(Reader& r, EngineMemory& e) {
   read_flag(r, "copies_attention_output", e.copies_attention_output);
   read_flag(r, "keeps_gathered", e.keeps_gathered);
   read_flag(r, "eager_gate", e.eager_gate);
+  read_flag(r, "splits_adapters", e.splits_adapters);
   read_real(r, "allocator_reserve", 1, e.allocator_reserve);
   e.vocabulary_multiple = static_cast<std::int32_t>(r.optional_int("vocabulary_multiple", 1, kMany, e.vocabulary_multiple));
 }
@@ -155,6 +159,7 @@ void read_communication(Reader& r, EngineCommunication& e) {
   read_flag(r, "zero1_all_reduces", e.zero1_all_reduces);
   read_flag(r, "blocking_tensor", e.blocking_tensor);
   read_flag(r, "weights_stay", e.weights_stay);
+  read_flag(r, "overlaps_offload", e.overlaps_offload);
 }
 
 /// Statements of one part, each with its source; nothing is stated twice.

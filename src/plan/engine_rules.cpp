@@ -56,6 +56,12 @@ bool cp_kind(E e, F, S s, C) { return s.cp == 1 || contains(e.runs.cp_kinds, s.c
 std::string cp_kind_text(E e, F, S s, C) { return cat(e.name, " has no cp_kind ", to_string(s.cp_kind)); }
 bool no_pp(E, F, S, C c) { return c.stages == 1; }
 std::string no_pp_text(E e, F, S, C c) { return cat(e.name, " has no pipeline, pp is ", c.stages); }
+bool no_frozen(E, F f, S, C) { return !f.freezes; }
+std::string no_frozen_text(E e, F, S, C) { return cat(e.name, " trains all weights: no adapters, no frozen parts"); }
+bool no_packs(E, F f, S, C) { return !f.packs; }
+std::string no_packs_text(E e, F, S, C) { return cat(e.name, " does not pack sequences that attend to themselves alone"); }
+bool no_offload(E, F, S s, C) { return s.offload == Offload::none; }
+std::string no_offload_text(E e, F, S, C) { return cat(e.name, " keeps optimizer state on the device"); }
 bool no_ep(E, F, S s, C) { return s.ep == 1 && s.etp == 1; }
 std::string no_ep_text(E e, F, S s, C) { return cat(e.name, " has no expert parallelism, ep is ", s.ep, " and etp ", s.etp); }
 
@@ -171,6 +177,12 @@ constexpr std::array kEngineRules = {
                [](E e) { return !e.runs.hybrid_shard; }, hybrid_shard, hybrid_shard_text},
     EngineRule{"PP-ZERO", "ZeRO 2 and 3 not together with a pipeline", dimension_set(D::zero, D::pp), D::zero,
                [](E e) { return !e.runs.zero_with_pipeline; }, zero_pipeline, zero_pipeline_text},
+    EngineRule{"FROZEN", "all weights are trained", 0, D::tp, [](E e) { return !e.runs.frozen_weights; }, no_frozen,
+               no_frozen_text},
+    EngineRule{"PACKED", "a sample is one sequence", 0, D::tp, [](E e) { return !e.runs.packed_sequences; }, no_packs,
+               no_packs_text},
+    EngineRule{"OFFLOAD", "optimizer state stays on the device", dimension_set(D::offload), D::offload,
+               [](E e) { return !e.runs.offload_optimizer; }, no_offload, no_offload_text},
     EngineRule{"NO-TP", "no tensor parallelism", dimension_set(D::tp), D::tp, [](E e) { return !e.runs.tensor_parallel; }, no_tp,
                no_tp_text},
     EngineRule{"NO-ULYSSES", "no Ulysses sequence parallelism", dimension_set(D::sp), D::sp, [](E e) { return !e.runs.ulysses; },

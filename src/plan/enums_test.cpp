@@ -42,11 +42,14 @@ TEST(SpaceKind, FullHoldsWhatTheOthersHold) {
   EXPECT_TRUE(varies_by_layer(SpaceKind::full) && partitions_operators(SpaceKind::full));
 }
 
-TEST(Optimizer, AdaptersAloneFreezeTheWeights) {
-  EXPECT_FALSE(freezes_weights(Optimizer::adam));
-  EXPECT_FALSE(freezes_weights(Optimizer::sgd));
-  EXPECT_TRUE(freezes_weights(Optimizer::lora));
-  EXPECT_EQ(to_string(Optimizer::lora), "lora");
+TEST(Training, AdaptersAndFrozenPartsFreezeWeights) {
+  Training training;
+  EXPECT_FALSE(freezes_weights(training));
+  training.freeze = {"embedding"};
+  EXPECT_TRUE(freezes_weights(training));
+  training.freeze = {};
+  training.adapter.rank = 8;
+  EXPECT_TRUE(freezes_weights(training));
 }
 
 }  // namespace

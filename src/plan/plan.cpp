@@ -19,12 +19,41 @@ std::string_view to_string(Optimizer v) {
   switch (v) {
     case Optimizer::adam: return "adam";
     case Optimizer::sgd: return "sgd";
-    case Optimizer::lora: return "lora";
+  }
+  return "?";
+}
+
+std::string_view to_string(Offload v) {
+  switch (v) {
+    case Offload::none: return "none";
+    case Offload::optimizer: return "optimizer";
+  }
+  return "?";
+}
+
+std::string_view to_string(FrozenType v) {
+  switch (v) {
+    case FrozenType::compute: return "none";
+    case FrozenType::nf4: return "nf4";
+    case FrozenType::int8: return "int8";
+  }
+  return "?";
+}
+
+std::string_view to_string(Packing v) {
+  switch (v) {
+    case Packing::none: return "none";
+    case Packing::packed: return "packed";
+    case Packing::balanced: return "balanced";
   }
   return "?";
 }
 
 namespace {
+
+std::string offload_label(const Strategy& s) {
+  return s.offload == Offload::none ? std::string() : cat(" offload:", to_string(s.offload));
+}
 
 std::string overlap_label(const Overlap& overlap) {
   std::string out;
@@ -157,7 +186,7 @@ std::string uniform_label(const Pipeline& pipeline) {
   if (schedule.stages > 1) out += cat(" ", to_string(schedule.kind));
   out += recompute_label(s.recompute);
   if (s.order != RankOrder::tp_cp_dp_pp) out += cat(" ", to_string(s.order));
-  return out + overlap_label(s.overlap);
+  return out + overlap_label(s.overlap) + offload_label(s);
 }
 
 std::string label_of(const Pipeline& pipeline, std::int32_t last_layer) {
@@ -277,6 +306,7 @@ std::string label(const Strategy& s) {
   if (s.order != RankOrder::tp_cp_dp_pp) out += cat(" ", to_string(s.order));
   if (s.recompute.kind == RecomputeKind::full) out += " +recompute";
   if (s.recompute.kind == RecomputeKind::selective) out += " +selective";
+  out += offload_label(s);
   return out;
 }
 

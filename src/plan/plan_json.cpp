@@ -17,6 +17,7 @@
 #include "plan/listed_devices.h"
 #include "plan/operator_partition.h"
 #include "plan/plan_json.h"
+#include "plan/training_parts.h"
 
 namespace espalier {
 namespace {
@@ -43,10 +44,13 @@ void write_training(JsonWriter& w, const Training& t) {
   } else {
     w.compact_next().begin_object();
     if (t.sequence.main != 0) w.key("main").value(t.sequence.main);
-    w.key("encoder").value(t.sequence.encoder).key("decoder").value(t.sequence.decoder).end_object();
+    w.key("encoder").value(t.sequence.encoder).key("decoder").value(t.sequence.decoder);
+    if (t.sequence.images != 1) w.key("images").value(t.sequence.images);
+    w.end_object();
   }
   w.key("global_batch").value(t.global_batch).key("precision").value(to_string(t.precision));
   w.key("optimizer").value(to_string(t.optimizer)).key("moe_imbalance").value(t.moe_imbalance).key("tokens").value(t.tokens);
+  write_trained_parts(w, t);
   w.end_object();
 }
 
@@ -151,7 +155,9 @@ void write_strategy(JsonWriter& w, const Strategy& s, PlanSchema schema) {
   w.key("grad_reduce").value(s.overlap.grad_reduce).key("param_gather").value(s.overlap.param_gather);
   w.key("p2p").value(s.overlap.p2p).key("tp").value(s.overlap.tp);
   if (two) w.key("ep").value(s.overlap.ep);
-  w.end_object().key("partition");
+  w.end_object();
+  if (s.offload != Offload::none) w.key("offload").value(to_string(s.offload));
+  w.key("partition");
   if (s.partition.empty()) {
     w.null();
   } else {

@@ -10,6 +10,7 @@
 #include "espalier/plan.h"
 #include "plan/plan_json.h"
 #include "plan/read_values.h"
+#include "plan/training_parts.h"
 
 namespace espalier {
 namespace {
@@ -57,6 +58,7 @@ Sequence read_sequence(Reader& r) {
     sequence.main = both.optional_int("main", 0, kMaxTokens, 0);
     sequence.encoder = both.required_int("encoder", 0, kMaxTokens);
     sequence.decoder = both.required_int("decoder", 0, kMaxTokens);
+    sequence.images = both.optional_int("images", 1, kMaxTokens, 1);
     both.finish();
   } else {
     sequence.main = r.required_int("sequence_length", 0, kMaxTokens);
@@ -66,9 +68,9 @@ Sequence read_sequence(Reader& r) {
 
 Optimizer read_optimizer(Reader& t) {
   const std::string word = t.required_string("optimizer");
-  for (const Optimizer v : {Optimizer::adam, Optimizer::sgd, Optimizer::lora})
+  for (const Optimizer v : {Optimizer::adam, Optimizer::sgd})
     if (to_string(v) == word) return v;
-  if (t.sink().ok()) t.fail("optimizer", cat("\"", word, "\""), "adam, sgd or lora");
+  if (t.sink().ok()) t.fail("optimizer", cat("\"", word, "\""), "adam or sgd");
   return Optimizer::adam;
 }
 
@@ -81,6 +83,7 @@ Training read_training(Reader& r) {
   training.optimizer = read_optimizer(t);
   training.moe_imbalance = t.required_real("moe_imbalance", 1.0, 1e6);
   training.tokens = t.required_real("tokens", 0.0, 1e18);
+  read_trained_parts(t, training);
   t.finish();
   return training;
 }

@@ -38,6 +38,16 @@ void add_operator(RuleFacts& facts, const LayerKind& kind, const Operator& op, c
       facts.heads.push_back({op.heads, op.kv_heads});
       if (op.window > 0 && kind.stream == TokenStream::fixed) facts.fixed_windows = true;
       break;
+    case OperatorKind::causal_conv:
+      facts.scans = true;
+      facts.split_widths.push_back(op.in);
+      break;
+    case OperatorKind::scan:
+    case OperatorKind::chunked_scan:
+    case OperatorKind::gated_delta:
+      facts.scans = true;
+      facts.split_widths.insert(facts.split_widths.end(), {op.heads, op.kv_heads});
+      break;
     case OperatorKind::linear:
     case OperatorKind::patch_embed:
       if (column && std::find(governed.begin(), governed.end(), op.out) == governed.end()) facts.split_widths.push_back(op.out);
@@ -68,6 +78,9 @@ RuleFacts base_facts(const Model& model, const Cluster& cluster, const Training&
   RuleFacts facts;
   facts.devices = cluster.devices();
   facts.global_batch = training.global_batch;
+  facts.freezes = freezes_weights(training);
+  facts.packs = training.lengths.any() && training.lengths.packing != Packing::none;
+  facts.hosts = std::all_of(cluster.groups.begin(), cluster.groups.end(), [](const NodeGroup& g) { return g.host.known(); });
   facts.layers = static_cast<std::int32_t>(model.layers.size());
   std::vector<bool> used(model.kinds.size(), false);
   for (const std::int32_t kind : model.layers) used[static_cast<std::size_t>(kind)] = true;

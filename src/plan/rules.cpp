@@ -149,13 +149,15 @@ std::string sp_needs_tp_text(F, S s, C) { return cat("sp ", to_string(s.sp), " w
 bool cp_kind_canonical(F, S s, C) { return s.cp > 1 || s.cp_kind == ContextParallelKind::ring; }
 std::string cp_kind_canonical_text(F, S s, C) { return cat("cp_kind ", to_string(s.cp_kind), " has no meaning with cp 1"); }
 
-bool cp_one_sequence(F f, S s, C) { return s.cp == 1 || f.one_sequence; }
-std::string cp_one_sequence_text(F, S s, C) {
+bool cp_one_sequence(F f, S s, C) { return s.cp == 1 || (f.one_sequence && !f.scans); }
+std::string cp_one_sequence_text(F f, S s, C) {
+  if (f.scans) return cat("cp ", s.cp, " splits the sequence, but layers of this model carry a state along it");
   return cat("cp ", s.cp, " splits one text sequence; this model has two sequences or a fixed number of patches");
 }
 
-bool ulysses_attention(F f, S s, C) { return s.sp != SequenceParallel::ulysses || !f.fixed_windows; }
-std::string ulysses_attention_text(F, S, C) {
+bool ulysses_attention(F f, S s, C) { return s.sp != SequenceParallel::ulysses || (!f.fixed_windows && !f.scans); }
+std::string ulysses_attention_text(F f, S, C) {
+  if (f.scans) return "sp ulysses splits heads of attention alone, but layers of this model carry a state along the sequence";
   return "sp ulysses gathers whole sequences, but attention works on shifted windows";
 }
 
@@ -301,6 +303,12 @@ std::string overlap_tp_text(F, S s, C) {
   return cat("overlap_tp splits reduce-scatter and all-gather under GEMMs, which needs sp megatron, not ", to_string(s.sp));
 }
 
+bool offload_host(F f, S s, C) { return s.offload == Offload::none || (f.hosts && s.partition.empty()); }
+std::string offload_host_text(F f, S s, C) {
+  return cat("offload ", to_string(s.offload),
+             f.hosts ? " with operators partitioned one by one" : " to hosts that are not known");
+}
+
 bool operator_partition(F, S s, C) { return s.partition.empty() || partition_fault(s).empty(); }
 std::string operator_partition_text(F, S s, C) { return partition_fault(s); }
 
@@ -326,9 +334,11 @@ constexpr std::array kRules = {
          sp_needs_tp, sp_needs_tp_text},
     Rule{"cp-kind", "cp 1 is written with cp_kind ring", dimension_set(D::cp, D::cp_kind), D::cp_kind, cp_kind_canonical,
          cp_kind_canonical_text},
-    Rule{"cp-one-sequence", "context parallelism is for one text sequence: not for encoder-decoder pairs or images",
+    Rule{"cp-one-sequence",
+         "context parallelism is for one text sequence: not for encoder-decoder pairs, images or states carried along",
          dimension_set(D::cp), D::cp, cp_one_sequence, cp_one_sequence_text},
-    Rule{"ulysses-attention", "Ulysses needs attention over the whole sequence, not shifted windows over patches",
+    Rule{"ulysses-attention",
+         "Ulysses needs attention over the whole sequence: no shifted windows over patches, no states carried along",
          dimension_set(D::sp), D::sp, ulysses_attention, ulysses_attention_text},
     Rule{"experts-needed", "ep and etp are 1 in a model without experts", dimension_set(D::ep, D::etp), D::ep, experts_needed,
          experts_needed_text},
@@ -372,6 +382,8 @@ constexpr std::array kRules = {
          "full or not at all",
          dimension_set(D::tp, D::sp, D::cp, D::ep, D::etp, D::recompute, D::overlap_tp), D::tp, operator_partition,
          operator_partition_text},
+    Rule{"offload-host", "offload needs hosts whose memory and links are known (host of the cluster), and no operator partition",
+         dimension_set(D::offload), D::offload, offload_host, offload_host_text},
     Rule{"overlap-tp", "overlap_tp needs sp megatron", dimension_set(D::overlap_tp, D::sp), D::overlap_tp, overlap_tp,
          overlap_tp_text},
 };

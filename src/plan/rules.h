@@ -47,7 +47,11 @@ struct RuleFacts {
   std::vector<std::int64_t> expert_widths;  ///< the same inside experts
   std::vector<std::int32_t> experts;        ///< routed experts of every MoE layer
   bool one_sequence = true;                 ///< every layer works on the one main sequence (not T5, not vision)
+  bool freezes = false;                     ///< weights of the model stay as they are (freezes_weights)
+  bool packs = false;                       ///< several sequences are packed into a sample
+  bool hosts = false;                       ///< of every node it is known what its host is
   bool fixed_windows = false;               ///< windowed attention on a fixed number of tokens (Swin)
+  bool scans = false;                       ///< some layer carries a state along the sequence
   /// Blocks in the fullest chunk of the balanced split (of the cumulative one for an engine that splits so), by number of chunks; 0 = not computed.
   std::vector<std::int32_t> largest_chunk;
 };

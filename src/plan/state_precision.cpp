@@ -30,15 +30,15 @@ StatePolicy states_of(const EngineModel& engine, const Training& training) {
     states.gather = 4;
   }
   if (training.optimizer == Optimizer::sgd) states.optimizer = 4;  // momentum
-  // Frozen weights in the type of compute; the adapters are a thousandth of the model and not counted.
-  if (training.optimizer == Optimizer::lora) {
-    states.parameter = std::min(states.parameter, states.gather);
-    states.gradient = 0;
-    states.master = 0;
-    states.optimizer = 0;
-    states.reduce = 0;
-  }
   return states;
+}
+
+double frozen_bytes(const StatePolicy& states, const Training& training, const LayerKind& kind, const Operator& op) {
+  const bool linear = op.kind == OperatorKind::linear || op.kind == OperatorKind::expert_linear;
+  const bool held_small = kind.role == LayerRole::block && linear;
+  if (held_small && training.adapter.base == FrozenType::nf4) return 0.5 + 1.0 / 64 + 4.0 / (64 * 256);
+  if (held_small && training.adapter.base == FrozenType::int8) return 1.0;
+  return std::min(states.parameter, states.gather);
 }
 
 StatePrecision state_precision(std::string_view engine, const Training& training) {

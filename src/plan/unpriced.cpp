@@ -107,6 +107,18 @@ Answer beyond_equal_replicas(const Plan& plan) {
   return std::nullopt;
 }
 
+/// What came after version 1 and has a price.
+Answer beyond_version_1(const Plan& plan) {
+  if (freezes_weights(plan.training)) return Said{"$.training", "adapters or frozen parts", "training of all weights"};
+  if (plan.training.lengths.any()) return Said{"$.training.lengths", "lengths of sequences", "none"};
+  for (const Stage& stage : plan.only_pipeline().stages)
+    for (const Chunk& chunk : stage.chunks)
+      for (const LayerRange& range : chunk.ranges)
+        if (range.strategy.offload != Offload::none)
+          return Said{"$.pipelines[0].stages", cat("offload ", to_string(range.strategy.offload)), "offload none"};
+  return std::nullopt;
+}
+
 /// Pipelines beside each other and unequal replicas run where stages need not be alike.
 Answer unlike_under_an_engine(const Plan& plan) {
   const EngineModel* engine = find_engine(plan.engine);
@@ -136,6 +148,7 @@ Status unwritable(const Plan& plan, PlanSchema schema) {
   Answer said;
   if (plan.pipelines.size() != 1) said = Said{"$.pipelines", cat(plan.pipelines.size(), " pipelines"), "one pipeline"};
   if (!said) said = beyond_equal_replicas(plan);
+  if (!said) said = beyond_version_1(plan);
   for (std::size_t i = 0; !said && i < plan.only_pipeline().stages.size(); ++i)
     if (const Stage& stage = plan.only_pipeline().stages[i]; unequal_replicas(stage))
       said =

@@ -241,7 +241,8 @@ Status check_pipelines(const Plan& plan) {
 
 Status check_training(const Plan& plan) {
   const Training& t = plan.training;
-  if (t.global_batch < 1 || t.sequence.main < 0 || t.sequence.encoder < 0 || t.sequence.decoder < 0) {
+  if (t.global_batch < 1 || t.sequence.main < 0 || t.sequence.encoder < 0 || t.sequence.decoder < 0 || t.sequence.images < 1 ||
+      t.sequence.encoder % std::max<std::int64_t>(1, t.sequence.images) != 0) {
     return fault("$.training", cat("global batch ", t.global_batch), "a positive batch and sequence");
   }
   std::int64_t samples = 0;

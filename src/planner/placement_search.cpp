@@ -26,7 +26,7 @@ class Judge {
     const Strategy& s = pipeline_.strategy();
     const LayerKind& block = job.model.kinds[static_cast<std::size_t>(job.model.layers[job.model.layers.size() / 2])];
     message_bytes_ = 2.0 * static_cast<double>(pipeline_.schedule.micro_batch) *
-                     static_cast<double>(boundary_elements(block, job.training.sequence, 0)) / s.cp;
+                     static_cast<double>(boundary_elements(block, job.training.sequence)) / s.cp;
     gradient_bytes_ =
         2.0 * static_cast<double>(parameter_count(job.model)) / (pipeline_.schedule.stages * static_cast<double>(s.weight_tp()));
   }

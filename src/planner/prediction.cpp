@@ -7,6 +7,7 @@
 #include "base/document.h"
 #include "base/format.h"
 #include "cost/cluster_costs.h"
+#include "cost/offload.h"
 #include "cost/partitioned_block.h"
 #include "cost/price.h"
 #include "cost/state_memory.h"
@@ -14,6 +15,7 @@
 #include "plan/listed_devices.h"
 #include "plan/operator_partition.h"
 #include "plan/rules.h"
+#include "plan/sequence_lengths.h"
 #include "plan/structure.h"
 #include "planner/claims.h"
 #include "planner/estimate.h"
@@ -31,7 +33,20 @@ constexpr double kLevel = 0.8;  // of the shipped intervals
 
 double tokens_of_step(const Training& t) {
   const std::int64_t per_sample = t.sequence.main + t.sequence.encoder + t.sequence.decoder;
-  return static_cast<double>(t.global_batch) * static_cast<double>(std::max<std::int64_t>(1, per_sample));
+  return static_cast<double>(t.global_batch) * static_cast<double>(std::max<std::int64_t>(1, per_sample)) * real_token_share(t);
+}
+
+/// Model FLOPs of a step: of packed or padded sequences those of their own tokens, each sequence by itself.
+double flops_of_step(const Job& job) {
+  const auto samples = static_cast<double>(job.training.global_batch);
+  const LengthFacts lengths = length_facts(job.training);
+  if (!lengths.any) return training_flops(job.model, job.training.sequence).count() * samples;
+  double flops = 0, weight = 0;
+  for (const LengthShare& share : lengths.histogram) {
+    flops += share.weight * training_flops(job.model, Sequence{share.tokens, 0, 0}).count();
+    weight += share.weight;
+  }
+  return flops / weight * lengths.sequences * samples;
 }
 
 /// Bytes of memory left on the devices of a rank class: on those of the node group that has the least.
@@ -123,7 +138,7 @@ Status too_large(const Job& job) {
     }
   }
   elements *= static_cast<double>(job.training.global_batch) * std::max(1.0, job.training.moe_imbalance);
-  const double flops = training_flops(job.model, job.training.sequence).count() * static_cast<double>(job.training.global_batch);
+  const double flops = flops_of_step(job);
   double slowest = job.cluster.groups.front().device.peak_of(job.training.precision).count();
   for (const NodeGroup& group : job.cluster.groups)
     slowest = std::min(slowest, group.device.peak_of(job.training.precision).count());
@@ -381,13 +396,13 @@ Prediction prediction_of(const Job& job, const EngineModel& engine, const Timed&
   p.bottleneck = bottleneck_of(timed);
   p.hidden_communication_ns = last.hidden_communication_ns;
   fill_memory(job, timed, p);
-  p.fits = p.peak_memory_bytes <= p.memory_limit_bytes;
+  p.fits = p.peak_memory_bytes <= p.memory_limit_bytes && cost::host_fits(job.cluster, timed.costs);
   p.memory_margin = memory_margin_of(job).share;
-  p.fits_with_margin = p.peak_memory_bytes <= room_of(p.memory_limit_bytes, p.memory_margin);
+  p.fits_with_margin = p.fits && p.peak_memory_bytes <= room_of(p.memory_limit_bytes, p.memory_margin);
   const double seconds = static_cast<double>(p.iteration_ns) * 1e-9, devices = static_cast<double>(job.cluster.devices());
   const double tokens = tokens_of_step(job.training);
   p.tokens_per_s_per_device = tokens / seconds / devices;
-  const double flops = training_flops(job.model, job.training.sequence).count() * static_cast<double>(job.training.global_batch);
+  const double flops = flops_of_step(job);
   p.model_tflops_per_device = flops / seconds / devices * 1e-12;
   p.mfu_peak_tflops = mean_peak_tflops(job);
   p.mfu = p.model_tflops_per_device / p.mfu_peak_tflops;

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "cost/offload.h"
 #include "planner/flow_prediction.h"
 #include "planner/prediction.h"
 
@@ -104,6 +105,7 @@ std::optional<search::PlanEvaluation> SimulatedEvaluator::evaluate(const search:
   if (kinds.empty()) simulator.peak_bytes(program, priced, peaks);
   for (std::size_t r = 0; kinds.empty() && r < peaks.size(); ++r)
     out.fits &= peaks[r] <= problem.cluster->usable_memory(problem.cluster->group_of(program.ranks[r].device())).count();
+  out.fits &= cost::host_fits(*problem.cluster, priced);
   const std::lock_guard lock(mutex_);
   ++flows_;
   return out;

@@ -14,10 +14,10 @@ namespace {
 using base::cat;
 
 /// In the order of OperatorKind.
-constexpr std::array<std::string_view, 16> kKinds = {
-    "embedding",         "patch_embed", "norm",          "linear", "rotary",   "attention",
-    "dropout",           "activation",  "residual",      "router", "dispatch", "expert_linear",
-    "expert_activation", "combine",     "cross_entropy", "pool"};
+constexpr std::array<std::string_view, 20> kKinds = {
+    "embedding",     "patch_embed", "norm",        "linear",   "rotary",        "attention",         "dropout",
+    "activation",    "residual",    "router",      "dispatch", "expert_linear", "expert_activation", "combine",
+    "cross_entropy", "pool",        "causal_conv", "scan",     "chunked_scan",  "gated_delta"};
 
 std::int64_t part(std::int64_t whole, std::int64_t ranks) { return (whole + ranks - 1) / ranks; }
 

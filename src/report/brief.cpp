@@ -133,8 +133,11 @@ std::string groups_certificate(const SearchSummary& s) {
   const DeviceGroupsSummary& g = *s.device_groups;
   const std::string chains = groups_space(s), work = groups_work(g);
   if (g.several_pipelines || g.unequal_replicas) {
-    const std::string gap = cat(at_most(s.gap), " from the best of all plans on these devices, by the work that they can do",
-                                beside_text(g), "; faster than all ", chains, work);
+    const char* space = g.several_pipelines ? "chains of stages and pipelines beside each other on these devices"
+                                            : "chains of stages and replicas on these devices";
+    const std::string rest = cat(beside_text(g), "; faster than all ", chains, work);
+    if (s.optimal) return cat("optimal: none of all ", space, " is faster", rest);
+    const std::string gap = cat(at_most(s.gap), " from the best of all ", space, rest);
     return s.reason == SearchEnd::gap ? gap : cat("not proven (", to_string(s.reason), "): ", gap);
   }
   if (s.optimal) return cat("optimal: none of the ", chains, " is faster", work, beside_text(g));

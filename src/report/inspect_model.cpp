@@ -62,10 +62,16 @@ std::string shape_of(const Operator& op) {
     if (op.v_dim != op.qk_dim) out += cat("/", std::to_string(op.v_dim));
     if (op.causal) out += ", causal";
     if (op.window > 0) out += cat(", window ", std::to_string(op.window));
+    if (op.chunk > 0) out += cat(", pieces of ", std::to_string(op.chunk));
     if (op.cross) out += ", cross";
     return out;
   }
   std::string out = op.out > 0 ? cat(std::to_string(op.in), " → ", std::to_string(op.out)) : std::to_string(op.in);
+  if (op.kind == OperatorKind::causal_conv) out += cat(", ", std::to_string(op.chunk), " taps");
+  if (op.kind == OperatorKind::scan) out += cat(", ", std::to_string(op.qk_dim), " states");
+  if (op.kind == OperatorKind::chunked_scan || op.kind == OperatorKind::gated_delta)
+    out += cat(", ", std::to_string(op.heads), " heads in ", std::to_string(op.kv_heads), " groups, ", std::to_string(op.qk_dim),
+               "×", std::to_string(op.v_dim), " states, chunks of ", std::to_string(op.chunk));
   if (op.experts > 0) out += cat(", top ", std::to_string(op.top_k), " of ", std::to_string(op.experts));
   return out;
 }

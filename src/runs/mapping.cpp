@@ -181,8 +181,16 @@ void Mapper::map_training() {
   }
   t.global_batch = count(r_.global_batch, "global_batch");
   if (r_.techniques.lora) {
-    t.optimizer = Optimizer::lora;
-    used("trained weights", "adapters", "LoRA among the record's techniques: Hu et al. 2021 (arXiv 2106.09685)");
+    const bool automodel = base_engine(run_.job.engine) == "nemo-automodel";
+    t.adapter.rank = 8;
+    t.adapter.targets = {automodel ? "all-linear" : "linear_qkv"};
+    used("trained weights", cat("adapters of rank 8 on ", t.adapter.targets.front()),
+         automodel ? "LoRA among the record's techniques; assumed: nemo_automodel's examples/llm_finetune, peft: dim 8, "
+                     "target_modules *_proj"
+                   : "LoRA among the record's techniques; assumed: NeMo's recipes, llama3_8b.finetune_recipe: dim 8, "
+                     "target_modules [linear_qkv] "
+                     "in performance mode");
+    if (const Status error = mark_trained(run_.job.model, t, "training")) return skip("adapters not known", error->found);
   }
   std::string precision = base::lower(r_.precision);
   if (precision.empty()) {

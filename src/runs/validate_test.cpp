@@ -216,8 +216,8 @@ TEST(MapRun, WordsForRecomputation) {
 
 // LoRA is read off the heading; a published model stands for dimensions that do not describe it; compiled runs have an engine of their own.
 TEST(MapRun, AdaptersPublishedModelsAndCompiledRuns) {
-  EXPECT_EQ(run_of(line(R"(, "table": "LoRA results")")).job.training.optimizer, Optimizer::lora);
-  EXPECT_EQ(run_of(line(R"(, "table": "SFT results")")).job.training.optimizer, Optimizer::adam);
+  EXPECT_EQ(run_of(line(R"(, "table": "LoRA results")")).job.training.adapter.rank, 8);
+  EXPECT_EQ(run_of(line(R"(, "table": "SFT results")")).job.training.adapter.rank, 0);
   const std::string deepseek =
       replaced(replaced(line(R"(, "pp": 1, "dp": 8, "ep": 8)"), "llama-like", "DeepSeek-V3"), "\"layers\": 16", "\"layers\": 61");
   EXPECT_EQ(run_of(replaced(deepseek, "nanotron", "NeMo 25.04")).strategy.ep, 8);
@@ -261,7 +261,7 @@ TEST(MapRun, WordsOfTheRemarksCount) {
   EXPECT_EQ(run_of(titan).job.engine, "torchtitan-compile");
   EXPECT_EQ(run_of(replaced(titan, "FSDP + torch.compile", "without torch.compile")).job.engine, "torchtitan");
   EXPECT_EQ(run_of(replaced(titan, "\"notes\"", "\"extra\": {\"compile\": false}, \"notes\"")).job.engine, "torchtitan");
-  EXPECT_EQ(run_of(line(R"(, "notes": "full fine-tuning, not LoRA")")).job.training.optimizer, Optimizer::adam);
+  EXPECT_EQ(run_of(line(R"(, "notes": "full fine-tuning, not LoRA")")).job.training.adapter.rank, 0);
   EXPECT_EQ(skipped(line(R"(, "notes": "activation CPU offload of 20 layers")")), "outside the uniform space");
   EXPECT_EQ(skipped(replaced(line(), "bf16 (fp32 grad accumulation)", "bf16 and nvfp4")), "precision unknown");
   EXPECT_EQ(skipped(replaced(line(), "\"none\"", "\"selective (moe_act)\"")), "recompute outside the uniform space");
@@ -271,8 +271,8 @@ TEST(MapRun, WordsOfTheRemarksCount) {
 TEST(MapRun, ListedTechniquesDecideNotTheText) {
   const std::string said = R"(, "table": "LoRA results", "notes": "activation CPU offload of 20 layers")";
   EXPECT_EQ(skipped(line(said)), "outside the uniform space");
-  EXPECT_EQ(run_of(line(said + R"(, "techniques": [])")).job.training.optimizer, Optimizer::adam);
-  EXPECT_EQ(run_of(line(R"(, "techniques": ["lora"])")).job.training.optimizer, Optimizer::lora);
+  EXPECT_EQ(run_of(line(said + R"(, "techniques": [])")).job.training.adapter.rank, 0);
+  EXPECT_EQ(run_of(line(R"(, "techniques": ["lora"])")).job.training.adapter.rank, 8);
   EXPECT_EQ(skipped(line(R"(, "techniques": ["offload"])")), "outside the uniform space");
   EXPECT_EQ(skipped(line(R"(, "techniques": ["lora", "galore"])")), "technique unknown");
 }

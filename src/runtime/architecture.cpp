@@ -101,6 +101,7 @@ Status refused_layer(const LayerKind& kind) {
 
 Status refused_strategy(const Strategy& s, const std::string& where) {
   if (!s.recompute.modules.empty()) return refused(where, "single modules recomputed", "none, selective or full");
+  if (s.offload != Offload::none) return refused(where, "optimizer state in host memory", "offload none");
   return {};
 }
 
@@ -221,6 +222,8 @@ Status not_runnable(const Plan& plan, const Model& model) {
     return refused("plan: $.training.precision", std::string(to_string(plan.training.precision)), "fp32 or bf16");
   if (plan.training.optimizer != Optimizer::adam)
     return refused("plan: $.training.optimizer", std::string(to_string(plan.training.optimizer)), "adam");
+  if (freezes_weights(plan.training)) return refused("plan: $.training", "adapters or frozen parts", "training of all weights");
+  if (plan.training.lengths.any()) return refused("plan: $.training.lengths", "lengths of sequences", "samples of one length");
   for (std::size_t p = 0; p < plan.pipelines.size(); ++p)
     for (std::size_t i = 0; i < plan.pipelines[p].stages.size(); ++i)
       if (Status error = refused_stage(plan, plan.pipelines[p], plan.pipelines[p].stages[i], model,

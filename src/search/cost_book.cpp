@@ -54,14 +54,12 @@ std::int64_t layer_group_least_bytes(const CostBook& book, const Configuration& 
   std::int64_t saved = 0;
   for (std::size_t k = 0; k < w.layers.size(); ++k) {
     const std::int64_t n = book.kind_counts()[k];
-    all.dense += w.layers[k].dense_parameters * n;
-    all.expert += w.layers[k].expert_parameters * n;
+    all += w.layers[k].elements().times(n);
     const auto& s = w.layers[k].saved;
     saved += n * std::min({s.none, s.selective, s.full});
   }
   const std::int64_t p = c.schedule.stages;
-  all.dense /= p;
-  all.expert /= p;
+  all = {all.dense / p, all.expert / p, all.frozen_dense / p, all.frozen_expert / p};
   Strategy leanest = c.strategy;
   if (leanest.data_ranks() > 1) {
     leanest.zero = ZeroStage::parameters;

@@ -4,6 +4,7 @@
 //
 //   cost = f(tp, sp, cp, cp_kind, ep, etp, overlap_tp, micro_batch, place of cp and ep, whether neighbouring stages talk across nodes)
 //
+// and, of samples packed of unlike sequences, of dp and the stages (plan/sequence_lengths.h)
 // (cost/layer_cost.h; the place of the tensor group follows from tp). Operator partitions remember their blocks themselves; their layers depend on the ZeRO stage too, so that
 // they are priced for each strategy that is asked for.
 #pragma once
@@ -26,7 +27,7 @@ class LayerPrices {
              std::vector<cost::LayerCost>& out);
 
  private:
-  using Key = std::array<std::int64_t, 9 + 2 * cost::kMaxLevels>;
+  using Key = std::array<std::int64_t, 11 + 2 * cost::kMaxLevels>;
   static Key key_of(const cost::CostContext& c, const Strategy& s, std::int32_t stages, std::int32_t micro_batch);
 
   std::unordered_map<Key, std::vector<cost::LayerCost>, base::WordHash> known_;

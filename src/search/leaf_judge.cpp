@@ -6,6 +6,7 @@
 
 #include "base/check.h"
 #include "base/parallel.h"
+#include "cost/offload.h"
 #include "search/pipeline_floor.h"
 
 namespace espalier::search {
@@ -16,7 +17,7 @@ Verdict LeafJudge::memory_of(const Configuration& c, Workspace& w, int worker) {
   Verdict v;
   v.judged = true;
   v.peak_bytes = evaluator_.peak_bytes(w.structure, w.costs, worker);
-  v.fits = v.peak_bytes <= frame_.book.memory_limit();
+  v.fits = v.peak_bytes <= frame_.book.memory_limit() && cost::host_fits(*frame_.problem.cluster, w.costs);
   return v;
 }
 

@@ -71,6 +71,7 @@ struct Whole {
   [[nodiscard]] bool no_more(std::size_t a, std::size_t b) const {
     const cost::StageCost &x = costs.stages[stage_at(a)], &y = costs.stages[stage_at(b)];
     if (x.dense_parameters > y.dense_parameters || x.expert_parameters > y.expert_parameters) return false;
+    if (x.frozen_dense_bytes > y.frozen_dense_bytes || x.frozen_expert_bytes > y.frozen_expert_bytes) return false;
     if (x.memory.framework > y.memory.framework) return false;
     for (std::size_t c = 0; c < activations.size(); c += stages)
       if (activations[c + a] > activations[c + b]) return false;

@@ -196,7 +196,8 @@ class Chooser {
 }  // namespace
 
 bool partitions_apply(const Problem& problem) {
-  if (!problem.engine->runs.operator_partitions || freezes_weights(problem.training.optimizer)) return false;
+  if (!problem.engine->runs.operator_partitions || freezes_weights(problem.training) || problem.training.lengths.any())
+    return false;
   if (problem.training.precision == Precision::fp8) return false;
   return std::any_of(problem.model->kinds.begin(), problem.model->kinds.end(),
                      [](const LayerKind& kind) { return kind.role == LayerRole::block; });

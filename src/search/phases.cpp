@@ -204,7 +204,7 @@ void run_unlike_pipelines(State& s, PhaseReport& out) {
   Options how = s.options.how;
   how.node_limit = s.rest_after(s.found.alone->simulations + (s.found.grouped ? s.found.grouped->simulations : 0));
   const EachGroupOutcome& columns = s.classes != nullptr ? *s.found.of_classes : *s.found.alone;
-  s.found.beside = unlike_pipelines(unlike_problem(s), unlike_evaluator(s), columns, how);
+  s.found.beside = unlike_pipelines(unlike_problem(s), unlike_evaluator(s), columns, s.found.best_ns(), how);
   on_devices(s, *s.found.beside);
   report(*s.found.beside, s.found.beside->combinations, out);
 }

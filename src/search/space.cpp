@@ -16,15 +16,15 @@ constexpr std::array kOrder = {
     Dimension::sp,           Dimension::cp_kind,
     Dimension::ep,           Dimension::etp,
     Dimension::order,        Dimension::overlap_tp,
-    Dimension::micro_batch,                     // layer group: 11
-    Dimension::schedule,     Dimension::vpp,    // 13
-    Dimension::zero,         Dimension::shard,  // 15
+    Dimension::offload,      Dimension::micro_batch,  // layer group: 12
+    Dimension::schedule,     Dimension::vpp,          // 14
+    Dimension::zero,         Dimension::shard,        // 16
     Dimension::overlap_grad, Dimension::overlap_param,
-    Dimension::overlap_p2p,                                // 18
-    Dimension::recompute,    Dimension::recompute_layers,  // 20
+    Dimension::overlap_p2p,                                // 19
+    Dimension::recompute,    Dimension::recompute_layers,  // 21
 };
 static_assert(kOrder.size() == kDimensions);
-constexpr std::size_t kLayer = 11, kSchedule = 13, kShard = 15, kOverlap = 18, kRecompute = 20;
+constexpr std::size_t kLayer = 12, kSchedule = 14, kShard = 16, kOverlap = 19, kRecompute = 21;
 
 void divisors(std::int64_t n, std::vector<std::int64_t>& out) {
   out.clear();
@@ -85,10 +85,12 @@ Space::Space(const Model& model, const Cluster& cluster, const Training& trainin
     ESPALIER_CHECK(d.has_value());  // the job reader refuses unknown names
     return admitted_[static_cast<std::size_t>(*d)];
   };
-  auto& tp_overlap = admitted_[static_cast<std::size_t>(Dimension::overlap_tp)];
-  if (!space.allow.contains("overlap_tp") && !space.forbid.contains("overlap_tp")) {
-    tp_overlap.allow = {0};
-    tp_overlap.restricted = true;
+  for (const Dimension off_unless_named : {Dimension::overlap_tp, Dimension::offload}) {
+    const std::string name(to_string(off_unless_named));
+    if (space.allow.contains(name) || space.forbid.contains(name)) continue;
+    Admitted& admitted = admitted_[static_cast<std::size_t>(off_unless_named)];
+    admitted.allow = {0};
+    admitted.restricted = true;
   }
   for (const auto& [name, values] : space.allow) {
     slot(name).allow = values;

@@ -3,7 +3,7 @@
 //
 // A configuration is legal iff no rule of plan/rules.h is broken, the job's search part admits every value, and the engine can run
 // it. The tree chooses dimensions group by group; a rule is applied at the first group where all dimensions it reads are known:
-//   layer group     tp cp pp dp sp cp_kind ep etp order overlap_tp micro_batch    decides the time of a layer
+//   layer group     tp cp pp dp sp cp_kind ep etp order overlap_tp offload micro_batch    decides the time of a layer
 //                   and, where partitions are offered, none or one of them
 //   schedule group  schedule vpp                                                  decides bubbles and chunks
 //   shard group     zero shard                                                    decides static memory and gradient traffic

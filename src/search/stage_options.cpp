@@ -94,7 +94,7 @@ void fill_ends(const cost::Assembly& x, const std::vector<cost::LayerCost>& laye
   const StatePolicy states = states_of(engine, x.c.workload.training);
   const double waited = engine.coefficients.exposed_share;
   for (const cost::LayerCost& layer : layers) {
-    const cost::ParameterElements elements{layer.dense_parameters, layer.expert_parameters};
+    const cost::ParameterElements elements = layer.elements();
     const double update = cost::update_bytes(engine, states, elements, x.s) / x.c.device.rates.memory;
     const double reduction = reduction_s(x, layer);
     out.end_ns.push_back(floor_ns(update + waited * reduction) + layer.gradient_sync_ns);
@@ -119,7 +119,7 @@ solve::StageOption option_of(const cost::CostContext& c, const Strategy& s, cons
     sum.add(x, static_cast<std::int32_t>(k), 1, block ? s.recompute.kind : RecomputeKind::none);
     out.forward_ns.push_back(total.forward.duration_ns());
     out.backward_ns.push_back(total.backward.duration_ns());
-    const cost::ParameterElements elements{layers[k].dense_parameters, layers[k].expert_parameters};
+    const cost::ParameterElements elements = layers[k].elements();
     const cost::StaticMemory memory = cost::state_memory(elements, states, s);
     const std::int64_t bytes = memory.parameters + memory.gradients + memory.optimizer;
     out.static_bytes.push_back(std::max<std::int64_t>(0, bytes - kPaddingBytes));
@@ -191,7 +191,7 @@ bool stage_admitted(const Problem& problem, RuleFacts& facts, const Strategy& s,
   one.micro_batch = static_cast<std::int32_t>(samples / s.dp);
   one.microbatches = static_cast<std::int32_t>(facts.global_batch / samples);
   for (const Dimension d : {Dimension::tp, Dimension::sp, Dimension::cp, Dimension::cp_kind, Dimension::ep, Dimension::etp,
-                            Dimension::dp, Dimension::zero, Dimension::recompute, Dimension::micro_batch})
+                            Dimension::dp, Dimension::zero, Dimension::recompute, Dimension::offload, Dimension::micro_batch})
     if (!problem.space.admits(std::string(to_string(d)), get(d, s, one))) return false;
   return true;
 }

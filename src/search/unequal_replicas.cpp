@@ -2,33 +2,48 @@
 #include "search/unequal_replicas.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
-#include <limits>
+#include <map>
 #include <numeric>
-#include <queue>
 
 #include "base/check.h"
 #include "cost/chunk_sum.h"
 #include "plan/rules.h"
+#include "search/replica_levels.h"
+#include "search/replica_paces.h"
 #include "search/stage_options.h"
 #include "search/unlike_pipelines.h"
 
 namespace espalier::search {
 namespace {
 
-constexpr double kBelow = 1.0 - 1e-4;      // of the time of the arithmetic: bounds stay bounds when it is rounded
-constexpr std::int64_t kShareUnit = 1000;  // an equal part of the states, as a weight
-constexpr std::int64_t kMostMoves = 60;
+constexpr double kBelow = 1.0 - 1e-4;          // of the time of the arithmetic: bounds stay bounds when it is rounded
+constexpr std::int64_t kShareUnit = 10'000;    // an equal part of the states, as a weight
+constexpr std::size_t kMostLevels = 20'000;    // looked at for a strategy
+constexpr std::array kSpared = {0.001, 0.02};  // of what a rank can hold, since its peak is not quite linear in its part
 
 /// A strategy of all replicas, and where they lie.
 struct Way {
   std::vector<std::size_t> groups;
   Strategy strategy;
-  std::int64_t samples = 0;           ///< of a micro-batch, in all replicas
-  std::vector<std::size_t> group_of;  ///< of each replica
-  std::vector<std::int64_t> dealt;    ///< samples of each replica
-  double least_s = 0;                 ///< of the arithmetic of a step
+  std::int64_t samples = 0;            ///< of a micro-batch, in all replicas
+  std::vector<std::int64_t> replicas;  ///< of each group
+  double least_ns = 0;                 ///< of the arithmetic of a step, however samples are dealt
 };
+
+/// A way with the samples of each replica.
+struct Dealt {
+  const Way& way;
+  std::vector<std::int64_t> samples;
+};
+
+std::vector<std::size_t> groups_of(const Way& way) {
+  std::vector<std::size_t> out;
+  for (std::size_t g = 0; g < way.groups.size(); ++g)
+    out.insert(out.end(), static_cast<std::size_t>(way.replicas[g]), way.groups[g]);
+  return out;
+}
 
 class Search {
  public:
@@ -41,17 +56,22 @@ class Search {
   UnequalReplicasOutcome run();
 
  private:
+  [[nodiscard]] std::vector<Way> ways();
   void add_ways(const std::vector<std::size_t>& groups, std::vector<Way>& out);
   void add_way(const std::vector<std::size_t>& groups, const Strategy& strategy, std::vector<Way>& out);
-  /// Of a sample in a replica on group g, forward and backward.
-  [[nodiscard]] double seconds_of(std::size_t g, const Strategy& s, std::int64_t samples) const;
-  [[nodiscard]] Plan plan_of(const Way& way, const std::vector<std::int64_t>& states) const;
-  /// Simulated time with parts of the states that fit; 0: none do, or a rule is broken.
-  std::int64_t judge(const Way& way);
-  std::optional<PlanEvaluation> evaluate(const Way& way, const std::vector<std::int64_t>& states);
-  /// Parts by what each replica's memory can hold; empty: not all of the states.
-  [[nodiscard]] std::vector<std::int64_t> parts(const Way& way, const PlanEvaluation& equal);
-  void improve(Way way, std::int64_t ns);
+  /// Arithmetic of so many samples in a replica on group g, forward and backward.
+  [[nodiscard]] double arithmetic_ns(std::size_t g, const Strategy& s, std::int64_t samples);
+  [[nodiscard]] Plan plan_of(const Dealt& dealt, const std::vector<std::int64_t>& states) const;
+  /// All deals of a way that may be faster than the best plan.
+  void search(const Way& way);
+  [[nodiscard]] Levels highest_levels(const Way& way, ReplicaPaces& paces) const;
+  /// Simulated time with equal parts of the states, after trying others where these do not fit; 0: a rule is broken.
+  std::int64_t judge(const Dealt& dealt);
+  std::optional<PlanEvaluation> evaluate(const Dealt& dealt, const std::vector<std::int64_t>& states);
+  /// By how much an update is shorter at most where each rank holds as much of the states as it is fast.
+  [[nodiscard]] std::int64_t least_update_gain(const Dealt& dealt) const;
+  /// What each replica can hold, an equal part being 1; empty: not all of the states.
+  [[nodiscard]] std::vector<double> room(const Dealt& dealt, const PlanEvaluation& equal);
   [[nodiscard]] std::int64_t best_ns() const {
     return out_.best ? std::min(incumbent_ns_, out_.best->iteration_ns) : incumbent_ns_;
   }
@@ -66,10 +86,16 @@ class Search {
   const Options& options_;
   const cost::ClusterCosts costs_;
   const std::int64_t incumbent_ns_;
+  std::int64_t work_ns_ = 0;                                  ///< no plan takes less
+  bool closed_ = true;                                        ///< what was not simulated is no faster than the best plan
+  std::map<std::array<std::int64_t, 5>, double> arithmetic_;  ///< by group, tp, sp, recomputation and samples
   UnequalReplicasOutcome out_;
 };
 
-double Search::seconds_of(std::size_t g, const Strategy& s, std::int64_t samples) const {
+double Search::arithmetic_ns(std::size_t g, const Strategy& s, std::int64_t samples) {
+  const auto [known, added] = arithmetic_.try_emplace({static_cast<std::int64_t>(g), s.tp, static_cast<std::int64_t>(s.sp),
+                                                       static_cast<std::int64_t>(s.recompute.kind), samples});
+  if (!added) return known->second;
   const cost::CostContext& c = costs_.of(g);
   std::vector<cost::LayerCost> layers;
   Strategy one = s;
@@ -85,7 +111,7 @@ double Search::seconds_of(std::size_t g, const Strategy& s, std::int64_t samples
     sum.add(x, kind, 1, block ? s.recompute.kind : RecomputeKind::none);
     ns += static_cast<double>(total.forward.compute_ns + total.backward.compute_ns);
   }
-  return kBelow * ns * 1e-9 / static_cast<double>(samples);
+  return known->second = kBelow * ns;
 }
 
 void Search::add_way(const std::vector<std::size_t>& groups, const Strategy& strategy, std::vector<Way>& out) {
@@ -93,19 +119,15 @@ void Search::add_way(const std::vector<std::size_t>& groups, const Strategy& str
   RuleFacts facts = rule_facts(*problem_.model, *problem_.cluster, problem_.training, 1);
   for (std::int64_t samples = strategy.dp; samples <= batch; samples += strategy.dp) {
     if (batch % samples != 0 || !stage_admitted(problem_, facts, strategy, samples)) continue;
-    Way way{groups, strategy, samples, {}, {}, 0};
-    std::vector<double> seconds;
-    const std::int64_t mean = samples / strategy.dp;
+    Way way{groups, strategy, samples, {}, 0};
     for (const std::size_t g : groups) {
       const NodeGroup& group = problem_.cluster->groups[g];
-      const std::int64_t replicas = group.nodes * group.devices_per_node / strategy.tp;
-      const double of_group = seconds_of(g, strategy, mean);
-      way.group_of.insert(way.group_of.end(), static_cast<std::size_t>(replicas), g);
-      seconds.insert(seconds.end(), static_cast<std::size_t>(replicas), of_group);
+      way.replicas.push_back(group.nodes * group.devices_per_node / strategy.tp);
     }
-    way.dealt = deal_to_replicas(seconds, samples);
-    for (std::size_t r = 0; r < seconds.size(); ++r)
-      way.least_s = std::max(way.least_s, seconds[r] * static_cast<double>(way.dealt[r]) * static_cast<double>(batch / samples));
+    const Levels levels = soonest_levels(
+        way.replicas, samples, [&](std::size_t g, std::int64_t level) { return arithmetic_ns(groups[g], strategy, level); });
+    for (std::size_t g = 0; g < groups.size(); ++g)
+      way.least_ns = std::max(way.least_ns, arithmetic_ns(groups[g], strategy, levels[g]) * static_cast<double>(batch / samples));
     out.push_back(std::move(way));
   }
 }
@@ -138,7 +160,8 @@ void Search::add_ways(const std::vector<std::size_t>& groups, std::vector<Way>& 
         }
 }
 
-Plan Search::plan_of(const Way& way, const std::vector<std::int64_t>& states) const {
+Plan Search::plan_of(const Dealt& dealt, const std::vector<std::int64_t>& states) const {
+  const Way& way = dealt.way;
   Plan plan;
   plan.training = problem_.training;
   plan.engine = problem_.engine->name;
@@ -156,29 +179,30 @@ Plan Search::plan_of(const Way& way, const std::vector<std::int64_t>& states) co
   const auto differs = [](const std::vector<std::int64_t>& v) {
     return std::any_of(v.begin(), v.end(), [&](std::int64_t x) { return x != v.front(); });
   };
-  if (differs(way.dealt)) stage.samples_per_replica = way.dealt;
+  if (differs(dealt.samples)) stage.samples_per_replica = dealt.samples;
   if (differs(states)) stage.state_shares = states;
   pipeline.stages = {std::move(stage)};
   return plan;
 }
 
-std::optional<PlanEvaluation> Search::evaluate(const Way& way, const std::vector<std::int64_t>& states) {
-  Plan plan = plan_of(way, states);
+std::optional<PlanEvaluation> Search::evaluate(const Dealt& dealt, const std::vector<std::int64_t>& states) {
+  Plan plan = plan_of(dealt, states);
   if (!plan_violations(*problem_.model, plan).empty()) return std::nullopt;
   ++out_.simulations;
   auto judged = evaluator_.evaluate(problem_, costs_, plan);
-  ESPALIER_CHECK(judged && (judged->iteration_ns >= out_.lower_bound_ns || !evaluator_.exact()));
+  ESPALIER_CHECK(judged && (judged->iteration_ns >= work_ns_ || !evaluator_.exact()));
   if (judged->fits && judged->iteration_ns < best_ns())
     out_.best = GroupedCandidate{std::move(plan.pipelines), judged->iteration_ns};
   return judged;
 }
 
 /// The replicas of one group that take as many samples are a kind (cost::KindCosts), in the order in which they come.
-std::vector<std::size_t> kinds_of(const Way& way) {
+std::vector<std::size_t> kinds_of(const Dealt& dealt) {
+  const std::vector<std::size_t> group = groups_of(dealt.way);
   std::vector<std::pair<std::size_t, std::int64_t>> known;
   std::vector<std::size_t> out;
-  for (std::size_t r = 0; r < way.group_of.size(); ++r) {
-    const std::pair own{way.group_of[r], way.dealt[r]};
+  for (std::size_t r = 0; r < group.size(); ++r) {
+    const std::pair own{group[r], dealt.samples[r]};
     const auto at = std::find(known.begin(), known.end(), own);
     out.push_back(static_cast<std::size_t>(at - known.begin()));
     if (at == known.end()) known.push_back(own);
@@ -186,9 +210,9 @@ std::vector<std::size_t> kinds_of(const Way& way) {
   return out;
 }
 
-std::vector<std::int64_t> Search::parts(const Way& way, const PlanEvaluation& equal) {
+std::vector<double> Search::room(const Dealt& dealt, const PlanEvaluation& equal) {
   // A second plan, its parts unequal by kind, says what a larger part costs.
-  const std::vector<std::size_t> kind = kinds_of(way);
+  const std::vector<std::size_t> kind = kinds_of(dealt);
   const auto replicas = static_cast<double>(kind.size());
   std::vector<std::int64_t> weights;
   double all = 0;
@@ -196,8 +220,8 @@ std::vector<std::int64_t> Search::parts(const Way& way, const PlanEvaluation& eq
     weights.push_back(k % 2 == 0 ? kShareUnit * 5 / 4 : kShareUnit * 4 / 5);
     all += static_cast<double>(weights.back());
   }
-  const auto tried = evaluate(way, weights);
-  if (!tried || tried->fits || tried->over.size() != equal.over.size()) return {};
+  const auto tried = evaluate(dealt, weights);
+  if (!tried || tried->over.size() != equal.over.size()) return {};
   std::vector<double> holds;
   double sum = 0;
   for (std::size_t r = 0; r < kind.size(); ++r) {
@@ -209,92 +233,132 @@ std::vector<std::int64_t> Search::parts(const Way& way, const PlanEvaluation& eq
     sum += holds.back();
   }
   if (sum < replicas) return {};
-  for (std::size_t r = 0; r < kind.size(); ++r)
-    weights[r] = std::max<std::int64_t>(1, std::llround(holds[r] / sum * replicas * static_cast<double>(kShareUnit)));
-  return weights;
+  return holds;
 }
 
-std::int64_t Search::judge(const Way& way) {
-  const std::vector<std::int64_t> equal_parts(way.group_of.size(), kShareUnit);
-  const auto equal = evaluate(way, equal_parts);
+/// An update that every rank takes as long for takes d / Σ 1/U over d replicas that take U each for equal parts.
+std::int64_t Search::least_update_gain(const Dealt& dealt) const {
+  const std::vector<std::size_t> kind = kinds_of(dealt);
+  Program program;
+  std::vector<cost::KindCosts> of_kinds;
+  cost::price(costs_, plan_of(dealt, {}), program, &of_kinds);
+  double longest = 0, rates = 0;
+  for (const std::size_t k : kind) {
+    double update = 0;
+    for (std::size_t i = 0; k < of_kinds.size() && i < program.works.size(); ++i) {
+      const WorkId id(static_cast<std::int32_t>(i));
+      if (program.works[id].phase == InstructionKind::optimizer)
+        update += static_cast<double>(of_kinds[k].costs.works[id].time.duration_ns());
+    }
+    if (update <= 0) return 0;
+    longest = std::max(longest, update);
+    rates += 1.0 / update;
+  }
+  return std::llround(longest - static_cast<double>(kind.size()) / rates);
+}
+
+std::int64_t Search::judge(const Dealt& dealt) {
+  const std::vector<std::int64_t> equal_parts(dealt.samples.size(), kShareUnit);
+  const auto equal = evaluate(dealt, equal_parts);
   if (!equal) return 0;
   if (equal->fits) return equal->iteration_ns;
   ++out_.without_room;
-  if (!shards_optimizer(way.strategy.zero) || equal->iteration_ns >= best_ns() || equal->over.empty()) return 0;
-  const std::vector<std::int64_t> unequal = parts(way, *equal);
-  if (unequal.empty()) return 0;
-  const auto fitted = evaluate(way, unequal);
-  return fitted && fitted->fits ? fitted->iteration_ns : 0;
+  const bool divisible = shards_optimizer(dealt.way.strategy.zero) && !equal->over.empty();
+  if (!divisible || equal->iteration_ns - least_update_gain(dealt) >= best_ns()) return equal->iteration_ns;
+  const std::vector<double> holds = room(dealt, *equal);
+  if (holds.empty()) return equal->iteration_ns;
+  const double most = 1 - static_cast<double>(holds.size()) / std::accumulate(holds.begin(), holds.end(), 0.0);
+  for (const double spared : {kSpared.front(), kSpared.back(), most}) {
+    if (spared > most) continue;
+    const auto fitted = evaluate(dealt, most_even_parts(holds, spared, kShareUnit));
+    if (fitted && fitted->fits) break;
+  }
+  return equal->iteration_ns;
 }
 
-/// Moves one sample of every replica of a group to another, as long as that helps.
-void Search::improve(Way way, std::int64_t ns) {
-  std::int64_t moves = 0;
-  for (bool better = true; better && moves < kMostMoves && !stopped();) {
-    better = false;
-    for (std::size_t from = 0; from < way.dealt.size() && !better && moves < kMostMoves; ++from)
-      for (std::size_t to = 0; to < way.dealt.size() && !better && moves < kMostMoves; ++to) {
-        if (way.group_of[from] == way.group_of[to] || way.dealt[from] < 2) continue;
-        if (from > 0 && way.group_of[from - 1] == way.group_of[from] && way.dealt[from - 1] == way.dealt[from]) continue;
-        if (to > 0 && way.group_of[to - 1] == way.group_of[to] && way.dealt[to - 1] == way.dealt[to]) continue;
-        Way moved = way;
-        --moved.dealt[from];
-        ++moved.dealt[to];
-        ++moves;
-        const std::int64_t found = judge(moved);
-        if (found == 0 || found >= ns) continue;
-        ns = found;
-        way = std::move(moved);
-        better = true;
-      }
+/// No higher ones than samples there are, nor than can be faster than the best plan.
+Levels Search::highest_levels(const Way& way, ReplicaPaces& paces) const {
+  const std::int64_t microbatches = problem_.training.global_batch / way.samples;
+  const std::int64_t others = way.samples - std::accumulate(way.replicas.begin(), way.replicas.end(), std::int64_t{0});
+  Levels most;
+  for (std::size_t g = 0; g < way.groups.size(); ++g) {
+    const std::int64_t all = 1 + (others + way.replicas[g] - 1) / way.replicas[g];
+    std::int64_t level = 0;
+    while (level < all && microbatches * paces.of(g, level + 1).both() < best_ns()) ++level;
+    most.push_back(level);
+  }
+  return most;
+}
+
+/// The deal of the shortest passes is simulated first. Another differs from it in its passes alone, m of each, and is faster by no more than these are
+/// shorter.
+void Search::search(const Way& way) {
+  const std::int64_t microbatches = problem_.training.global_batch / way.samples;
+  ReplicaPaces paces(*problem_.model, costs_,
+                     plan_of({way, std::vector<std::int64_t>(groups_of(way).size(), 1)}, {}).only_pipeline(), way.groups);
+  std::optional<std::vector<Levels>> all = lowest_levels(way.replicas, way.samples, highest_levels(way, paces), kMostLevels);
+  if (!all) {
+    closed_ = false;
+    all = {soonest_levels(way.replicas, way.samples,
+                          [&](std::size_t g, std::int64_t level) { return static_cast<double>(paces.of(g, level).both()); })};
+  }
+  std::stable_sort(all->begin(), all->end(),
+                   [&](const Levels& a, const Levels& b) { return paces.of_stage(a).both() < paces.of_stage(b).both(); });
+  std::optional<ReplicaPace> first;
+  std::int64_t first_ns = 0;
+  for (const Levels& levels : *all) {
+    const ReplicaPace pace = paces.of_stage(levels);
+    if (microbatches * pace.both() >= best_ns()) break;
+    if (first) {
+      const std::int64_t shorter =
+          std::max<std::int64_t>(0, first->forward - pace.forward) + std::max<std::int64_t>(0, first->backward - pace.backward);
+      if (first_ns - microbatches * shorter >= best_ns()) continue;
+    }
+    if (stopped()) {
+      closed_ = false;
+      return;
+    }
+    const std::int64_t ns = judge({way, dealt_at(way.replicas, levels, way.samples)});
+    if (ns == 0) return;
+    if (first) continue;
+    first = pace;
+    first_ns = ns;
   }
 }
 
-UnequalReplicasOutcome Search::run() {
-  out_.lower_bound_ns = work_bound_ns(problem_);
+std::vector<Way> Search::ways() {
+  std::vector<Way> all;
   const std::size_t groups = problem_.cluster->groups.size();
-  std::vector<Way> ways;
   const bool one_stage = problem_.space.admits(std::string(to_string(Dimension::pp)), 1);
   for (std::size_t set = 1; one_stage && groups <= kMostReplicaGroups && set < (std::size_t{1} << groups); ++set) {
     std::vector<std::size_t> chosen;
     for (std::size_t g = 0; g < groups; ++g)
       if ((set >> g & 1) != 0) chosen.push_back(g);
-    if (chosen.size() > 1 && (chosen.size() == groups || problem_.space.devices != DeviceChoice::all)) add_ways(chosen, ways);
+    if (chosen.size() > 1 && (chosen.size() == groups || problem_.space.devices != DeviceChoice::all)) add_ways(chosen, all);
   }
-  out_.considered = static_cast<std::int64_t>(ways.size());
-  std::stable_sort(ways.begin(), ways.end(), [](const Way& a, const Way& b) { return a.least_s < b.least_s; });
-  const Way* best = nullptr;
-  for (const Way& way : ways) {
-    if (static_cast<double>(best_ns()) <= way.least_s * 1e9) break;
+  std::stable_sort(all.begin(), all.end(), [](const Way& a, const Way& b) { return a.least_ns < b.least_ns; });
+  return all;
+}
+
+UnequalReplicasOutcome Search::run() {
+  work_ns_ = work_bound_ns(problem_);
+  closed_ = problem_.cluster->groups.size() <= kMostReplicaGroups;
+  const std::vector<Way> all = ways();
+  out_.considered = static_cast<std::int64_t>(all.size());
+  for (const Way& way : all) {
+    if (static_cast<double>(best_ns()) <= way.least_ns) break;
     if (stopped()) {
-      out_.complete = false;
+      out_.complete = closed_ = false;
       break;
     }
-    const std::int64_t before = best_ns(), ns = judge(way);
-    if (ns > 0 && ns < before) best = &way;
+    search(way);
   }
-  if (best != nullptr && out_.best) improve(*best, out_.best->iteration_ns);
   out_.complete = out_.complete && !out_.interrupted;
+  out_.lower_bound_ns = closed_ && out_.complete ? best_ns() : work_ns_;
   return std::move(out_);
 }
 
 }  // namespace
-
-std::vector<std::int64_t> deal_to_replicas(const std::vector<double>& seconds, std::int64_t samples) {
-  const auto replicas = static_cast<std::int64_t>(seconds.size());
-  if (samples < replicas || replicas == 0) return {};
-  std::vector<std::int64_t> dealt(seconds.size(), 1);
-  using End = std::pair<double, std::size_t>;  // when the replica would end with one more
-  std::priority_queue<End, std::vector<End>, std::greater<>> next;
-  for (std::size_t r = 0; r < seconds.size(); ++r) next.push({2 * seconds[r], r});
-  for (std::int64_t left = samples - replicas; left > 0; --left) {
-    const std::size_t r = next.top().second;
-    next.pop();
-    ++dealt[r];
-    next.push({static_cast<double>(dealt[r] + 1) * seconds[r], r});
-  }
-  return dealt;
-}
 
 UnequalReplicasOutcome unequal_replicas(const Problem& problem, Evaluator& evaluator, std::int64_t incumbent_ns,
                                         const Options& options) {

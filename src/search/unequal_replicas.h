@@ -6,15 +6,17 @@
 // Tried are all sets of two or more groups, tp over a power of two inside their nodes, with and without sequence parallelism, ZeRO 0 to 3 over all replicas,
 // recomputation none, selective or full, and every number of samples in a micro-batch that divides the global batch.
 //
-// Samples. A replica on group g takes about b·t_g for b samples, t_g from its own kind's cost of the layers. They are dealt one by one, each to the
-// replica that would then end first: no other deal has an earlier last end, since a deal with an earlier end would have given one replica fewer
-// than this one did, and some other one more.
+// Samples. Replicas of a group are alike, so that a deal matters by the most that one of each takes (replica_levels.h): of these all that may be
+// faster than the best plan are simulated. A step is at least m times what its passes take (replica_paces.h); and deals of one strategy differ in
+// their passes alone, so that none is faster than a simulated one by more than m times what its own are shorter.
 //
-// States. Of a plan with equal parts the room that each group's ranks lack, and of one with other parts what a larger part costs (both by
-// simulation), give how large a part each group can hold; if these add up to all, parts are in proportion to them.
+// States. Parts are equal where these fit; else each group holds as much as its memory allows, an even part where that is less
+// (most_even_parts): collectives wait for who holds least (cost/spread_stages.h). What a group can hold follows from two plans, one with equal parts and
+// one with others. Unequal parts may shorten the update, no more than to where all ranks take as long for it; by this a plan whose equal parts do not
+// fit is left out.
 //
-// Plans are judged in the order of the time of their arithmetic, those that it makes slower than the best are left out, and the best improved by moving
-// samples between groups.
+// Strategies are looked at in the order of the time of their arithmetic with the best deal; the first that it makes slower than the best plan ends the
+// phase, and what was found is the best of it. Where there was too much to look at, the bound is that of all work (unlike_pipelines.h).
 #pragma once
 
 #include <cstdint>
@@ -33,14 +35,11 @@ struct UnequalReplicasOutcome {
   std::optional<GroupedCandidate> best;
   std::int64_t considered = 0, simulations = 0, without_room = 0;
   bool complete = true, interrupted = false;
-  std::int64_t lower_bound_ns = 0;  ///< of all work (unlike_pipelines.h)
+  std::int64_t lower_bound_ns = 0;  ///< no plan of the phase takes less
 };
 
 /// `incumbent_ns` of other phases; 0: none.
 UnequalReplicasOutcome unequal_replicas(const Problem& problem, Evaluator& evaluator, std::int64_t incumbent_ns,
                                         const Options& options);
-
-/// Samples of each replica when `samples` are dealt to replicas that take seconds[r] for each: at least one each, none if there are fewer.
-std::vector<std::int64_t> deal_to_replicas(const std::vector<double>& seconds, std::int64_t samples);
 
 }  // namespace espalier::search

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <limits>
 #include <numeric>
 
@@ -10,6 +11,7 @@
 #include "cost/chunk_sum.h"
 #include "plan/rules.h"
 #include "profile/measured_operators.h"
+#include "search/pipeline_splits.h"
 
 namespace espalier::search {
 namespace {
@@ -17,6 +19,9 @@ namespace {
 constexpr std::int64_t kMostCells = 4'096;  // of the table of samples
 constexpr double kBelow = 1.0 - 1e-4;       // rounding of costs to nanoseconds
 constexpr std::size_t kMostCombinations = 20'000;
+constexpr double kMostAlone = 3'000;           // configurations times samples, of all groups, that are looked at one by one
+constexpr std::size_t kMostChoices = 200'000;  // of these beside each other
+constexpr std::int64_t kMostClosing = 3'000;   // plans simulated to close the phase
 
 struct Column {
   std::size_t group = 0;
@@ -33,11 +38,12 @@ struct Deal {
 
 class Search {
  public:
-  Search(const Problem& problem, Evaluator& evaluator, const Options& options)
+  Search(const Problem& problem, Evaluator& evaluator, std::int64_t incumbent_ns, const Options& options)
       : problem_(problem),
         evaluator_(evaluator),
         options_(options),
-        costs_(*problem.model, *problem.cluster, problem.training, *problem.engine) {}
+        costs_(*problem.model, *problem.cluster, problem.training, *problem.engine),
+        incumbent_ns_(incumbent_ns > 0 ? incumbent_ns : INT64_MAX) {}
 
   UnlikePipelinesOutcome run(const EachGroupOutcome& alone);
 
@@ -49,8 +55,15 @@ class Search {
   [[nodiscard]] Plan plan_of(const Deal& deal) const;
   /// Simulated time; 0: it breaks a rule or does not fit.
   std::int64_t judge(const Deal& deal);
+  std::int64_t judge(Plan plan);
+  [[nodiscard]] Plan beside_each_other(const std::vector<const Pipeline*>& pipelines) const;
   void improve(Deal deal, std::int64_t ns);
+  /// All plans of several pipelines that may be faster than the best, where these are few. False: they are not.
+  bool close(const EachGroupOutcome& alone);
   [[nodiscard]] bool legal(const Column& column, std::int64_t microbatches) const;
+  [[nodiscard]] std::int64_t best_ns() const {
+    return out_.best ? std::min(incumbent_ns_, out_.best->iteration_ns) : incumbent_ns_;
+  }
   [[nodiscard]] bool stopped() {
     if (options_.interrupted && options_.interrupted()) out_.interrupted = true;
     return out_.interrupted || (options_.node_limit > 0 && out_.simulations >= options_.node_limit);
@@ -60,6 +73,8 @@ class Search {
   Evaluator& evaluator_;
   const Options& options_;
   const cost::ClusterCosts costs_;
+  const std::int64_t incumbent_ns_;
+  std::int64_t work_ns_ = 0;                  ///< no plan takes less
   std::vector<std::vector<Column>> columns_;  ///< by group
   UnlikePipelinesOutcome out_;
 };
@@ -148,25 +163,37 @@ std::vector<Deal> Search::deals() {
 }
 
 Plan Search::plan_of(const Deal& deal) const {
-  Plan plan;
-  plan.training = problem_.training;
-  plan.engine = problem_.engine->name;
-  plan.pipelines.clear();
-  for (std::size_t k = 0; k < deal.columns.size(); ++k) {
-    plan.pipelines.push_back(with_microbatches(deal.columns[k]->pipeline, deal.microbatches[k]));
-    plan.pipelines.back().id = static_cast<std::int32_t>(k);
-  }
-  return plan;
+  std::vector<Pipeline> dealt;
+  std::vector<const Pipeline*> pipelines;
+  for (std::size_t k = 0; k < deal.columns.size(); ++k)
+    dealt.push_back(with_microbatches(deal.columns[k]->pipeline, deal.microbatches[k]));
+  for (const Pipeline& pipeline : dealt) pipelines.push_back(&pipeline);
+  return beside_each_other(pipelines);
 }
 
 std::int64_t Search::judge(const Deal& deal) {
   for (std::size_t k = 0; k < deal.columns.size(); ++k)
     if (!legal(*deal.columns[k], deal.microbatches[k])) return 0;
-  Plan plan = plan_of(deal);
+  return judge(plan_of(deal));
+}
+
+Plan Search::beside_each_other(const std::vector<const Pipeline*>& pipelines) const {
+  Plan plan;
+  plan.training = problem_.training;
+  plan.engine = problem_.engine->name;
+  plan.pipelines.clear();
+  for (const Pipeline* pipeline : pipelines) {
+    plan.pipelines.push_back(*pipeline);
+    plan.pipelines.back().id = static_cast<std::int32_t>(plan.pipelines.size()) - 1;
+  }
+  return plan;
+}
+
+std::int64_t Search::judge(Plan plan) {
   if (!plan_violations(*problem_.model, plan).empty()) return 0;
   ++out_.simulations;
   const auto judged = evaluator_.evaluate(problem_, costs_, plan);
-  ESPALIER_CHECK(judged && judged->iteration_ns >= out_.lower_bound_ns);
+  ESPALIER_CHECK(judged && (judged->iteration_ns >= work_ns_ || !evaluator_.exact()));
   if (!judged->fits) {
     ++out_.without_room;
     return 0;
@@ -198,8 +225,86 @@ void Search::improve(Deal deal, std::int64_t ns) {
   }
 }
 
+/// Pipelines of each group with each number of samples, alone, by time; which of them to put beside each other.
+class Splits {
+ public:
+  struct One {
+    Pipeline pipeline;
+    std::int64_t alone_ns = 0;
+  };
+
+  /// False: too many.
+  bool fill(const Problem& problem, Evaluator& evaluator, const EachGroupOutcome& alone, std::int64_t below_ns) {
+    double all = 0;
+    for (const GroupAlone& group : alone.groups) all += group.space_size * static_cast<double>(problem.training.global_batch);
+    if (all > kMostAlone || problem.cluster->has_speeds() || !evaluator.exact()) return false;
+    for (std::size_t g = 0; g < alone.groups.size(); ++g) {
+      const Cluster cluster = group_alone(*problem.cluster, g);
+      Problem own = problem;
+      own.cluster = &cluster;
+      own.space = space_alone(problem.space);
+      of_.emplace_back(static_cast<std::size_t>(problem.training.global_batch));
+      for (std::int64_t samples = 1; samples < problem.training.global_batch; ++samples) {
+        own.training.global_batch = samples;
+        for (const Candidate& found : exhaustive(own, evaluator, {}).simulated) {
+          if (found.iteration_ns >= below_ns) break;
+          const Plan plan = in_cluster(own, cluster, problem.cluster->first_device(g), found.configuration);
+          of_.back()[static_cast<std::size_t>(samples)].push_back({plan.only_pipeline(), found.iteration_ns});
+        }
+      }
+    }
+    return true;
+  }
+  [[nodiscard]] std::size_t groups() const { return of_.size(); }
+  [[nodiscard]] const std::vector<One>& of(std::size_t g, std::int64_t samples) const {
+    return of_[g][static_cast<std::size_t>(samples)];
+  }
+
+ private:
+  std::vector<std::vector<std::vector<One>>> of_;  ///< [group][samples]
+};
+
+/// Those that end soonest alone go first, so that the others are known to be slower.
+bool Search::close(const EachGroupOutcome& alone) {
+  Splits splits;
+  if (!splits.fill(problem_, evaluator_, alone, best_ns())) return false;
+  struct Choice {
+    std::int64_t alone_ns = 0;  ///< of the slowest
+    std::vector<const Pipeline*> pipelines;
+  };
+  std::vector<Choice> choices;
+  Choice chosen;
+  const std::function<bool(std::size_t, std::int64_t)> extend = [&](std::size_t g, std::int64_t samples) {
+    if (g == splits.groups()) {
+      if (samples == 0 && chosen.pipelines.size() > 1) choices.push_back(chosen);
+      return choices.size() < kMostChoices;
+    }
+    if (problem_.space.devices != DeviceChoice::all && !extend(g + 1, samples)) return false;
+    for (std::int64_t own = 1; own <= std::min(samples, problem_.training.global_batch - 1); ++own)
+      for (const Splits::One& one : splits.of(g, own)) {
+        const std::int64_t before = chosen.alone_ns;
+        chosen.alone_ns = std::max(before, one.alone_ns);
+        chosen.pipelines.push_back(&one.pipeline);
+        const bool all = extend(g + 1, samples - own);
+        chosen.pipelines.pop_back();
+        chosen.alone_ns = before;
+        if (!all) return false;
+      }
+    return true;
+  };
+  if (!extend(0, problem_.training.global_batch)) return false;
+  std::stable_sort(choices.begin(), choices.end(), [](const Choice& a, const Choice& b) { return a.alone_ns < b.alone_ns; });
+  std::int64_t left = kMostClosing;
+  for (const Choice& choice : choices) {
+    if (choice.alone_ns >= best_ns()) break;
+    if (--left < 0 || stopped()) return false;
+    judge(beside_each_other(choice.pipelines));
+  }
+  return true;
+}
+
 UnlikePipelinesOutcome Search::run(const EachGroupOutcome& alone) {
-  out_.lower_bound_ns = work_bound_ns(problem_);
+  work_ns_ = work_bound_ns(problem_);
   add_columns(alone);
   std::optional<Deal> best;
   std::int64_t best_ns = 0;
@@ -214,6 +319,12 @@ UnlikePipelinesOutcome Search::run(const EachGroupOutcome& alone) {
     best_ns = ns;
   }
   if (best) improve(*best, best_ns);
+  out_.lower_bound_ns = work_ns_;
+  if (!stopped() && close(alone)) {
+    out_.lower_bound_ns = this->best_ns();
+  } else if (out_.best && out_.best->iteration_ns < incumbent_ns_ && !stopped()) {
+    out_.lower_bound_ns = std::max(work_ns_, splits_bound_ns(problem_, evaluator_, out_.best->iteration_ns, options_));
+  }
   out_.complete = !out_.interrupted;
   return std::move(out_);
 }
@@ -344,9 +455,9 @@ std::vector<std::int64_t> deal_samples(const std::vector<PipelineEstimate>& pipe
 }
 
 UnlikePipelinesOutcome unlike_pipelines(const Problem& problem, Evaluator& evaluator, const EachGroupOutcome& alone,
-                                        const Options& options) {
+                                        std::int64_t incumbent_ns, const Options& options) {
   if (problem.cluster->groups.size() > kMostGroups) return {};
-  return Search(problem, evaluator, options).run(alone);
+  return Search(problem, evaluator, incumbent_ns, options).run(alone);
 }
 
 }  // namespace espalier::search

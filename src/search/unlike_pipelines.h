@@ -10,7 +10,11 @@
 // exactly, by a table over the samples that the groups so far have. The best of these plans are judged (priced, lowered, simulated, every rank's memory)
 // and the best of them improved by moving samples between two pipelines as long as that helps.
 //
-// The bound. A layer ℓ takes at least c_gℓ device-seconds a sample on kind g: its forward and backward with the whole batch in one kernel each, on one
+// Where few uniform plans with few samples lie on the groups, all that may be faster beside each other than the best plan are judged at the end: a plan
+// takes no less than any of its pipelines alone. Then the best plan is the best of the phase. Else, where the phase has the answer, what proves it is the bound
+// of all splits of the samples (pipeline_splits.h), or that of all work.
+//
+// The bound of all work. A layer ℓ takes at least c_gℓ device-seconds a sample on kind g: its forward and backward with the whole batch in one kernel each, on one
 // device (kernels only lose when work is cut up, cost/operator_cost.h). If x_gℓ samples of layer ℓ are computed on kind g, Σ_g x_gℓ = B and
 // Σ_ℓ c_gℓ·x_gℓ ≤ n_g·T, with n_g the sum of the speeds of its devices. For any y_g ≥ 0, summing the latter with these weights,
 //     T ≥ B·Σ_ℓ min_g (y_g·c_gℓ) / Σ_g y_g·n_g;
@@ -33,13 +37,14 @@ struct UnlikePipelinesOutcome {
   std::optional<GroupedCandidate> best;
   std::int64_t columns = 0, combinations = 0, simulations = 0, without_room = 0;
   bool complete = true, interrupted = false;
-  std::int64_t lower_bound_ns = 0;
+  std::int64_t lower_bound_ns = 0;  ///< no plan of the phase takes less
 };
 
+/// `incumbent_ns` of other phases; 0: none.
 UnlikePipelinesOutcome unlike_pipelines(const Problem& problem, Evaluator& evaluator, const EachGroupOutcome& alone,
-                                        const Options& options);
+                                        std::int64_t incumbent_ns, const Options& options);
 
-/// The bound above.
+/// The bound of all work.
 std::int64_t work_bound_ns(const Problem& problem);
 
 /// The least that the work of a step costs, at the prices of the groups' devices:

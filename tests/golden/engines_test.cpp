@@ -103,6 +103,11 @@ void restriction_words(const EngineModel& e, Words& w) {
   w.add("overlap_param_gather", e.runs.overlap_param_gather);
   w.add("overlap_p2p", e.runs.overlap_p2p);
   w.add("overlap_tp", e.runs.overlap_tp);
+  w.add("frozen_weights", e.runs.frozen_weights);
+  w.add("packed_sequences", e.runs.packed_sequences);
+  w.add("offload_optimizer", e.runs.offload_optimizer);
+  w.add("splits_adapters", e.memory.splits_adapters);
+  w.add("overlaps_offload", e.communication.overlaps_offload);
 }
 
 TEST(Golden, Engines) {

@@ -165,7 +165,7 @@ TEST(UnlikePipelines, SamplesFollowSpeed) {
   c.problem.space.allow["micro_batch"] = {1};
   planner::SimulatedEvaluator evaluator(1);
   const search::EachGroupOutcome alone = search::each_group(c.problem, evaluator, {});
-  const search::UnlikePipelinesOutcome found = search::unlike_pipelines(c.problem, evaluator, alone, {});
+  const search::UnlikePipelinesOutcome found = search::unlike_pipelines(c.problem, evaluator, alone, 0, {});
   ASSERT_TRUE(found.best);
   ASSERT_EQ(found.best->pipelines.size(), 2U);
   EXPECT_LE(found.lower_bound_ns, found.best->iteration_ns);
@@ -195,7 +195,7 @@ TEST(UnlikePipelines, NothingIsBelowTheWorkBound) {
     const std::int64_t bound = search::work_bound_ns(c.problem);
     planner::SimulatedEvaluator evaluator(1);
     const search::EachGroupOutcome alone = search::each_group(c.problem, evaluator, {});
-    const search::UnlikePipelinesOutcome several = search::unlike_pipelines(c.problem, evaluator, alone, {});
+    const search::UnlikePipelinesOutcome several = search::unlike_pipelines(c.problem, evaluator, alone, 0, {});
     const search::DeviceGroupsOutcome chain = found(c);
     if (alone.best) {
       EXPECT_LE(bound, alone.best->iteration_ns) << text;

@@ -1,0 +1,84 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Counts the parameters of every model type that is read here with Hugging Face transformers, on the meta device, and compares.
+
+usage: compare_with_transformers.py ESPALIER [TYPE ...]        needs transformers (5.23 is what the tests were written from) and torch
+
+A type's configuration is its class's default one; CHANGES holds what some classes need to be built at all. Exit code 1 where a count differs;
+types that the installed transformers does not know are named and skipped, and so is everything where it is not installed.
+"""
+import json
+import logging
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+CHANGES = {
+    "nemotron": {"num_key_value_heads": 8},
+    "hunyuan_v1_dense": {"head_dim": 128},
+    "hunyuan_v1_moe": {"head_dim": 128, "num_experts": 8, "moe_topk": 2},
+    "dots1": {"n_routed_experts": 128, "n_shared_experts": 2, "num_experts_per_tok": 6, "first_k_dense_replace": 1},
+    "glm4_moe": {"head_dim": 128, "use_qk_norm": True, "attention_bias": True},
+    "ministral": {"head_dim": 128},
+    "minimax": {"head_dim": 128},
+    "deepseek_v2": {"num_experts_per_tok": 6, "first_k_dense_replace": 1},
+    "lfm2_moe": {"layer_types": ["conv", "conv", "full_attention", "conv"] * 8},
+    "bamba": {"attn_layer_indices": [9, 18, 27]},
+    "granitemoehybrid": {"layer_types": ["mamba", "mamba", "mamba", "attention"] * 8},
+}
+TEXT_ONLY = {"gemma3"}  # read without its tower: no count of the class to compare with
+MASKED = {"bert", "roberta", "xlm-roberta", "camembert", "ernie", "distilbert", "modernbert"}
+CLASSES = {**dict.fromkeys(MASKED, "AutoModelForMaskedLM"), **dict.fromkeys(("t5", "mt5", "umt5"), "AutoModelForSeq2SeqLM"),
+           **dict.fromkeys(("vit", "swin"), "AutoModelForImageClassification"), "electra": "AutoModelForPreTraining"}
+
+
+def known_types(espalier):
+    said = subprocess.run([espalier, "inspect", "model", "/dev/stdin"], input='{"model_type": "?"}', capture_output=True, text=True)
+    text = said.stdout + said.stderr
+    return text.split("known model_type values:", 1)[1].split("\n")[0].replace(" ", "").split(",")
+
+
+def count(transformers, torch, config, name):
+    with torch.device("meta"):
+        model = getattr(transformers, name).from_config(config)
+    model.tie_weights()
+    return sum(p.numel() for p in {id(p): p for p in model.parameters() if p.requires_grad}.values())
+
+
+def main():
+    try:
+        import torch
+        import transformers
+    except ImportError as missing:
+        print(f"skipped: {missing}")
+        return 0
+    logging.disable(logging.CRITICAL)
+    espalier, wanted = sys.argv[1], sys.argv[2:]
+    different, same, skipped = [], 0, []
+    for kind in wanted or known_types(espalier):
+        if kind not in transformers.CONFIG_MAPPING or kind in TEXT_ONLY:
+            skipped.append(kind)
+            continue
+        try:
+            config = transformers.CONFIG_MAPPING[kind](**CHANGES.get(kind, {}))
+            theirs = count(transformers, torch, config, CLASSES.get(kind, "AutoModelForCausalLM"))
+        except Exception as refused:  # its own class does not build its own defaults
+            skipped.append(f"{kind} ({type(refused).__name__})")
+            continue
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder) / "config.json"
+            path.write_text(json.dumps({**json.loads(config.to_json_string(use_diff=False)), "model_type": kind}))
+            said = subprocess.run([espalier, "inspect", "model", str(path), "--json"], capture_output=True, text=True)
+        ours = json.loads(said.stdout).get("parameters") if said.returncode == 0 else said.stderr.strip()
+        if ours == theirs:
+            same += 1
+        else:
+            different.append(f"{kind}: transformers {theirs}, here {ours}")
+    print("\n".join(different))
+    print(f"{same} types equal, {len(different)} different; skipped: {', '.join(skipped) or 'none'}")
+    return 1 if different else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

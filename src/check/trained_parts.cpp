@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "check/trained_parts.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <string>
+
+#include "check/verdict.h"
+
+namespace espalier::check {
+namespace {
+
+/// Whether `freeze` names the layer: by its role, or as the n-th block.
+bool frozen_layer(const Training& training, const LayerKind& kind, std::int64_t block) {
+  for (const std::string& part : training.freeze) {
+    if (part == "embedding" && kind.role == LayerRole::embedding) return true;
+    if (part == "head" && kind.role == LayerRole::head) return true;
+    if (!part.starts_with("layers ") || kind.role != LayerRole::block) continue;
+    char* end = nullptr;
+    const std::int64_t first = std::strtoll(part.c_str() + 7, &end, 10);
+    const std::int64_t last = *end == '-' ? std::strtoll(end + 1, nullptr, 10) : first;
+    if (first <= block && block <= last) return true;
+  }
+  return false;
+}
+
+/// Whether the target names the operator, or a projection inside it.
+bool may_mean(const std::string& target, const Operator& op) {
+  if (target == op.name || target == "all-linear") return true;
+  const auto is = [&](const char* name) { return op.name == name; };
+  if (target == "q_proj") return is("attn.qkv") || is("attn.q");
+  if (target == "k_proj" || target == "v_proj" || target == "linear_qkv" || target == "c_attn" || target == "qkv_proj")
+    return is("attn.qkv");
+  if (target == "o_proj" || target == "linear_proj") return is("attn.out");
+  if (target == "down_proj" || target == "linear_fc2") return is("mlp.down");
+  if (target == "gate_proj" || target == "gate_up_proj") return is("mlp.gate_up");
+  if (target == "c_fc") return is("mlp.up");
+  return (target == "up_proj" || target == "linear_fc1") && (is("mlp.gate_up") || is("mlp.up"));
+}
+
+std::string fault_of(const Training& training, const Model& model, const LayerKind& kind, const Operator& op, bool frozen) {
+  const bool tied = op.split == TpSplit::vocab && op.parameters == 0 && op.kind != OperatorKind::cross_entropy;
+  if (tied && model.tied_embeddings && kind.role == LayerRole::head)
+    frozen = std::find(training.freeze.begin(), training.freeze.end(), "embedding") != training.freeze.end();
+  const bool stays = training.adapter.any() || frozen;
+  if (op.parameters > 0 && op.frozen != stays) return say(op.name, stays ? " is trained" : " is frozen");
+  const bool wanted = training.adapter.any() && !frozen && kind.role == LayerRole::block && op.kind == OperatorKind::linear &&
+                      std::any_of(training.adapter.targets.begin(), training.adapter.targets.end(),
+                                  [&](const std::string& t) { return may_mean(t, op); });
+  if ((op.adapters > 0) != wanted) return say(op.name, wanted ? " has no adapter" : " has an adapter");
+  if (op.adapters == 0) return "";
+  if (op.adapter_rank != training.adapter.rank) return say(op.name, ": rank ", op.adapter_rank, ", not ", training.adapter.rank);
+  return op.adapter_out > op.out ? say(op.name, ": adapters for ", op.adapter_out, " of ", op.out, " features") : "";
+}
+
+}  // namespace
+
+Finding check_trained_parts(const View& view) {
+  Verdict verdict("trained-parts");
+  const Training& training = view.plan->training;
+  std::int64_t block = 0, pairs = 0;
+  bool trained = false;
+  for (std::size_t i = 0; i < view.model->layers.size(); ++i) {
+    const LayerKind& kind = view.model->layer(i);
+    const bool frozen = frozen_layer(training, kind, block);
+    if (kind.role == LayerRole::block) ++block;
+    for (const Operator& op : kind.operators) {
+      const std::string fault = fault_of(training, *view.model, kind, op, frozen);
+      verdict.require(fault.empty(), [&] { return say("layer ", i, ": ", fault); });
+      trained = trained || op.adapters > 0 || (op.parameters > 0 && !op.frozen);
+      pairs += op.adapters;
+    }
+    const bool table = kind.role == LayerRole::head && view.model->tied_embeddings;
+    verdict.require(kind.backward == trained || (table && !trained),
+                    [&] { return say("layer ", i, kind.backward ? " has" : " has no", " backward pass"); });
+  }
+  return verdict.finding(pairs > 0 ? say(pairs, " pairs of rank ", training.adapter.rank) : std::string("parts as stated"));
+}
+
+}  // namespace espalier::check

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+// espalier import config --format NAME FILE --cluster FILE: a configuration of a training framework as a job and a plan, simulated.
+#include <filesystem>
+
+#include "base/document.h"
+#include "base/format.h"
+#include "cli/import_command.h"
+#include "cli/imported.h"
+
+namespace espalier::cli {
+namespace {
+
+struct Flags {
+  ImportedFlags imported;
+  OutputFlags output;
+};
+
+int print_result(Context& context, const Flags& flags, const ImportedJob& imported, const PlannerResult& result,
+                 const std::vector<std::string>& files) {
+  if (context.json) {
+    base::JsonWriter w;
+    w.begin_object();
+    w.key("schema").value("espalier.import/1");
+    w.key("import").raw(keys_json(imported.configuration, flags.imported.format));
+    w.key("result").raw(to_json(result, false, plan_schema_of(context)));
+    w.end_object();
+    print_json(context, w.text());
+  } else {
+    print_answer(context, base::cat(keys_text(imported.configuration), "\n", result.brief()));
+    for (const std::string& file : files) context.out << "wrote " << file << "\n";
+  }
+  return result.prediction.fits ? kOk : kInfeasible;
+}
+
+int run(Context& context, const Flags& flags) {
+  if (Status refused = outputs_refused(flags.output)) return fail(context, *refused);
+  auto imported = read_imported(context, flags.imported);
+  if (!imported) return fail(context, imported.error());
+  const auto plan = plan_of(imported->job, imported->configuration);
+  if (!plan) return fail(context, plan.error());
+  const auto result = simulate(imported->job, *plan);
+  if (!result) return fail(context, result.error());
+  std::vector<std::string> files;
+  if (Status error = write_outputs(context, flags.output, imported->job, *result, files)) return fail(context, *error);
+  if (!flags.output.folder.empty()) {
+    files.push_back((std::filesystem::path(flags.output.folder) / "job.yaml").string());
+    if (Status error = write_file(files.back(), job_file(imported->job))) return fail(context, *error);
+  }
+  return print_result(context, flags, *imported, *result, files);
+}
+
+}  // namespace
+
+void add_import_configuration(Command& command, Context& context) {
+  Command* part = command.add_subcommand("config", "a configuration of a training framework as a job and a plan, simulated");
+  auto flags = std::make_shared<Flags>();
+  add_imported_flags(*part, "--format", flags->imported);
+  add_output_flags(*part, std::shared_ptr<OutputFlags>(flags, &flags->output));
+  add_plan_schema_flag(*part, context);
+  add_common_flags(*part, context);
+  part->callback([&context, flags] { context.exit_code = run(context, *flags); });
+}
+
+}  // namespace espalier::cli

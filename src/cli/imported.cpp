@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/imported.h"
+
+#include <algorithm>
+#include <filesystem>
+
+#include "base/document.h"
+#include "base/format.h"
+#include "report/brief_text.h"
+
+namespace espalier::cli {
+namespace {
+
+using base::cat;
+
+std::int64_t count_of(const ImportedConfiguration& c, ImportedKey::Kind kind) {
+  return std::count_if(c.keys.begin(), c.keys.end(), [kind](const ImportedKey& key) { return key.kind == kind; });
+}
+
+std::string shown(const std::string& value) {
+  constexpr std::size_t kMost = 40;
+  return value.size() > kMost ? value.substr(0, kMost) + "…" : value;
+}
+
+/// What it is called where it has no line of its own.
+std::string line_of(const ImportedKey& key) { return key.line > 0 ? std::to_string(key.line) : "–"; }
+
+void note_keys(Context& context, const ImportedConfiguration& c) {
+  for (const ImportedKey& key : c.keys)
+    if (key.kind == ImportedKey::Kind::not_understood)
+      note(context, cat(c.name, ":", line_of(key), ": ", key.key, " = ", shown(key.value), " is not understood and not used"));
+  if (context.verbose == 0) return;
+  for (const ImportedKey& key : c.keys)
+    note(context,
+         cat(c.name, ":", line_of(key), ": ", key.key, " = ", shown(key.value), ": ", to_string(key.kind), ", ", key.meaning));
+}
+
+}  // namespace
+
+void add_imported_flags(Command& command, const std::string& format, ImportedFlags& flags) {
+  std::vector<std::string> names;
+  std::string help = "what FILE is:";
+  for (const ConfigurationFormat& row : configuration_formats()) {
+    help += cat(names.empty() ? " " : "; ", row.name, ": ", row.reads);
+    names.push_back(row.name);
+  }
+  command.add_option("file", flags.path, "the configuration; - for stdin")->required()->type_name("FILE");
+  command.add_option(format, flags.format, help)->required()->one_of(names);
+  command.add_option("--cluster", flags.cluster, "cluster file: the devices it runs on")->required()->type_name("FILE");
+  command.add_option("--model", flags.model, "config.json of the model, where the configuration does not hold it")
+      ->type_name("FILE");
+  command.add_option("--sequence-length", flags.sequence_length, "tokens of a sample, where the configuration does not say")
+      ->positive();
+  command.add_option("--global-batch", flags.global_batch, "samples of a step, where the configuration does not say")->positive();
+  command
+      .add_option("--micro-batch", flags.micro_batch, "samples that a device takes at once, where the configuration does not say")
+      ->range(1, 1 << 20)
+      ->type_name("N");
+  command.add_option("--recompute", flags.recompute, "what the training script recomputes, where the configuration does not say")
+      ->one_of({"none", "selective", "full"});
+  command.add_option("--ignore", flags.ignored, "a key to leave out: it does not change the plan (repeatable)")
+      ->type_name("KEY")
+      ->one_value_each();
+  command.add_option("--set", flags.overrides, "override a value of the job: training.tokens=1e12 (repeatable)")
+      ->type_name("PATH=VALUE")
+      ->one_value_each();
+}
+
+Result<ImportedJob> read_imported(Context& context, const ImportedFlags& flags) {
+  const ConfigurationInputs inputs{flags.model, flags.cluster, flags.overrides};
+  const auto devices = devices_of(inputs);
+  if (!devices) return devices.error();
+  auto text = read_input(context, flags.path);
+  if (!text) return text.error();
+  ConfigurationRequest request{input_name(flags.path), std::move(*text),  *devices,        flags.ignored, flags.sequence_length,
+                               flags.global_batch,     flags.micro_batch, flags.recompute, nullptr};
+  request.file = [&flags](const std::string& name) {
+    const std::filesystem::path beside = std::filesystem::path(flags.path).parent_path() / name;
+    return base::read_file(std::filesystem::exists(beside) ? beside.string() : name);
+  };
+  auto configuration = find_configuration_format(flags.format)->read(request);
+  if (!configuration) return configuration.error();
+  auto job = job_of(*configuration, inputs);
+  if (!job) return job.error();
+  note_keys(context, *configuration);
+  note_all(context, job->notes);
+  return ImportedJob{std::move(*configuration), std::move(*job)};
+}
+
+std::string keys_text(const ImportedConfiguration& c) {
+  std::vector<std::vector<std::string>> rows{{"line", "key", "value", "meaning", ""}};
+  for (const ImportedKey& key : c.keys)
+    if (key.kind != ImportedKey::Kind::without_effect)
+      rows.push_back({line_of(key), key.key, shown(key.value), key.meaning, std::string(to_string(key.kind))});
+  return cat(report::table(rows, {1, 2, 3, 4}), "and ", count_of(c, ImportedKey::Kind::without_effect), " keys without effect\n");
+}
+
+std::string keys_json(const ImportedConfiguration& c, const std::string& format) {
+  base::JsonWriter w;
+  w.begin_object();
+  w.key("format").value(format).key("file").value(c.name).key("engine").value(c.engine);
+  w.key("keys").begin_array();
+  for (const ImportedKey& key : c.keys) {
+    w.compact_next().begin_object();
+    w.key("key").value(key.key).key("value").value(key.value).key("line").value(key.line);
+    w.key("kind").value(to_string(key.kind)).key("meaning").value(key.meaning);
+    w.end_object();
+  }
+  w.end_array();
+  w.end_object();
+  return w.text();
+}
+
+std::string job_file(const Job& job) {
+  base::JsonWriter w;
+  w.begin_object();
+  w.key("model").raw(job.model_source).key("cluster").raw(job.cluster_source);
+  const Training& t = job.training;
+  w.key("training").begin_object();
+  if (t.sequence.main > 0) w.key("sequence_length").value(t.sequence.main);
+  if (t.sequence.encoder > 0)
+    w.key("sequence_length")
+        .begin_object()
+        .key("encoder")
+        .value(t.sequence.encoder)
+        .key("decoder")
+        .value(t.sequence.decoder)
+        .end_object();
+  w.key("global_batch").value(t.global_batch).key("precision").value(to_string(t.precision));
+  w.key("optimizer").value(to_string(t.optimizer)).key("moe_imbalance").value(t.moe_imbalance);
+  if (t.tokens > 0) w.key("tokens").value(t.tokens);
+  w.end_object();
+  w.key("engine").value(job.engine);
+  w.end_object();
+  return w.text() + "\n";
+}
+
+}  // namespace espalier::cli

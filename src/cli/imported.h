@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+// What `import config` and `improve` share: flags that name a configuration of another tool, its reading, and what was made of its keys.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "cli/command.h"
+#include "espalier/imported_configuration.h"
+
+namespace espalier::cli {
+
+struct ImportedFlags {
+  std::string format, path, model, cluster, recompute;
+  std::vector<std::string> overrides, ignored;
+  std::int64_t sequence_length = 0, global_batch = 0, micro_batch = 0;
+};
+/// `format`: the flag that names the format, "--from" or "--format".
+void add_imported_flags(Command& command, const std::string& format, ImportedFlags& flags);
+
+struct ImportedJob {
+  ImportedConfiguration configuration;
+  Job job;
+};
+/// Notes what was not understood; -v notes every key.
+Result<ImportedJob> read_imported(Context& context, const ImportedFlags& flags);
+
+/// The keys as a table, all but those without effect, which are counted.
+std::string keys_text(const ImportedConfiguration& configuration);
+/// {"format", "file", "engine", "keys": [{"key", "value", "line", "kind", "meaning"}]}
+std::string keys_json(const ImportedConfiguration& configuration, const std::string& format);
+/// The job with model and cluster inside it, as a file.
+std::string job_file(const Job& job);
+
+}  // namespace espalier::cli

@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+// plan --sweep: the job planned for every combination of values of some settings.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "cli/command.h"
+
+namespace espalier::cli {
+
+struct SweepFlags {
+  std::vector<std::string> axes;  ///< "cluster.nodes=1,2,4"; nodes, devices, batch, sequence and engine are short for their paths
+  std::string csv;
+};
+int run_sweep(Context& context, const JobFlags& job, const SweepFlags& sweep, const PlannerOptions& options, NetworkKind network,
+              const OutputFlags& output);
+
+}  // namespace espalier::cli

@@ -1,0 +1,212 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+
+#include "base/format.h"
+#include "exchange/configuration_readers.h"
+
+namespace espalier::exchange {
+namespace {
+
+using base::cat;
+
+constexpr std::int64_t kMostDegree = 1 << 20;
+constexpr std::int64_t kMostRanks = 1 << 30;
+
+class AccelerateReader {
+ public:
+  AccelerateReader(const ConfigurationRequest& request, const base::Node& root)
+      : request_(request), in_(request.name, settings_of(root), key_table("accelerate"), request.ignored) {}
+
+  Result<ImportedConfiguration> run() {
+    out_.name = request_.name;
+    out_.why_no_model = "Accelerate's file does not hold the model";
+    const std::string type =
+        in_.word("distributed_type", {"FSDP", "DEEPSPEED", "MULTI_GPU", "NO", "MEGATRON_LM"}, "NO", "kind of data parallelism");
+    world();
+    out_.precision = precision();
+    if (type == "MEGATRON_LM")
+      in_.fail("distributed_type", type, "FSDP, DEEPSPEED or MULTI_GPU",
+               "import Megatron-LM's arguments themselves: --from megatron-args");
+    else if (type == "DEEPSPEED")
+      return deepspeed();
+    else if (type == "FSDP")
+      fsdp();
+    else
+      plain();
+    return finish();
+  }
+
+ private:
+  Result<ImportedConfiguration> finish() {
+    auto keys = in_.finish();
+    if (!keys) return keys.error();
+    out_.keys.insert(out_.keys.begin(), keys->begin(), keys->end());
+    return std::move(out_);
+  }
+
+  void world() {
+    const std::int64_t processes = in_.integer("num_processes", 0, kMostDegree, 0, "devices (0: those of the cluster)");
+    machines_ = in_.integer("num_machines", 1, kMostDegree, 1, "nodes");
+    if (processes > 0 && processes != request_.devices)
+      in_.fail("num_processes", std::to_string(processes), cat(request_.devices, ", the devices of the cluster (rule ACC-PROD)"),
+               "give the cluster that it runs on: --set cluster.nodes=N");
+  }
+
+  std::string precision() {
+    const std::string word = in_.word("mixed_precision", {"no", "bf16", "fp16", "fp8"}, "no", "precision");
+    return word == "no" ? "fp32" : word;
+  }
+
+  void batch() {
+    const std::int64_t steps = in_.integer("gradient_accumulation_steps", 1, kMostDegree, 1, "micro-batches a step");
+    out_.sequence_length = request_.sequence_length;
+    const std::int64_t global = request_.micro_batch > 0 && request_.global_batch == 0
+                                    ? capped_product({request_.micro_batch, steps, out_.strategy.dp})
+                                    : 0;
+    take_batch(in_, request_, 0, global, out_.strategy.dp, out_);
+  }
+
+  void plain() {
+    out_.engine = "ddp";
+    out_.strategy.dp = static_cast<std::int32_t>(request_.devices);
+    out_.usual_overlap = true;
+    batch();
+    take_recompute(in_, request_, out_);
+  }
+
+  // ---- FSDP ------------------------------------------------------------------------------------------------------------------
+
+  void fsdp() {
+    const std::int64_t version = in_.integer("fsdp_config.fsdp_version", 1, 2, 1, "version of FSDP");
+    const std::string dynamo = in_.text("dynamo_config.dynamo_backend", "NO", "compiler");
+    out_.usual_overlap = true;
+    degrees(version);
+    if (version == 2)
+      second();
+    else
+      first(dynamo != "NO" && dynamo != "no");
+    if (out_.strategy.data_ranks() == 1) {
+      out_.strategy.zero = ZeroStage::none;
+      out_.strategy.shard = 1;
+    }
+    batch();
+    if (in_.flag("fsdp_config.fsdp_activation_checkpointing", false, "recompute full"))
+      out_.strategy.recompute.kind = RecomputeKind::full;
+    take_recompute(in_, request_, out_);
+  }
+
+  void degrees(std::int64_t version) {
+    const auto size = [&](const char* name, std::string_view meaning) {
+      return in_.integer(cat("parallelism_config.parallelism_config_", name, "_size"), 1, kMostDegree, 1, meaning);
+    };
+    Strategy& s = out_.strategy;
+    const bool any = in_.has("parallelism_config.parallelism_config_dp_shard_size") ||
+                     in_.has("parallelism_config.parallelism_config_tp_size") ||
+                     in_.has("parallelism_config.parallelism_config_cp_size") ||
+                     in_.has("parallelism_config.parallelism_config_dp_replicate_size");
+    const std::int64_t replicas = size("dp_replicate", "replicas of the shards"), shard = size("dp_shard", "shards");
+    const std::int64_t tp = size("tp", "tp"), cp = size("cp", "cp"), sp = size("sp", "sequence parallelism");
+    if (sp > 1)
+      in_.fail("parallelism_config.parallelism_config_sp_size", std::to_string(sp),
+               "1: ALST's sequence parallelism is no part of fsdp2 here");
+    if (any && version == 1) in_.fail("fsdp_config.fsdp_version", "1", "2, which parallelism_config needs (rule ACC-FSDP2)");
+    if (any && capped_product({replicas, shard, tp, cp}) != request_.devices)
+      in_.fail("parallelism_config.parallelism_config_dp_shard_size",
+               cat(replicas, " · ", shard, " · ", tp, " · ", cp, " processes"),
+               cat(request_.devices, ", the devices of the cluster (rule ACC-PROD)"));
+    s.tp = static_cast<std::int32_t>(tp);
+    s.cp = static_cast<std::int32_t>(cp);
+    s.dp = any ? static_cast<std::int32_t>(std::min(replicas * shard, kMostRanks)) : static_cast<std::int32_t>(request_.devices);
+    s.shard = any ? static_cast<std::int32_t>(std::min(shard * cp, kMostRanks)) : s.dp;
+  }
+
+  void second() {
+    out_.engine = "fsdp2";
+    const bool reshards =
+        in_.flag("fsdp_config.fsdp_reshard_after_forward", true, "parameters are gathered again for the backward pass");
+    out_.strategy.zero = reshards ? ZeroStage::parameters : ZeroStage::gradients;
+  }
+
+  void first(bool compiled) {
+    out_.engine = compiled ? "fsdp1-compile" : "fsdp1";
+    const char* key = in_.has("fsdp_config.fsdp_sharding_strategy") ? "fsdp_config.fsdp_sharding_strategy"
+                                                                    : "fsdp_config.fsdp_reshard_after_forward";
+    std::string word =
+        in_.word(key, {"FULL_SHARD", "SHARD_GRAD_OP", "NO_SHARD", "HYBRID_SHARD", "HYBRID_SHARD_ZERO2", "1", "2", "3", "4", "5"},
+                 "FULL_SHARD", "sharding");
+    constexpr const char* kNumbered[] = {"FULL_SHARD", "SHARD_GRAD_OP", "NO_SHARD", "HYBRID_SHARD", "HYBRID_SHARD_ZERO2"};
+    if (word.size() == 1) word = kNumbered[word.front() - '1'];
+    Strategy& s = out_.strategy;
+    s.zero = word == "NO_SHARD"                               ? ZeroStage::none
+             : word.ends_with("2") || word == "SHARD_GRAD_OP" ? ZeroStage::gradients
+                                                              : ZeroStage::parameters;
+    if (word.starts_with("HYBRID")) s.shard = static_cast<std::int32_t>(std::max<std::int64_t>(1, request_.devices / machines_));
+    if (word == "NO_SHARD") s.shard = 1;
+  }
+
+  // ---- DeepSpeed -------------------------------------------------------------------------------------------------------------
+
+  /// The JSON that the file names, or one made of its own keys.
+  Result<ImportedConfiguration> deepspeed() {
+    const Setting* path = in_.find("deepspeed_config.deepspeed_config_file");
+    ConfigurationRequest inner = request_;
+    inner.ignored.clear();
+    if (path != nullptr) {
+      in_.list({ImportedKey::Kind::read, path->key, path->value, "its settings are in that file", path->line});
+      auto text = request_.file ? request_.file(path->value)
+                                : Result<std::string>(Error{ErrorKind::bad_input, request_.name, "a file that it names",
+                                                            "one that can be read", ""});
+      if (!text) return text.error();
+      inner.name = path->value;
+      inner.text = std::move(*text);
+    } else {
+      inner.text = own_json();
+    }
+    if (!in_.ok()) return finish();
+    auto read = read_deepspeed(inner);
+    if (!read) return read;
+    const std::string precision = out_.precision;
+    out_ = std::move(*read);
+    out_.name = request_.name;
+    if (path == nullptr) out_.precision = precision;
+    return finish();
+  }
+
+  std::string own_json() {
+    base::JsonWriter w;
+    w.begin_object();
+    if (in_.has("deepspeed_config.gradient_accumulation_steps"))
+      w.key("gradient_accumulation_steps")
+          .value(in_.integer("deepspeed_config.gradient_accumulation_steps", 1, kMostDegree, 1, "micro-batches a step"));
+    w.key("zero_optimization")
+        .begin_object()
+        .key("stage")
+        .value(in_.integer("deepspeed_config.zero_stage", 0, 3, 2, "zero"))
+        .end_object();
+    if (request_.micro_batch > 0) w.key("train_micro_batch_size_per_gpu").value(request_.micro_batch);
+    w.end_object();
+    return w.text();
+  }
+
+  const ConfigurationRequest& request_;
+  SettingReader in_;
+  ImportedConfiguration out_;
+  std::int64_t machines_ = 1;
+};
+
+Result<ImportedConfiguration> read(const ConfigurationRequest& request) {
+  const auto document = base::read_yaml(request.text, request.name);
+  if (!document) return document.error();
+  if (document->root.kind != base::NodeKind::mapping)
+    return Error{ErrorKind::bad_input, request.name, std::string("a ") + std::string(to_string(document->root.kind)),
+                 "a mapping of settings", ""};
+  return AccelerateReader(request, document->root).run();
+}
+
+}  // namespace
+
+ConfigurationFormat accelerate_configuration() {
+  return {"accelerate", "Hugging Face Accelerate's YAML (1.15): FSDP, DeepSpeed, or plain data parallelism", read};
+}
+
+}  // namespace espalier::exchange

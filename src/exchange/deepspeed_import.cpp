@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+
+#include "base/format.h"
+#include "exchange/configuration_readers.h"
+
+namespace espalier::exchange {
+namespace {
+
+using base::cat;
+
+constexpr std::int64_t kMostDegree = 1 << 20;
+constexpr std::int64_t kMostSamples = std::int64_t{1} << 31;
+
+class DeepSpeedReader {
+ public:
+  DeepSpeedReader(const ConfigurationRequest& request, const base::Node& root)
+      : request_(request), in_(request.name, settings_of(root), key_table("deepspeed"), request.ignored) {}
+
+  Result<ImportedConfiguration> run() {
+    out_.name = request_.name;
+    out_.engine = "deepspeed";
+    out_.why_no_model = "DeepSpeed's JSON does not hold the model";
+    degrees();
+    zero();
+    batch();
+    precision();
+    auto keys = in_.finish();
+    if (!keys) return keys.error();
+    out_.keys = std::move(*keys);
+    return std::move(out_);
+  }
+
+ private:
+  void degrees() {
+    Strategy& s = out_.strategy;
+    const std::int64_t tp = in_.integer("tensor_parallel.autotp_size", 0, kMostDegree, 0, "tp (0: none)");
+    const std::int64_t ulysses = in_.integer("sequence_parallel_size", 1, kMostDegree, 1, "sp ulysses over");
+    if (tp > 1 && ulysses > 1)
+      in_.fail("sequence_parallel_size", std::to_string(ulysses), "1 beside tensor parallelism: one group of ranks does either");
+    s.tp = static_cast<std::int32_t>(std::max<std::int64_t>({1, tp, ulysses}));
+    if (ulysses > 1) s.sp = SequenceParallel::ulysses;
+    s.dp = static_cast<std::int32_t>(std::max<std::int64_t>(1, request_.devices / s.tp));
+    s.shard = 0;
+  }
+
+  void zero() {
+    Strategy& s = out_.strategy;
+    const std::int64_t stage = in_.integer("zero_optimization.stage", 0, 3, 0, "zero");
+    s.zero = static_cast<ZeroStage>(stage);
+    const bool overlap = in_.flag("zero_optimization.overlap_comm", stage == 3, "overlap of ZeRO's communication");
+    s.overlap.grad_reduce = overlap && s.data_ranks() > 1;
+    s.overlap.param_gather = overlap && shards_parameters(s.zero) && s.data_ranks() > 1;
+    if (s.data_ranks() == 1) s.zero = ZeroStage::none;
+  }
+
+  void batch() {
+    const std::int64_t global = in_.integer("train_batch_size", 0, kMostSamples, 0, "global batch (0: from the others)");
+    const std::int64_t micro =
+        in_.integer("train_micro_batch_size_per_gpu", 0, kMostDegree, 0, "micro-batch (0: from the others)");
+    const std::int64_t steps =
+        in_.integer("gradient_accumulation_steps", 0, kMostSamples, 0, "micro-batches a step (0: from the others)");
+    const std::int64_t dp = out_.strategy.dp;
+    const std::int64_t own = micro > 0 ? micro : global > 0 ? global / (dp * std::max<std::int64_t>(1, steps)) : 0;
+    const std::int64_t all = global > 0             ? global
+                             : own > 0 && steps > 0 ? capped_product({own, std::max<std::int64_t>(1, steps), dp})
+                                                    : 0;
+    if (global > 0 && own > 0 && (global % (own * dp) != 0 || (steps > 0 && capped_product({own, steps, dp}) != global)))
+      in_.fail("train_batch_size", std::to_string(global),
+               cat("micro-batch ", own, steps > 0 ? cat(" · ", steps, " steps") : "", " · ", dp,
+                   " replicas, or a multiple (rule DS-BATCH)"),
+               "replicas are devices / tensor or sequence parallelism of the cluster");
+    if (global > 0 && micro == 0 && own == 0)
+      in_.fail("train_batch_size", std::to_string(global), cat("at least one sample for each of ", dp, " replicas"));
+    const std::int64_t length = in_.integer("sequence_length", 0, kMostSamples, 0, "sequence length");
+    out_.sequence_length = said_or(in_, "sequence_length", length, request_.sequence_length, "--sequence-length");
+    take_batch(in_, request_, own, all, dp, out_);
+    if (in_.flag("espalier.gradient_checkpointing", false, "recompute full")) out_.strategy.recompute.kind = RecomputeKind::full;
+    take_recompute(in_, request_, out_);
+  }
+
+  void precision() {
+    const bool bf16 = in_.flag("bf16.enabled", in_.flag("bfloat16.enabled", false, "precision bf16"), "precision bf16");
+    const bool fp16 = in_.flag("fp16.enabled", false, "precision fp16");
+    if (bf16 && fp16) in_.fail("fp16.enabled", "true beside bf16", "one of them");
+    out_.precision = bf16 ? "bf16" : fp16 ? "fp16" : "fp32";
+    in_.word("optimizer.type", {"Adam", "AdamW", "FusedAdam", "DeepSpeedCPUAdam"}, "Adam", "optimizer");
+    out_.optimizer = "adam";
+  }
+
+  const ConfigurationRequest& request_;
+  SettingReader in_;
+  ImportedConfiguration out_;
+};
+
+}  // namespace
+
+Result<ImportedConfiguration> read_deepspeed(const ConfigurationRequest& request) {
+  const auto document = base::read_json(request.text, request.name);
+  if (!document) return document.error();
+  if (document->root.kind != base::NodeKind::mapping)
+    return Error{ErrorKind::bad_input, request.name, std::string("a ") + std::string(to_string(document->root.kind)),
+                 "an object of settings", ""};
+  return DeepSpeedReader(request, document->root).run();
+}
+
+ConfigurationFormat deepspeed_configuration() { return {"deepspeed", "DeepSpeed's JSON (0.19)", read_deepspeed}; }
+
+void take_batch(SettingReader& reader, const ConfigurationRequest& request, std::int64_t micro, std::int64_t global,
+                std::int64_t replicas, ImportedConfiguration& out) {
+  micro = said_or(reader, "micro-batch", micro, request.micro_batch, "--micro-batch");
+  global = said_or(reader, "global batch", global, request.global_batch, "--global-batch");
+  if (micro == 0) reader.lacks("no micro-batch", "the samples that a device takes at once", "--micro-batch N");
+  if (global == 0 && micro > 0) {
+    global = micro * replicas;
+    reader.list({ImportedKey::Kind::defaulted, "--global-batch", std::to_string(global), "one micro-batch a replica", 0});
+  }
+  if (out.sequence_length == 0) reader.lacks("no sequence length", "the tokens of a sample", "--sequence-length N");
+  out.global_batch = global;
+  out.schedule.micro_batch = static_cast<std::int32_t>(std::clamp<std::int64_t>(micro, 1, kMostDegree));
+  out.schedule.microbatches = 0;
+}
+
+void take_recompute(SettingReader& reader, const ConfigurationRequest& request, ImportedConfiguration& out) {
+  Recompute& r = out.strategy.recompute;
+  if (request.recompute.empty()) {
+    if (r.kind == RecomputeKind::none)
+      reader.list({ImportedKey::Kind::defaulted, "--recompute", "none", "recomputation, which the training script says", 0});
+    return;
+  }
+  r.kind = request.recompute == "full"        ? RecomputeKind::full
+           : request.recompute == "selective" ? RecomputeKind::selective
+                                              : RecomputeKind::none;
+  reader.list({ImportedKey::Kind::read, "--recompute", request.recompute, "said on the command line", 0});
+}
+
+}  // namespace espalier::exchange

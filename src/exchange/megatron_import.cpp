@@ -1,0 +1,359 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "exchange/megatron_import.h"
+
+#include <algorithm>
+#include <array>
+#include <sstream>
+
+#include "base/format.h"
+#include "exchange/flag_lines.h"
+#include "runlog/argument_block.h"
+
+namespace espalier::exchange {
+namespace {
+
+using base::cat;
+
+constexpr const char* kFormat = "megatron-args";
+constexpr std::int64_t kMostDegree = 1 << 20;
+constexpr std::int64_t kMostSamples = std::int64_t{1} << 31;
+
+// ---- the file ----------------------------------------------------------------------------------------------------------------
+
+/// Flags whose argument has another name, or another value.
+struct Alias {
+  const char* flag;
+  const char* name;
+  const char* value;  ///< null: that of the flag
+};
+constexpr std::array kAliases = {Alias{"no_overlap_p2p_communication", "overlap_p2p_comm", "False"},
+                                 Alias{"disable_bias_linear", "add_bias_linear", "False"},
+                                 Alias{"fp8_format", "fp8", nullptr},
+                                 Alias{"recompute_activations", "recompute_granularity", "selective"},
+                                 Alias{"nproc_per_node", "launcher_processes", nullptr},
+                                 Alias{"nnodes", "launcher_nodes", nullptr}};
+
+std::vector<Setting> arguments_of(const FlagLines& lines) {
+  std::vector<Setting> out;
+  for (Setting setting : lines.flags) {
+    for (const Alias& alias : kAliases)
+      if (setting.key == alias.flag) setting = {alias.name, alias.value ? alias.value : setting.value, setting.line};
+    out.push_back(std::move(setting));
+  }
+  return out;
+}
+
+struct File {
+  std::vector<Setting> settings;
+  std::vector<ImportedKey> variables;
+};
+
+Result<File> read_file(const ConfigurationRequest& request) {
+  const auto block = runlog::read_argument_block(request.text, request.name);
+  if (!block) return block.error();
+  File file;
+  if (!block->empty()) {
+    for (const auto& [name, argument] : *block) file.settings.push_back({name, argument.value, argument.line});
+    return file;
+  }
+  auto lines = read_flag_lines(request.text, request.name);
+  if (!lines) return lines.error();
+  file.settings = arguments_of(*lines);
+  file.variables = std::move(lines->variables);
+  return file;
+}
+
+// ---- the plan ----------------------------------------------------------------------------------------------------------------
+
+/// "['p2p']", "[a, b]", "a b" -> words.
+std::vector<std::string> words_of(std::string text) {
+  for (char& c : text)
+    if (c == '[' || c == ']' || c == '\'' || c == '"' || c == ',') c = ' ';
+  std::istringstream stream(text);
+  std::vector<std::string> out;
+  for (std::string word; stream >> word;) out.push_back(word);
+  return out;
+}
+
+class MegatronReader {
+ public:
+  MegatronReader(const ConfigurationRequest& request, File file)
+      : request_(request), in_(request.name, std::move(file.settings), key_table(kFormat), request.ignored) {
+    for (ImportedKey& variable : file.variables) in_.list(std::move(variable));
+  }
+
+  Result<ImportedConfiguration> run() {
+    out_.name = request_.name;
+    out_.engine = "megatron-core";
+    world();
+    layers_ = degree("num_layers", 0, "layers");
+    degrees();
+    experts();
+    context();
+    data();
+    batch();
+    stages();
+    recomputation();
+    precision();
+    options();
+    MegatronModel model = megatron_model(in_, layers_);
+    out_.model = std::move(model.config);
+    out_.why_no_model = std::move(model.why_not);
+    out_.sizes = std::move(model.sizes);
+    auto keys = in_.finish();
+    if (!keys) return keys.error();
+    out_.keys = std::move(*keys);
+    return std::move(out_);
+  }
+
+ private:
+  std::int64_t degree(std::string_view key, std::int64_t fallback, std::string_view meaning) {
+    return in_.integer(key, 0, kMostDegree, fallback, meaning);
+  }
+  std::int32_t small(std::string_view key, std::string_view meaning) {
+    return static_cast<std::int32_t>(in_.integer(key, 1, kMostDegree, 1, meaning));
+  }
+
+  void of_cluster(std::string_view key, std::int64_t count) {
+    if (count > 0 && count != request_.devices)
+      in_.fail(key, std::to_string(count), cat(request_.devices, " devices, which the cluster has"),
+               "give the cluster that it runs on: --set cluster.nodes=N");
+  }
+  void world() {
+    if (in_.has("world_size")) of_cluster("world_size", degree("world_size", 0, "devices"));
+    const Setting* processes = in_.find("launcher_processes");
+    const Setting* nodes = in_.find("launcher_nodes");
+    const auto is_number = [](const Setting* s) {
+      return s != nullptr && !s->value.empty() &&
+             std::all_of(s->value.begin(), s->value.end(), [](char c) { return c >= '0' && c <= '9'; });
+    };
+    if (is_number(processes) && is_number(nodes))
+      of_cluster("launcher_nodes", in_.number_of(*processes, 1, kMostDegree) * in_.number_of(*nodes, 1, kMostDegree));
+  }
+
+  void degrees() {
+    Strategy& s = out_.strategy;
+    s.tp = small("tensor_model_parallel_size", "tp");
+    out_.schedule.stages = small("pipeline_model_parallel_size", "pp");
+    s.cp = small("context_parallel_size", "cp");
+    s.ep = small("expert_model_parallel_size", "ep");
+    if (in_.flag("sequence_parallel", false, "sp megatron")) s.sp = SequenceParallel::megatron;
+    if (in_.flag("use_tp_pp_dp_mapping", false, "order tp-cp-pp-dp")) s.order = RankOrder::tp_cp_pp_dp;
+    s.overlap.tp = in_.flag("tp_comm_overlap", false, "overlap tp");
+    s.dp = 0;
+  }
+  void experts() {
+    out_.strategy.etp = 0;  // the tensor degree, where the model has experts
+    const Setting* etp = in_.find("expert_tensor_parallel_size");
+    if (etp == nullptr) return;
+    out_.strategy.etp = static_cast<std::int32_t>(in_.number_of(*etp, 1, kMostDegree));
+    in_.list({ImportedKey::Kind::read, etp->key, etp->value, cat("etp ", etp->value, ", where there are experts"), etp->line});
+  }
+  void context() {
+    const Setting* kinds = in_.find("cp_comm_type");
+    if (out_.strategy.cp == 1 || kinds == nullptr) return;
+    const std::vector<std::string> words = words_of(kinds->value);
+    const auto all = [&](const char* word) {
+      return !words.empty() && std::all_of(words.begin(), words.end(), [&](const std::string& w) { return w == word; });
+    };
+    if (all("a2a")) out_.strategy.cp_kind = ContextParallelKind::all_to_all;
+    if (!all("a2a") && !all("p2p"))
+      in_.fail("cp_comm_type", kinds->value, "p2p (a ring) or a2a, for all layers", "others have no price here");
+    in_.list({ImportedKey::Kind::read, kinds->key, kinds->value, cat("cp_kind ", to_string(out_.strategy.cp_kind)), kinds->line});
+  }
+
+  void data() {
+    Strategy& s = out_.strategy;
+    if (in_.flag("use_distributed_optimizer", false, "zero 1")) s.zero = ZeroStage::optimizer;
+    const std::int64_t instances =
+        in_.integer("num_distributed_optimizer_instances", 1, kMostDegree, 1, "groups that shard states");
+    const std::int64_t inner = std::int64_t{s.tp} * out_.schedule.stages;
+    const std::int64_t ranks = std::max<std::int64_t>(1, request_.devices / inner);  // dp · cp
+    s.shard = 0;
+    if (shards_optimizer(s.zero) && instances > 1)
+      s.shard = static_cast<std::int32_t>(std::max<std::int64_t>(1, ranks / instances));
+    s.overlap.grad_reduce = in_.flag("overlap_grad_reduce", false, "overlap grad");
+    s.overlap.param_gather = in_.flag("overlap_param_gather", false, "overlap param");
+    in_.pass_over("data_parallel_size", "follows from the others");
+  }
+
+  void batch() {
+    const std::int64_t own = in_.integer("micro_batch_size", 0, kMostDegree, 0, "micro-batch");
+    const std::int64_t micro = said_or(in_, "micro_batch_size", own, request_.micro_batch, "--micro-batch");
+    const std::int64_t length = in_.integer("seq_length", 0, kMostSamples, 0, "sequence length");
+    out_.sequence_length = said_or(in_, "seq_length", length, request_.sequence_length, "--sequence-length");
+    const std::int64_t global =
+        in_.integer("global_batch_size", 0, kMostSamples, 0, "global batch (0: one micro-batch a replica)");
+    out_.global_batch = said_or(in_, "global_batch_size", global, request_.global_batch, "--global-batch");
+    if (micro == 0) in_.lacks("no --micro-batch-size", "the samples of a micro-batch", "--micro-batch N");
+    if (out_.sequence_length == 0) in_.lacks("no --seq-length", "the tokens of a sample", "--sequence-length N");
+    out_.schedule.micro_batch = static_cast<std::int32_t>(std::max<std::int64_t>(1, micro));
+    out_.schedule.microbatches = 0;
+    const std::int64_t replicas = request_.devices / capped_product({out_.strategy.tp, out_.strategy.cp, out_.schedule.stages});
+    if (out_.global_batch == 0) out_.global_batch = micro * std::max<std::int64_t>(1, replicas);
+  }
+
+  // ---- stages ----------------------------------------------------------------------------------------------------------------
+
+  void stages() {
+    const std::int32_t pp = out_.schedule.stages;
+    out_.schedule.virtual_stages = static_cast<std::int32_t>(virtual_stages(pp));
+    const bool interleaved = out_.schedule.virtual_stages > 1;
+    if (interleaved) out_.schedule.kind = ScheduleKind::interleaved;
+    const bool p2p = in_.flag("overlap_p2p_comm", interleaved && pp > 1, "overlap p2p");
+    out_.strategy.overlap.p2p = p2p && interleaved && pp > 1;
+    uneven(pp);
+  }
+
+  std::int64_t virtual_stages(std::int32_t pp) {
+    const std::int64_t chunks = in_.integer("num_virtual_stages_per_pipeline_rank", 0, kMostDegree, 0, "vpp");
+    const std::int64_t layers = in_.integer("num_layers_per_virtual_pipeline_stage", 0, kMostDegree, 0, "layers of a chunk");
+    const std::int64_t printed = in_.integer("virtual_pipeline_model_parallel_size", 0, kMostDegree, 0, "vpp");
+    if (chunks > 0) return chunks;
+    if (printed > 0) return printed;
+    if (layers == 0) return 1;
+    if (layers_ % (layers * pp) != 0)
+      in_.fail("num_layers_per_virtual_pipeline_stage", std::to_string(layers),
+               cat("a divisor of the ", layers_, " layers over ", pp, " stages"));
+    return std::max<std::int64_t>(1, layers_ / (layers * pp));
+  }
+
+  void uneven(std::int32_t pp) {
+    const std::string layout = in_.text("pipeline_model_parallel_layout", "", "layout of the stages");
+    const std::int64_t first =
+        in_.integer("decoder_first_pipeline_num_layers", 0, kMostDegree, 0, "blocks of the first stage (0: as the others)");
+    const std::int64_t last =
+        in_.integer("decoder_last_pipeline_num_layers", 0, kMostDegree, 0, "blocks of the last stage (0: as the others)");
+    const bool embedding = in_.flag("account_for_embedding_in_pipeline_split", false, "the embedding counts as a layer");
+    const bool loss = in_.flag("account_for_loss_in_pipeline_split", false, "the loss counts as a layer");
+    if (!layout.empty())
+      by_layout(layout, pp);
+    else if (first > 0 || last > 0)
+      by_ends(pp, first, last);
+    else if ((embedding || loss) && pp > 1)
+      by_weights(pp, embedding ? 1 : 0, loss ? 1 : 0);
+  }
+
+  void by_layout(const std::string& text, std::int32_t pp) {
+    const MegatronLayout layout = read_megatron_layout(text);
+    const auto chunks = static_cast<std::int64_t>(layout.blocks.size());
+    if (!layout.fault.empty())
+      return in_.fail("pipeline_model_parallel_layout", text, cat("a layout that can be planned: it has ", layout.fault));
+    if (chunks % pp != 0) return in_.fail("pipeline_model_parallel_layout", cat(chunks, " stages"), cat("a multiple of pp ", pp));
+    out_.schedule.virtual_stages = static_cast<std::int32_t>(chunks / pp);
+    if (chunks > pp) {
+      out_.schedule.kind = ScheduleKind::interleaved;
+      out_.strategy.overlap.p2p = pp > 1;
+    }
+    out_.blocks = layout.blocks;
+  }
+
+  /// The stages between the ends share the rest evenly.
+  void by_ends(std::int32_t pp, std::int64_t first, std::int64_t last) {
+    const std::int64_t middle = pp - (first > 0 ? 1 : 0) - (last > 0 ? 1 : 0), rest = layers_ - first - last;
+    if (out_.schedule.virtual_stages > 1)
+      return in_.fail("decoder_first_pipeline_num_layers", cat(first, ", last ", last),
+                      "stages without virtual stages, or a layout");
+    if (rest < 0 || (middle == 0 ? rest != 0 : rest % middle != 0))
+      return in_.fail("decoder_first_pipeline_num_layers", cat(first, ", last ", last),
+                      cat("counts that leave a multiple of ", middle, " of the ", layers_, " layers"));
+    for (std::int32_t i = 0; i < pp; ++i) {
+      const std::int64_t own = i == 0 && first > 0       ? first
+                               : i + 1 == pp && last > 0 ? last
+                                                         : rest / std::max<std::int64_t>(1, middle);
+      out_.blocks.push_back(static_cast<std::int32_t>(own));
+    }
+  }
+
+  /// Embedding and loss stand for a layer each.
+  void by_weights(std::int32_t pp, std::int64_t embedding, std::int64_t loss) {
+    const std::int64_t all = layers_ + embedding + loss, chunks = std::int64_t{pp} * out_.schedule.virtual_stages;
+    if (all % chunks != 0 || all / chunks < 1)
+      return in_.fail("account_for_embedding_in_pipeline_split", cat(layers_, " layers"),
+                      cat(all, " divisible by ", chunks, " chunks"));
+    for (std::int64_t i = 0; i < chunks; ++i)
+      out_.blocks.push_back(static_cast<std::int32_t>(all / chunks - (i == 0 ? embedding : 0) - (i + 1 == chunks ? loss : 0)));
+  }
+
+  // ---- recomputation, precision, options -------------------------------------------------------------------------------------
+
+  void recomputation() {
+    Recompute& r = out_.strategy.recompute;
+    const std::string own = in_.word("recompute_granularity", {"full", "selective", "none"}, "none", "recompute");
+    const std::string method = in_.word("recompute_method", {"uniform", "block", "none"}, "none", "recompute method");
+    const std::int64_t layers = in_.integer("recompute_num_layers", 0, kMostDegree, 0, "recompute layers");
+    const std::string modules = in_.text("recompute_modules", "core_attn", "recomputed modules");
+    if (own == "selective") {
+      r.kind = RecomputeKind::selective;
+      if (words_of(modules) != std::vector<std::string>{"core_attn"})
+        in_.fail("recompute_modules", modules, "core_attn: recomputation of other modules has no price here");
+    }
+    if (own != "full") return;
+    r.kind = RecomputeKind::full;
+    r.layers = method == "block" ? static_cast<std::int32_t>(layers) : 0;  // 0: all blocks of a chunk
+    if (method == "block" && layers == 0) r = {};
+  }
+
+  void precision() {
+    const bool bf16 = in_.flag("bf16", false, "precision bf16"), fp16 = in_.flag("fp16", false, "precision fp16");
+    const std::string fp8 = in_.text("fp8", "None", "fp8 products");
+    out_.precision = !switched_off(fp8) ? "fp8" : bf16 ? "bf16" : fp16 ? "fp16" : "fp32";
+    out_.optimizer = in_.word("optimizer", {"adam", "sgd"}, "adam", "optimizer");
+  }
+
+  void option(const char* name) { out_.engine += cat("+", name); }
+  void options() {
+    const bool experts = out_.strategy.ep > 1;
+    const std::string dispatcher = in_.word("moe_token_dispatcher_type", {"allgather", "alltoall", "flex", "alltoall_seq"},
+                                            experts ? "allgather" : "alltoall", "dispatcher of tokens");
+    const bool deep = in_.flag("moe_enable_deepep", false, "DeepEP");
+    if (dispatcher == "flex" || deep) option("flex-dispatcher");
+    if (dispatcher == "allgather" && experts)
+      in_.fail("moe_token_dispatcher_type", "allgather", "alltoall or flex: all-gathers of tokens have no price here");
+    if (in_.flag("overlap_moe_expert_parallel_comm", false, "exchanges of experts beside compute")) option("overlap-experts");
+    graphs();
+    if (in_.flag("grad_reduce_in_bf16", false, "gradients in bf16")) option("bf16-gradients");
+    const bool aware = in_.flag("use_precision_aware_optimizer", false, "types of optimizer states are chosen");
+    const std::string first = in_.text("exp_avg_dtype", "fp32", "first moments"),
+                      second = in_.text("exp_avg_sq_dtype", "fp32", "second moments");
+    const auto is_bf16 = [](const std::string& type) {
+      return type.find("bf16") != std::string::npos || type.find("bfloat16") != std::string::npos;
+    };
+    const auto is_fp32 = [](const std::string& type) {
+      return type.find("fp32") != std::string::npos || type.find("float32") != std::string::npos;
+    };
+    if (!aware || (is_fp32(first) && is_fp32(second))) return;
+    if (!is_bf16(first) || !is_bf16(second))
+      in_.fail("exp_avg_dtype", cat(first, " and ", second), "fp32 or bf16 for both moments");
+    option("bf16-moments");
+  }
+  void graphs() {
+    const std::string implementation =
+        in_.word("cuda_graph_impl", {"none", "local", "transformer_engine", "full_iteration"}, "none", "CUDA graphs");
+    const std::string scope = in_.text("cuda_graph_scope", "full", "what CUDA graphs hold");
+    if (implementation == "none") return;
+    if (implementation == "full_iteration" || scope.find("full_iteration") != std::string::npos) return option("cuda-graphs");
+    if (implementation == "transformer_engine" && scope.find("moe_router") != std::string::npos) return option("moe-graphs");
+    in_.fail("cuda_graph_impl", cat(implementation, ", scope ", scope),
+             "full_iteration, or transformer_engine with the router in its scope", "graphs of other parts have no price here");
+  }
+
+  const ConfigurationRequest& request_;
+  SettingReader in_;
+  ImportedConfiguration out_;
+  std::int64_t layers_ = 0;
+};
+
+Result<ImportedConfiguration> read(const ConfigurationRequest& request) {
+  auto file = read_file(request);
+  if (!file) return file.error();
+  return MegatronReader(request, std::move(*file)).run();
+}
+
+}  // namespace
+
+ConfigurationFormat megatron_arguments() {
+  return {kFormat, "Megatron-LM: the arguments it prints (also inside a log), a list of flags, or a launch script", read};
+}
+
+}  // namespace espalier::exchange

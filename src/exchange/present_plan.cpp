@@ -1,0 +1,212 @@
+// SPDX-License-Identifier: Apache-2.0
+// From what a configuration says to the job and the plan that it runs.
+#include <algorithm>
+#include <filesystem>
+#include <numeric>
+
+#include "base/check.h"
+#include "base/document.h"
+#include "base/format.h"
+#include "espalier/configuration.h"
+#include "exchange/configuration_readers.h"
+#include "exchange/megatron_import.h"
+#include "exchange/request.h"
+#include "job/engine_defaults.h"
+#include "job/files.h"
+#include "job/overrides.h"
+#include "planner/legality.h"
+
+namespace espalier {
+namespace {
+
+using base::cat;
+
+// ---- the job -----------------------------------------------------------------------------------------------------------------
+
+std::string job_text(const ImportedConfiguration& c, const ConfigurationInputs& inputs) {
+  base::JsonWriter w;
+  w.begin_object();
+  if (inputs.model.empty())
+    w.key("model").raw(c.model);
+  else
+    w.key("model").value(inputs.model);
+  w.key("cluster").value(inputs.cluster);
+  w.key("training").begin_object();
+  w.key("sequence_length").value(c.sequence_length).key("global_batch").value(c.global_batch);
+  w.key("precision").value(c.precision).key("optimizer").value(c.optimizer);
+  w.end_object();
+  w.key("engine").value(c.engine);
+  w.end_object();
+  return w.text();
+}
+
+std::int64_t heads_of(const Model& model) {
+  for (const Operator& op : model.layer(1).operators)
+    if (op.kind == OperatorKind::attention) return op.heads;
+  return 0;
+}
+
+/// A model beside flags that state other sizes is another model.
+Status other_sizes(const ImportedConfiguration& c, const Model& model) {
+  for (const auto& [key, value] : c.sizes) {
+    const std::int64_t own = key == "num_layers"    ? model.blocks()
+                             : key == "hidden_size" ? model.layer(1).hidden
+                                                    : heads_of(model);
+    if (own != value)
+      return Error{ErrorKind::bad_input, c.name, cat(key, " ", value), cat(own, ", as --model says"),
+                   "give the model that the file is for"};
+  }
+  return {};
+}
+
+// ---- the plan ----------------------------------------------------------------------------------------------------------------
+
+bool has_experts(const Model& model) { return active_parameter_count(model) < parameter_count(model); }
+
+/// Blocks of each chunk under the engine's split are of no interest here: only how many the fullest has.
+std::int32_t fullest_chunk(const Job& job, const ImportedConfiguration& c, const Schedule& schedule) {
+  if (!c.blocks.empty()) return *std::max_element(c.blocks.begin(), c.blocks.end());
+  Strategy probe = c.strategy;
+  probe.recompute = {RecomputeKind::full, 0};
+  Schedule same = schedule;
+  complete_configuration(job, probe, same);
+  return probe.recompute.layers;
+}
+
+const EngineModel* engine_of(const Job& job) { return job.engine_model ? job.engine_model.get() : find_engine(job.engine); }
+
+/// The first and the last layer of every chunk, from its blocks: the embedding stands with the first, the head with the last.
+Status cut(const Job& job, const ImportedConfiguration& c, Plan& plan) {
+  if (c.blocks.empty()) return {};
+  Pipeline& pipeline = plan.only_pipeline();
+  const auto chunks =
+      static_cast<std::size_t>(pipeline.schedule.stages) * static_cast<std::size_t>(pipeline.schedule.virtual_stages);
+  const std::int64_t all = std::accumulate(c.blocks.begin(), c.blocks.end(), std::int64_t{0});
+  const auto layers = static_cast<std::int32_t>(job.model.layers.size());
+  if (c.blocks.size() != chunks || all != job.model.blocks() || layers != job.model.blocks() + 2)
+    return Error{ErrorKind::bad_input, c.name, cat(all, " layers in ", static_cast<std::int64_t>(c.blocks.size()), " stages"),
+                 cat(job.model.blocks(), " in ", static_cast<std::int64_t>(chunks), ", as the model and the degrees say"), ""};
+  std::int32_t next = 0;
+  for (std::size_t k = 0; k < chunks; ++k) {
+    const ChunkPlace place = place_of_chunk(pipeline.schedule, static_cast<std::int32_t>(k));
+    LayerRange& range =
+        pipeline.stages[static_cast<std::size_t>(place.stage)].chunks[static_cast<std::size_t>(place.local_chunk)].ranges.front();
+    const std::int32_t count = c.blocks[k] + (k == 0 ? 1 : 0) + (k + 1 == chunks ? 1 : 0);
+    if (count == 0)
+      return Error{ErrorKind::bad_input, c.name, cat("stage ", static_cast<std::int64_t>(k), " without a layer"),
+                   "at least one in each", ""};
+    range.first = next;
+    range.last = next + count - 1;
+    Recompute& r = range.strategy.recompute;
+    if (r.kind == RecomputeKind::full) r.layers = std::min(r.layers, c.blocks[k]);
+    if (r.kind == RecomputeKind::full && r.layers == 0) r = {};
+    next = range.last + 1;
+  }
+  return {};
+}
+
+}  // namespace
+
+std::string_view to_string(ImportedKey::Kind kind) {
+  switch (kind) {
+    case ImportedKey::Kind::read: return "read";
+    case ImportedKey::Kind::defaulted: return "defaulted";
+    case ImportedKey::Kind::without_effect: return "without effect";
+    case ImportedKey::Kind::not_understood: return "not understood";
+  }
+  return "";
+}
+
+const std::vector<ConfigurationFormat>& configuration_formats() {
+  static const std::vector<ConfigurationFormat> rows{exchange::megatron_arguments(), exchange::torchtitan_configuration(),
+                                                     exchange::deepspeed_configuration(), exchange::accelerate_configuration()};
+  return rows;
+}
+
+const ConfigurationFormat* find_configuration_format(std::string_view name) {
+  const auto& rows = configuration_formats();
+  const auto at = std::find_if(rows.begin(), rows.end(), [&](const ConfigurationFormat& row) { return row.name == name; });
+  return at == rows.end() ? nullptr : &*at;
+}
+
+Result<std::int64_t> devices_of(const ConfigurationInputs& inputs) {
+  const auto path = job::find_input_file(inputs.cluster, "cluster", "", "--cluster");
+  if (!path) return path.error();
+  const auto text = base::read_file(*path);
+  if (!text) return text.error();
+  auto document = base::read_yaml(*text, *path);
+  if (!document) return document.error();
+  for (const std::string& override : inputs.overrides) {
+    const auto change = job::parse_override(override);
+    if (!change) return change.error();
+    if (change->path.size() < 2 || change->path.front() != "cluster") continue;
+    if (Status error = job::apply_override(document->root, *change, 1)) return *error;
+  }
+  const std::string folder = std::filesystem::path(*path).parent_path().string();
+  const auto cluster =
+      inputs.overrides.empty() ? load_cluster(*text, *path, folder) : load_cluster(base::to_json(document->root), *path, folder);
+  if (!cluster) return cluster.error();
+  return cluster->devices();
+}
+
+Result<Job> job_of(const ImportedConfiguration& c, const ConfigurationInputs& inputs) {
+  if (inputs.model.empty() && c.model.empty())
+    return Error{ErrorKind::bad_input, c.name, c.why_no_model, "a model", "--model config.json"};
+  auto job = load_job(job_text(c, inputs), c.name, "", inputs.overrides);
+  if (!job) {
+    Error error = job.error();
+    if (!c.why_no_model.empty() && inputs.model.empty()) error.hint = cat(c.why_no_model, "; --set model.vocab_size=N says it");
+    return error;
+  }
+  if (!inputs.model.empty())
+    if (Status error = other_sizes(c, job->model)) return *error;
+  return job;
+}
+
+Strategy asked_strategy(const Job& job, const ImportedConfiguration& c) {
+  Strategy s = c.strategy;
+  if (!c.usual_overlap) return s;
+  const Overlap usual = job::engine_defaults(job.engine).overlap;
+  s.overlap.grad_reduce = usual.grad_reduce;
+  s.overlap.param_gather = usual.param_gather;
+  return s;
+}
+
+std::pair<Strategy, Schedule> completed_configuration(const Job& job, const ImportedConfiguration& c) {
+  Strategy s = c.strategy;
+  Schedule schedule = c.schedule;
+  if (!has_experts(job.model)) s.etp = 1;
+  if (s.etp == 0) s.etp = s.tp;
+  if (s.recompute.kind == RecomputeKind::full && s.recompute.layers == 0) {
+    const std::int32_t all = fullest_chunk(job, c, schedule);
+    s.recompute.layers = c.recompute_every > 1 ? std::max(1, all / c.recompute_every) : all;
+  }
+  complete_configuration(job, s, schedule);
+  if (s.data_ranks() == 1) {
+    s.zero = ZeroStage::none;
+    s.shard = 1;
+    s.overlap.grad_reduce = s.overlap.param_gather = false;
+  }
+  if (!shards_optimizer(s.zero)) s.overlap.param_gather = false;
+  if (const EngineModel* engine = c.usual_overlap ? engine_of(job) : nullptr)
+    s.overlap = job::usable_overlap(asked_strategy(job, c).overlap, *engine, job, s, schedule);
+  return {s, schedule};
+}
+
+Result<Plan> plan_of(const Job& job, const ImportedConfiguration& c) {
+  const EngineModel* engine = engine_of(job);
+  if (engine == nullptr) return Error{ErrorKind::bad_input, c.name, cat("the engine ", job.engine), "one that is known", ""};
+  const auto [strategy, schedule] = completed_configuration(job, c);
+  if (Status broken = planner::illegal(job, *engine, strategy, schedule)) {
+    broken->kind = ErrorKind::check_failed;
+    broken->where = c.name;
+    return *broken;
+  }
+  Plan plan = make_uniform_plan(job.model, job.cluster, job.training, engine->name, strategy, schedule, engine->split);
+  if (Status error = cut(job, c, plan)) return *error;
+  if (Status error = exchange::embed_job(job, plan)) return *error;
+  if (Status error = validate(plan)) return *error;
+  return plan;
+}
+
+}  // namespace espalier

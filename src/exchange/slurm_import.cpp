@@ -1,0 +1,355 @@
+// SPDX-License-Identifier: Apache-2.0
+// What Slurm says of nodes: host lists (also as SLURM_JOB_NODELIST among other variables), and topology.conf.
+//
+//   node[01-16,20],gpu[1-2]-[0-3]                     names separated by commas; brackets hold numbers and ranges, zero padding is kept
+//   SwitchName=s0 Nodes=tux[0-3] LinkSpeed=900        a tree: switches with nodes are leaves
+//   BlockName=b0 Nodes=…  BlockSizes=18,36            blocks: nodes that share one NVLink domain
+#include <algorithm>
+#include <charconv>
+#include <map>
+#include <set>
+
+#include "base/format.h"
+#include "exchange/cluster_readers.h"
+#include "runlog/lines.h"
+
+namespace espalier::exchange {
+namespace {
+
+using base::cat;
+
+constexpr std::size_t kMostHosts = 1'000'000;
+constexpr std::size_t kMostLetters = 200;  ///< of a name
+
+Error fault(const std::string& where, std::string found, std::string expected, std::string hint = "") {
+  return {ErrorKind::bad_input, where, std::move(found), std::move(expected), std::move(hint)};
+}
+
+std::string shown(std::string_view text) { return cat("\"", text.substr(0, 60), text.size() > 60 ? "…" : "", "\""); }
+
+bool sound_name(std::string_view name) {
+  return !name.empty() && std::all_of(name.begin(), name.end(), [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' || c == '_' || c == '.';
+  });
+}
+
+/// The parts of a text between commas outside brackets.
+Result<std::vector<std::string_view>> parts_of(std::string_view list, const std::string& where) {
+  std::vector<std::string_view> out;
+  std::size_t begin = 0;
+  int depth = 0;
+  for (std::size_t i = 0; i <= list.size(); ++i) {
+    const char c = i < list.size() ? list[i] : ',';
+    if (c == '[') ++depth;
+    if (c == ']') --depth;
+    if (depth < 0 || depth > 1) return fault(where, cat("brackets that do not match in ", shown(list)), "node[01-16,20]");
+    if (c == ',' && (depth == 0 || i == list.size())) {
+      if (depth != 0) return fault(where, cat("a bracket that does not end in ", shown(list)), "node[01-16,20]");
+      out.push_back(list.substr(begin, i - begin));
+      begin = i + 1;
+    }
+  }
+  return out;
+}
+
+/// "01-16" or "20" -> the numbers as text, padded as the first of them.
+Status add_range(std::string_view range, const std::string& where, std::vector<std::string>& out) {
+  const std::size_t dash = range.find('-');
+  const std::string_view first = range.substr(0, dash), last = dash == std::string_view::npos ? first : range.substr(dash + 1);
+  std::int64_t low = 0, high = 0;
+  const auto number = [](std::string_view text, std::int64_t& value) {
+    const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), value);
+    return !text.empty() && text.size() < 12 && code == std::errc() && end == text.data() + text.size() && value >= 0;
+  };
+  if (!number(first, low) || !number(last, high) || high < low)
+    return fault(where, cat("the range ", shown(range)), "numbers that rise, 01-16");
+  if (static_cast<std::size_t>(high - low) >= kMostHosts - std::min(kMostHosts, out.size()))
+    return fault(where, cat("the range ", shown(range)), cat("at most ", static_cast<std::int64_t>(kMostHosts), " hosts"));
+  for (std::int64_t i = low; i <= high; ++i) {
+    std::string text = std::to_string(i);
+    if (text.size() < first.size()) text.insert(0, first.size() - text.size(), '0');
+    out.push_back(std::move(text));
+  }
+  return {};
+}
+
+/// One part, "gpu[1-2]-[0-3]".
+Status add_part(std::string_view part, const std::string& where, std::vector<std::string>& out) {
+  std::vector<std::string> names{""};
+  for (std::size_t i = 0; i < part.size();) {
+    std::vector<std::string> pieces;
+    const std::size_t open = std::min(part.find('[', i), part.size());
+    if (open > i) {
+      pieces.emplace_back(part.substr(i, open - i));
+      i = open;
+    } else {
+      const std::size_t close = part.find(']', i);
+      const auto ranges = parts_of(part.substr(i + 1, close - i - 1), where);
+      if (!ranges) return ranges.error();
+      for (const std::string_view range : *ranges)
+        if (Status error = add_range(range, where, pieces)) return error;
+      i = close + 1;
+    }
+    if (names.size() * pieces.size() > kMostHosts || names.front().size() + pieces.front().size() > kMostLetters)
+      return fault(where, cat("the hosts ", shown(part)),
+                   cat("at most ", static_cast<std::int64_t>(kMostHosts), ", of at most ",
+                       static_cast<std::int64_t>(kMostLetters), " letters"));
+    std::vector<std::string> longer;
+    for (const std::string& name : names)
+      for (const std::string& piece : pieces) longer.push_back(name + piece);
+    names = std::move(longer);
+  }
+  if (out.size() + names.size() > kMostHosts)
+    return fault(where, cat("more than ", static_cast<std::int64_t>(kMostHosts), " hosts"), "fewer");
+  for (std::string& name : names) {
+    if (!sound_name(name)) return fault(where, cat("the host ", shown(name)), "letters, digits, '-', '_' and '.'");
+    out.push_back(std::move(name));
+  }
+  return {};
+}
+
+Status repeated(const std::vector<std::string>& hosts, const std::string& where) {
+  std::set<std::string_view> seen;
+  for (const std::string& host : hosts)
+    if (!seen.insert(host).second) return fault(where, cat("the host ", shown(host), " twice"), "every host once");
+  return {};
+}
+
+/// "8", "h100:8" -> 8.
+Result<std::int64_t> devices_in(std::string_view value, const std::string& where) {
+  const std::size_t colon = value.rfind(':');
+  const auto number = runlog::whole_integer(colon == std::string_view::npos ? value : value.substr(colon + 1));
+  if (number && *number > 0 && *number <= 1024) return *number;
+  return fault(where, cat("SLURM_GPUS_PER_NODE=", value.substr(0, 40)), "8, or h100:8");
+}
+
+Status device_missing(const ClusterRequest& request) {
+  if (!request.device.empty()) return {};
+  return Error{ErrorKind::usage, "--device", "no device", "the kind of its GPUs, which Slurm does not say",
+               "--device h100-sxm-80gb"};
+}
+
+std::string first_and_last(const std::vector<std::string>& hosts) {
+  return hosts.size() == 1 ? hosts.front() : cat(hosts.front(), " … ", hosts.back());
+}
+
+Result<ImportedCluster> of_hosts(const ClusterRequest& request, std::size_t hosts, std::int64_t devices_per_node) {
+  auto cluster = usual_cluster(request.device, static_cast<std::int64_t>(hosts), devices_per_node);
+  if (!cluster) return cluster.error();
+  ImportedCluster out{std::move(*cluster), {}};
+  if (devices_per_node == 0)
+    out.notes.push_back(cat(out.cluster.groups.front().devices_per_node, " devices a node, the usual number of ", request.device,
+                            ": --devices-per-node says another"));
+  out.notes.push_back(cat("links and network are those of a usual node of ", request.device));
+  return out;
+}
+
+// ---- host lists --------------------------------------------------------------------------------------------------------------
+
+struct HostFile {
+  std::vector<std::string> hosts;
+  std::int64_t nodes = 0, devices = 0, line = 0;
+};
+
+Result<HostFile> host_file(const ClusterRequest& request) {
+  HostFile out;
+  Status error;
+  runlog::each_line(request.text, [&](std::int64_t number, std::string_view line) {
+    std::string_view text = runlog::trimmed(line);
+    if (error || text.empty() || text.starts_with('#')) return;
+    const std::string where = cat(request.name, ":", number);
+    if (text.starts_with("export ")) text = runlog::trimmed(text.substr(7));
+    const std::size_t equals = text.find('=');
+    const std::string_view key = equals == std::string_view::npos ? "" : text.substr(0, equals);
+    std::string_view value = equals == std::string_view::npos ? text : text.substr(equals + 1);
+    if (value.size() > 1 && (value.front() == '"' || value.front() == '\'') && value.back() == value.front())
+      value = value.substr(1, value.size() - 2);
+    if (key == "SLURM_GPUS_PER_NODE" || key == "SLURM_GPUS_ON_NODE") {
+      const auto devices = devices_in(value, where);
+      if (devices)
+        out.devices = *devices;
+      else
+        error = devices.error();
+    } else if (key == "SLURM_NNODES" || key == "SLURM_JOB_NUM_NODES") {
+      out.nodes = runlog::whole_integer(value).value_or(0);
+      out.line = number;
+    } else if (key.empty() || key == "SLURM_JOB_NODELIST" || key == "SLURM_NODELIST") {
+      if (!key.empty() && !out.hosts.empty()) return;  // both names of one list
+      auto hosts = expand_hosts(value, where);
+      if (!hosts)
+        error = hosts.error();
+      else
+        out.hosts.insert(out.hosts.end(), hosts->begin(), hosts->end());
+    }
+  });
+  if (error) return *error;
+  if (out.hosts.empty()) return fault(request.name, "no host", "a host list, node[01-16,20], or SLURM_JOB_NODELIST=…");
+  if (out.hosts.size() > kMostHosts)
+    return fault(request.name, "too many hosts", cat("at most ", static_cast<std::int64_t>(kMostHosts)));
+  if (Status twice = repeated(out.hosts, request.name)) return *twice;
+  if (out.nodes > 0 && out.nodes != static_cast<std::int64_t>(out.hosts.size()))
+    return fault(cat(request.name, ":", out.line), cat(out.nodes, " nodes"),
+                 cat(static_cast<std::int64_t>(out.hosts.size()), ", as the list has"));
+  return out;
+}
+
+Result<ImportedCluster> read_hosts(const ClusterRequest& request) {
+  if (Status error = runlog::check_size(request.text, request.name)) return *error;
+  if (Status error = device_missing(request)) return *error;
+  const auto file = host_file(request);
+  if (!file) return file.error();
+  if (request.nodes > 0 && request.nodes != static_cast<std::int64_t>(file->hosts.size()))
+    return fault(request.name, cat(static_cast<std::int64_t>(file->hosts.size()), " hosts"),
+                 cat(request.nodes, ", as --nodes says"));
+  auto out = of_hosts(request, file->hosts.size(), request.devices_per_node > 0 ? request.devices_per_node : file->devices);
+  if (out) out->notes.insert(out->notes.begin(), cat("hosts: ", first_and_last(file->hosts)));
+  return out;
+}
+
+// ---- topology.conf -----------------------------------------------------------------------------------------------------------
+
+struct Leaf {
+  std::string name;
+  std::int64_t line = 0;
+  std::vector<std::string> hosts;
+};
+
+struct Tree {
+  std::vector<Leaf> leaves;
+  bool blocks = false;
+};
+
+/// "SwitchName=s0 Nodes=tux[0-3]" -> lower-case key, value.
+std::map<std::string, std::string> fields_of(std::string_view line) {
+  std::map<std::string, std::string> out;
+  for (const std::string_view word : runlog::words_of(line)) {
+    const std::size_t equals = word.find('=');
+    if (equals != std::string_view::npos) out.emplace(base::lower(word.substr(0, equals)), std::string(word.substr(equals + 1)));
+  }
+  return out;
+}
+
+Result<Tree> tree_of(const ClusterRequest& request) {
+  Tree out;
+  Status error;
+  std::set<std::string> names;
+  std::size_t all = 0;
+  runlog::each_line(request.text, [&](std::int64_t number, std::string_view line) {
+    const std::string_view text = runlog::trimmed(line.substr(0, line.find('#')));
+    if (error || text.empty()) return;
+    const std::string where = cat(request.name, ":", number);
+    const auto fields = fields_of(text);
+    const bool block = fields.contains("blockname");
+    if (!block && !fields.contains("switchname")) {
+      if (!fields.contains("blocksizes")) error = fault(where, shown(text), "SwitchName=… or BlockName=…");
+      return;
+    }
+    const std::string& name = fields.at(block ? "blockname" : "switchname");
+    if (!sound_name(name)) error = fault(where, cat("the name ", shown(name)), "letters, digits, '-', '_' and '.'");
+    if (error) return;
+    if (!names.insert(name).second) error = fault(where, cat("a second ", shown(name)), "every switch once");
+    if (!fields.contains("nodes")) {
+      if (!fields.contains("switches")) error = fault(where, cat(shown(name), " without nodes"), "Nodes=… or Switches=…");
+      return;
+    }
+    auto hosts = expand_hosts(fields.at("nodes"), where);
+    if (!hosts) {
+      error = hosts.error();
+      return;
+    }
+    all += hosts->size();
+    if (all > kMostHosts) error = fault(where, "too many hosts", cat("at most ", static_cast<std::int64_t>(kMostHosts)));
+    out.blocks = out.blocks || block;
+    out.leaves.push_back({name, number, std::move(*hosts)});
+  });
+  if (error) return *error;
+  if (out.leaves.empty()) return fault(request.name, "no switch with nodes", "lines such as SwitchName=s0 Nodes=tux[0-3]");
+  std::set<std::string_view> seen;
+  for (const Leaf& leaf : out.leaves)
+    for (const std::string& host : leaf.hosts)
+      if (!seen.insert(host).second)
+        return fault(cat(request.name, ":", leaf.line), cat("the host ", shown(host), " below two switches"),
+                     "every host below one");
+  return out;
+}
+
+/// Leaves with the job's hosts alone.
+Status restrict(Tree& tree, const ClusterRequest& request) {
+  if (request.hosts.empty()) return {};
+  const auto wanted = expand_hosts(request.hosts, "--hosts");
+  if (!wanted) return wanted.error();
+  std::set<std::string> left(wanted->begin(), wanted->end());
+  for (Leaf& leaf : tree.leaves) std::erase_if(leaf.hosts, [&](const std::string& host) { return left.erase(host) == 0; });
+  std::erase_if(tree.leaves, [](const Leaf& leaf) { return leaf.hosts.empty(); });
+  if (!left.empty()) return fault("--hosts", cat("the host ", shown(*left.begin())), cat("hosts of ", request.name));
+  return {};
+}
+
+/// The network above leaf switches of equal size is a level of its own.
+void add_leaf_level(const Tree& tree, double oversubscription, ImportedCluster& out) {
+  const std::size_t size = tree.leaves.front().hosts.size();
+  const bool equal =
+      std::all_of(tree.leaves.begin(), tree.leaves.end(), [&](const Leaf& leaf) { return leaf.hosts.size() == size; });
+  if (tree.leaves.size() == 1) {
+    out.notes.push_back(cat("all hosts are below ", tree.leaves.front().name));
+    return;
+  }
+  if (!equal) {
+    out.notes.push_back(cat(static_cast<std::int64_t>(tree.leaves.size()),
+                            " leaf switches with unequal numbers of these hosts: counted as one network"));
+    return;
+  }
+  FabricLevel top = out.cluster.inter.back();
+  const std::int64_t span = static_cast<std::int64_t>(size) * out.cluster.groups.front().devices_per_node;
+  out.notes.push_back(cat(static_cast<std::int64_t>(tree.leaves.size()), " leaf switches of ", static_cast<std::int64_t>(size),
+                          " hosts; ",
+                          oversubscription == 1 ? "not oversubscribed, which the file does not say: --oversubscription 2"
+                                                : cat("oversubscribed ", base::six_digits(oversubscription), " to 1")));
+  if (oversubscription == 1) return;
+  FabricLevel leaf = top;
+  leaf.name = "leaf switch";
+  leaf.span = span;
+  if (size > 1) out.cluster.inter.insert(out.cluster.inter.end() - 1, leaf);
+  FabricLevel& above = out.cluster.inter.back();
+  above.name = "above the leaf switches";
+  above.bandwidth = above.bandwidth / oversubscription;
+}
+
+Result<ImportedCluster> read_topology(const ClusterRequest& request) {
+  if (Status error = runlog::check_size(request.text, request.name)) return *error;
+  if (Status error = device_missing(request)) return *error;
+  auto tree = tree_of(request);
+  if (!tree) return tree.error();
+  if (Status error = restrict(*tree, request)) return *error;
+  std::size_t hosts = 0;
+  for (const Leaf& leaf : tree->leaves) hosts += leaf.hosts.size();
+  auto out = of_hosts(request, hosts, request.devices_per_node);
+  if (!out) return out;
+  if (tree->blocks)
+    out->notes.push_back(cat(static_cast<std::int64_t>(tree->leaves.size()),
+                             " blocks: nodes of one NVLink domain are those of the device's usual domain"));
+  else if (hosts > 1)
+    add_leaf_level(*tree, request.oversubscription, *out);
+  return out;
+}
+
+}  // namespace
+
+Result<std::vector<std::string>> expand_hosts(std::string_view list, const std::string& where) {
+  list = runlog::trimmed(list);
+  if (list.empty()) return fault(where, "no host", "a host list, node[01-16,20]");
+  const auto parts = parts_of(list, where);
+  if (!parts) return parts.error();
+  std::vector<std::string> out;
+  for (const std::string_view part : *parts)
+    if (Status error = add_part(runlog::trimmed(part), where, out)) return *error;
+  return out;
+}
+
+ClusterFormat slurm_hosts() {
+  return {"slurm-hosts", "a host list of Slurm, node[01-16,20], or its variables (SLURM_JOB_NODELIST=…); needs --device",
+          read_hosts};
+}
+ClusterFormat slurm_topology() { return {"slurm-topology", "Slurm's topology.conf; needs --device", read_topology}; }
+
+}  // namespace espalier::exchange

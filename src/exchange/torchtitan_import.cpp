@@ -1,0 +1,276 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <utility>
+
+#include "base/format.h"
+#include "base/toml.h"
+#include "exchange/configuration_readers.h"
+#include "exchange/flag_lines.h"
+
+namespace espalier::exchange {
+namespace {
+
+using base::cat;
+
+constexpr const char* kFormat = "torchtitan";
+constexpr std::int64_t kMostDegree = 1 << 20;
+constexpr std::int64_t kMostRanks = 1 << 30;
+constexpr std::int64_t kMostTokens = std::int64_t{1} << 40;
+
+// ---- the file ----------------------------------------------------------------------------------------------------------------
+
+/// Whether some line is a TOML table.
+bool is_toml(std::string_view text) {
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t end = std::min(text.find('\n', at), text.size());
+    const std::size_t first = text.find_first_not_of(" \t\r", at);
+    if (first < end && text[first] == '[') return true;
+    at = end + 1;
+  }
+  return false;
+}
+
+/// "compile.no_enable" is "compile.enable" off.
+Setting as_field(Setting setting) {
+  const std::size_t dot = setting.key.rfind('.');
+  const std::size_t name = dot == std::string::npos ? 0 : dot + 1;
+  if (setting.value == "True" && setting.key.compare(name, 3, "no_") == 0) {
+    setting.key.erase(name, 3);
+    setting.value = "False";
+  }
+  return setting;
+}
+
+Result<std::vector<Setting>> settings_in(const ConfigurationRequest& request) {
+  if (is_toml(request.text)) {
+    const auto document = base::read_toml(request.text, request.name);
+    if (!document) return document.error();
+    return settings_of(document->root);
+  }
+  auto lines = read_flag_lines(request.text, request.name);
+  if (!lines) return lines.error();
+  std::vector<Setting> out;
+  for (Setting& flag : lines->flags) out.push_back(as_field(std::move(flag)));
+  return out;
+}
+
+// ---- the plan ----------------------------------------------------------------------------------------------------------------
+
+struct ScheduleName {
+  const char* name;
+  ScheduleKind kind;
+  std::int32_t chunks;  ///< of a rank
+};
+constexpr std::array kSchedules = {
+    ScheduleName{"1F1B", ScheduleKind::one_f_one_b, 1}, ScheduleName{"GPipe", ScheduleKind::gpipe, 1},
+    ScheduleName{"Interleaved1F1B", ScheduleKind::interleaved, 2}, ScheduleName{"ZBVZeroBubble", ScheduleKind::zb_v, 2}};
+
+class TitanReader {
+ public:
+  TitanReader(const ConfigurationRequest& request, std::vector<Setting> settings)
+      : request_(request), in_(request.name, std::move(settings), key_table(kFormat), request.ignored) {}
+
+  Result<ImportedConfiguration> run() {
+    out_.name = request_.name;
+    out_.why_no_model = "torchtitan names its model, and does not hold its sizes";
+    model();
+    degrees();
+    pipeline();
+    batch();
+    recomputation();
+    precision();
+    auto keys = in_.finish();
+    if (!keys) return keys.error();
+    out_.keys = std::move(*keys);
+    return std::move(out_);
+  }
+
+ private:
+  std::int32_t degree(const char* key, std::string_view meaning) {
+    return static_cast<std::int32_t>(in_.integer(cat("parallelism.", key), 1, kMostDegree, 1, meaning));
+  }
+
+  void model() {
+    for (const char* key : {"model.name", "model.flavor"})
+      if (in_.has(key)) in_.pass_over(key, "the model is that of --model");
+    const bool older = in_.flag("training.compile", false, "compiled"), newer = in_.flag("compile.enable", false, "compiled");
+    out_.engine = older || newer ? "torchtitan-compile" : "torchtitan";
+  }
+
+  void degrees() {
+    Strategy& s = out_.strategy;
+    s.tp = degree("tensor_parallel_degree", "tp");
+    s.cp = degree("context_parallel_degree", "cp");
+    out_.schedule.stages = degree("pipeline_parallel_degree", "pp");
+    s.ep = degree("expert_parallel_degree", "ep");
+    s.etp = degree("expert_tensor_parallel_degree", "etp");
+    const bool sharded_sequence = in_.flag("parallelism.enable_sequence_parallel", true, "sp megatron, with tp");
+    if (s.tp > 1 && sharded_sequence) s.sp = SequenceParallel::megatron;
+    s.overlap.tp = in_.flag("parallelism.enable_async_tensor_parallel", false, "overlap tp");
+    out_.usual_overlap = true;
+    const std::int64_t replicas = degree("data_parallel_replicate_degree", "replicas of the shards");
+    const std::int64_t inner = capped_product({s.tp, s.cp, out_.schedule.stages});
+    const std::int64_t rest = std::max<std::int64_t>(1, request_.devices / capped_product({inner, replicas}));
+    const std::int64_t said =
+        in_.integer("parallelism.data_parallel_shard_degree", -1, kMostDegree, -1, "shards (-1: the rest of the devices)");
+    shards(replicas, said > 0 ? said : rest);
+    check_world(capped_product({inner, s.dp}));
+  }
+
+  void shards(std::int64_t replicas, std::int64_t shard) {
+    Strategy& s = out_.strategy;
+    s.dp = static_cast<std::int32_t>(std::min<std::int64_t>(replicas * shard, kMostRanks));
+    s.shard = static_cast<std::int32_t>(std::min<std::int64_t>(shard * s.cp, kMostRanks));
+    const std::string policy = in_.word("parallelism.fsdp_reshard_after_forward", {"default", "always", "never"}, "default",
+                                        "parameters after the forward pass");
+    const bool keeps = policy == "never" || (policy == "default" && out_.schedule.stages > 1);
+    if (s.shard > 1)
+      s.zero = keeps ? ZeroStage::gradients : ZeroStage::parameters;
+    else
+      s.shard = 1;
+  }
+
+  void check_world(std::int64_t world) {
+    if (world == request_.devices) return;
+    in_.fail("parallelism.data_parallel_shard_degree", cat(world, " devices by its degrees"),
+             cat(request_.devices, ", which the cluster has (rule TT-WORLD)"),
+             "give the cluster that it runs on: --set cluster.nodes=N");
+  }
+
+  void pipeline() {
+    std::vector<std::string> names;
+    for (const ScheduleName& row : kSchedules) names.emplace_back(row.name);
+    const std::string name = in_.word("parallelism.pipeline_parallel_schedule", names, "1F1B", "schedule");
+    if (out_.schedule.stages == 1) return split(false);
+    const auto row = std::find_if(kSchedules.begin(), kSchedules.end(), [&](const ScheduleName& s) { return s.name == name; });
+    out_.schedule.kind = row->kind;
+    out_.schedule.virtual_stages = row->chunks;
+    out_.strategy.overlap.p2p = true;
+    split(true);
+  }
+
+  /// Modules of each part: those called layers.N are blocks.
+  void split(bool counts) {
+    for (const char* key :
+         {"parallelism.module_fqns_per_model_part", "parallelism.pipeline_parallel_module_fqns_per_model_part"}) {
+      const Setting* parts = in_.find(key);
+      if (parts == nullptr) continue;
+      in_.list({ImportedKey::Kind::read, key, parts->value, "blocks of each stage", parts->line});
+      if (counts) of_parts(*parts);
+    }
+    if (const Setting* points = in_.find("parallelism.pipeline_parallel_split_points");
+        points != nullptr && !switched_off(points->value)) {
+      in_.list({ImportedKey::Kind::read, points->key, points->value, "blocks of each stage", points->line});
+      if (counts) in_.fail(points->key, points->value, "module_fqns_per_model_part, which says where every layer is");
+    }
+    for (const char* key :
+         {"parallelism.pipeline_parallel_first_stage_less_layers", "parallelism.pipeline_parallel_last_stage_less_layers"})
+      if (in_.has(key)) in_.pass_over(key, "stages are balanced as torchtitan's are here");
+  }
+  void of_parts(const Setting& parts) {
+    std::int32_t depth = 0;
+    for (std::size_t i = 0; i < parts.value.size(); ++i) {
+      if (parts.value[i] == '[' && ++depth == 2) out_.blocks.push_back(0);
+      if (parts.value[i] == ']') --depth;
+      if (depth == 2 && parts.value.compare(i, 7, "layers.") == 0) ++out_.blocks.back();
+    }
+    const auto chunks = static_cast<std::int64_t>(out_.blocks.size());
+    if (chunks == 0 || chunks % out_.schedule.stages != 0)
+      return in_.fail(parts.key, cat(chunks, " parts"), cat("a multiple of pp ", out_.schedule.stages));
+    out_.schedule.virtual_stages = static_cast<std::int32_t>(chunks / out_.schedule.stages);
+  }
+
+  void batch() {
+    if (in_.has("training.num_tokens_per_microbatch_per_dp_rank") || in_.has("training.max_context_length")) return by_tokens();
+    const std::int64_t older = in_.integer("training.batch_size", 0, kMostDegree, 0, "samples of a rank (older name)");
+    const std::int64_t local = in_.integer("training.local_batch_size", 1, kMostDegree,
+                                           std::max<std::int64_t>(1, older > 0 ? older : 8), "samples of a rank");
+    const std::int64_t global =
+        in_.integer("training.global_batch_size", -1, kMostTokens, -1, "global batch (-1: samples of all ranks)");
+    const std::int64_t length = in_.integer("training.seq_len", 1, kMostTokens, 2048, "sequence length");
+    out_.sequence_length = said_or(in_, "training.seq_len", length, request_.sequence_length, "--sequence-length");
+    const std::int64_t part =
+        in_.integer("parallelism.pipeline_parallel_microbatch_size", 1, kMostDegree, 1, "micro-batch of the pipeline");
+    const std::int64_t all = global > 0 ? global : local * out_.strategy.dp;
+    const bool staged = out_.schedule.stages > 1;
+    if (staged && all > local * out_.strategy.dp)
+      in_.list({ImportedKey::Kind::read, "training.global_batch_size", std::to_string(all),
+                "the pipeline is emptied between accumulated batches; predicted as one that is not", 0});
+    take_batch(in_, request_, staged ? part : local, all, out_.strategy.dp, out_);
+  }
+  /// Newer configurations count tokens.
+  void by_tokens() {
+    const std::int64_t length = in_.integer("training.max_context_length", 1, kMostTokens, 2048, "sequence length");
+    const std::int64_t tokens =
+        in_.integer("training.num_tokens_per_microbatch_per_dp_rank", 1, kMostTokens, 16384, "tokens of a micro-batch");
+    const std::int64_t parts = in_.integer("parallelism.num_pp_microbatches", 1, kMostDegree, 1, "micro-batches of the pipeline");
+    const std::int64_t step =
+        in_.integer("training.num_tokens_per_train_step", -1, kMostTokens, -1, "tokens of a step (-1: one pass)");
+    out_.sequence_length = said_or(in_, "training.max_context_length", length, request_.sequence_length, "--sequence-length");
+    if (tokens % length != 0)
+      in_.fail("training.num_tokens_per_microbatch_per_dp_rank", std::to_string(tokens),
+               cat("a multiple of the ", length, " tokens of a sample"));
+    const std::int64_t micro = std::max<std::int64_t>(1, tokens / length);
+    const std::int64_t pass = capped_product({micro, out_.schedule.stages > 1 ? parts : 1, out_.strategy.dp});
+    if (step > 0 && step % length != 0)
+      in_.fail("training.num_tokens_per_train_step", std::to_string(step),
+               cat("a multiple of the ", length, " tokens of a sample"));
+    take_batch(in_, request_, micro, step > 0 ? step / length : pass, out_.strategy.dp, out_);
+  }
+
+  void recomputation() {
+    const std::string mode =
+        in_.word("activation_checkpoint.mode", {"none", "selective", "full", "memory_budget"}, "selective", "recompute");
+    // Which layers or operators: every n-th layer, or by operator; "2" until 0.2, "op" since.
+    const std::string option =
+        in_.text("activation_checkpoint.selective_ac_option", "op", "selective recomputation: by operator, or every n-th layer");
+    if (mode == "memory_budget")
+      in_.fail("activation_checkpoint.mode", mode, "none, selective or full: the compiler's own choice has no price");
+    if (mode == "full") out_.strategy.recompute.kind = RecomputeKind::full;
+    if (mode == "selective" && option == "op") out_.strategy.recompute.kind = RecomputeKind::selective;
+    if (mode == "selective" && option != "op") every(option);
+    if (!request_.recompute.empty()) take_recompute(in_, request_, out_);
+  }
+  void every(const std::string& option) {
+    std::int32_t n = 0;
+    const auto [end, code] = std::from_chars(option.data(), option.data() + option.size(), n);
+    if (code != std::errc() || end != option.data() + option.size() || n < 1)
+      return in_.fail("activation_checkpoint.selective_ac_option", option, "op, or a number of layers");
+    out_.strategy.recompute.kind = RecomputeKind::full;
+    out_.recompute_every = n;
+  }
+
+  void precision() {
+    const std::string type = in_.word("training.mixed_precision_param", {"bfloat16", "float32"}, "bfloat16", "precision");
+    const std::string master = in_.word("training.dtype", {"float32", "bfloat16"}, "float32", "type of states");
+    if (master == "bfloat16") in_.fail("training.dtype", master, "float32: states in bf16 have no price here");
+    out_.precision = type == "float32" ? "fp32" : "bf16";
+    const std::string converters = in_.text("model.converters", "[]", "converters of the model");
+    if (converters.find("float8") != std::string::npos) out_.precision = "fp8";
+    if (converters.find("mx") != std::string::npos)
+      in_.fail("model.converters", converters, "float8 or none: MX formats have no price here");
+    in_.word("optimizer.name", {"Adam", "AdamW"}, "AdamW", "optimizer");
+    out_.optimizer = "adam";
+  }
+
+  const ConfigurationRequest& request_;
+  SettingReader in_;
+  ImportedConfiguration out_;
+};
+
+Result<ImportedConfiguration> read(const ConfigurationRequest& request) {
+  auto settings = settings_in(request);
+  if (!settings) return settings.error();
+  return TitanReader(request, std::move(*settings)).run();
+}
+
+}  // namespace
+
+ConfigurationFormat torchtitan_configuration() {
+  return {kFormat, "torchtitan: TOML (up to 0.2.1), or the command line of newer ones (--parallelism.tensor_parallel_degree 2 …)",
+          read};
+}
+
+}  // namespace espalier::exchange

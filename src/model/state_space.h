@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+// Mixers that carry a state along the sequence, as operators between the block's norm and its addition. Parameters:
+//
+//   Mamba        in h·2C, conv C·(taps + 1), x C·(R + 2N), dt R·C + C, A C·N, D C, out C·h            (Gu, Dao 2023)
+//   Mamba-2      in h·(2C + 2GN + H), conv (C + 2GN)·(taps + 1), dt, A, D 3H, norm C, out C·h           (Dao, Gu 2024)
+//   gated delta  in h·(2K + 2V + 2H), conv (2K + V)·taps, dt, A 2H, norm v, out V·h                       (Yang et al. 2024)
+//   lightning    q, k, v 3·h·C, gate h·C, norm C, out C·h                                            (Qin et al. 2024)
+//   short conv   in 3h², conv h·taps, out h²                                                                  (LFM2)
+//   C inner width, N states, G groups, H heads, R time_step_rank, K = key heads·k, V = value heads·v
+#pragma once
+
+#include "model/fields.h"
+#include "model/operators.h"
+
+namespace espalier::model {
+
+/// A file's mixer of a block of width `hidden`.
+using ReadMixer = Operators (*)(Fields& fields, std::int64_t hidden);
+
+Operators read_mamba2_mixer(Fields& fields, std::int64_t hidden);     ///< keys mamba_n_heads … (bamba, granitemoehybrid)
+Operators read_mamba_mixer(Fields& fields, std::int64_t hidden);      ///< keys mamba_d_state … (jamba)
+Operators read_delta_mixer(Fields& fields, std::int64_t hidden);      ///< keys linear_num_value_heads … (qwen3_next, qwen3_5)
+Operators read_lightning_mixer(Fields& fields, std::int64_t hidden);  ///< block_size (minimax)
+Operators read_conv_mixer(Fields& fields, std::int64_t hidden);       ///< conv_L_cache (lfm2)
+
+}  // namespace espalier::model

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+// Adapters: a pair beside a linear of in -> out features has r·(in + out) weights. Llama 3 8B, r = 16: q and o 16·(4096 + 4096), k and v
+// 16·(4096 + 1024), gate, up and down 16·(4096 + 14336); 1,310,720 a block, 41,943,040 in 32 blocks, as PEFT counts them for all-linear.
+#include <gmock/gmock.h>
+
+#include "data/source_dir.h"
+#include "espalier/plan.h"
+
+namespace espalier {
+namespace {
+
+Model llama() { return load_model_file(ESPALIER_SOURCE_DIR "/models/llama-3-8b/config.json").value(); }
+
+Training adapters(std::vector<std::string> targets, std::int32_t rank = 16) {
+  Training t;
+  t.sequence.main = 2048;
+  t.adapter.rank = rank;
+  t.adapter.targets = std::move(targets);
+  return t;
+}
+
+std::int64_t trained(const Training& t) {
+  Model model = llama();
+  EXPECT_EQ(mark_trained(model, t, "training"), std::nullopt);
+  return trained_parameter_count(model);
+}
+
+std::string refusal(const Training& t) {
+  Model model = llama();
+  const Status error = mark_trained(model, t, "training");
+  return error ? error->where + ": " + error->found : "";
+}
+
+TEST(TrainedParts, AllOfAModelUnlessATrainingSaysOtherwise) {
+  Model model = llama();
+  const Model before = model;
+  EXPECT_EQ(mark_trained(model, Training{}, "training"), std::nullopt);
+  EXPECT_EQ(model, before);
+  EXPECT_EQ(trained_parameter_count(model), parameter_count(model));
+}
+
+TEST(TrainedParts, PairsAsPeftCountsThem) {
+  EXPECT_EQ(trained(adapters({"all-linear"})), 41'943'040);
+  EXPECT_EQ(trained(adapters({"q_proj", "v_proj"}, 8)), 3'407'872);  // PEFT's default of Llama
+  EXPECT_EQ(trained(adapters({"q_proj", "k_proj", "v_proj", "o_proj"})), 13'631'488);
+}
+
+// One pair for the fused projection: 16·(4096 + 6144) in each of 32 blocks.
+TEST(TrainedParts, OnePairBesideAFusedProjection) {
+  EXPECT_EQ(trained(adapters({"attn.qkv"})), 32 * 16 * (4096 + 6144));
+  EXPECT_EQ(trained(adapters({"linear_qkv"})), trained(adapters({"attn.qkv"})));
+  EXPECT_LT(trained(adapters({"attn.qkv"})), trained(adapters({"q_proj", "k_proj", "v_proj"})));
+}
+
+TEST(TrainedParts, BlocksBeforeTheFirstTrainedOneHaveNoBackwardPass) {
+  Model model = llama();
+  Training t;
+  t.freeze = {"embedding", "layers 0-15"};
+  ASSERT_EQ(mark_trained(model, t, "training"), std::nullopt);
+  EXPECT_FALSE(model.layer(0).backward);
+  EXPECT_FALSE(model.layer(16).backward);
+  EXPECT_TRUE(model.layer(17).backward);
+  EXPECT_EQ(model.kinds.size(), 4U);  // embedding, frozen blocks, trained blocks, head
+  const Model whole = llama();
+  EXPECT_EQ(trained_parameter_count(model),
+            parameter_count(whole) - parameter_count(whole.layer(0)) - 16 * parameter_count(whole.layer(1)));
+  EXPECT_EQ(parameter_count(model), parameter_count(whole));
+}
+
+// Frozen blocks between trained layers pass gradients on.
+TEST(TrainedParts, FrozenBlocksPassGradientsToWhatLiesBefore) {
+  Model model = llama();
+  Training t;
+  t.freeze = {"layers 3", "head"};
+  ASSERT_EQ(mark_trained(model, t, "training"), std::nullopt);
+  for (std::size_t i = 0; i < model.layers.size(); ++i) EXPECT_TRUE(model.layer(i).backward) << i;
+  EXPECT_TRUE(model.layer(4).operators.front().frozen);
+  EXPECT_FALSE(model.layer(5).operators.front().frozen);
+}
+
+// The table of a tied model is one weight: frozen with the embedding, it has no gradient from the head either.
+TEST(TrainedParts, ATiedTableIsFrozenOnce) {
+  Model model = load_model_file(ESPALIER_SOURCE_DIR "/models/llama-3.2-1b/config.json").value();
+  ASSERT_TRUE(model.tied_embeddings);
+  Training t;
+  t.freeze = {"embedding"};
+  ASSERT_EQ(mark_trained(model, t, "training"), std::nullopt);
+  for (const Operator& op : model.layer(model.layers.size() - 1).operators) {
+    if (op.name == "head.logits") {
+      EXPECT_TRUE(op.frozen);
+    }
+  }
+}
+
+TEST(TrainedParts, WhatTheModelDoesNotHaveIsRefused) {
+  EXPECT_EQ(refusal(adapters({"query_key_value"})), "training.adapter.targets: \"query_key_value\"");
+  EXPECT_EQ(refusal(adapters({})), "training.adapter.targets: no targets");
+  EXPECT_EQ(refusal(adapters({"attn.qkv", "q_proj"})), "training.adapter.targets: names that meet in attn.qkv");
+  Training t;
+  t.freeze = {"layers 30-32"};
+  EXPECT_EQ(refusal(t), "training.freeze: \"layers 30-32\"");
+  for (const char* wrong : {"layers", "layers 3-", "layers 5-3", "layers -1", "Embedding", "layers 1 "}) {
+    t.freeze = {wrong};
+    EXPECT_THAT(refusal(t), testing::StartsWith("training.freeze"));
+  }
+  t.freeze = {"embedding", "layers 0-31", "head"};
+  EXPECT_EQ(refusal(t), "training.freeze: nothing that is trained");
+}
+
+}  // namespace
+}  // namespace espalier

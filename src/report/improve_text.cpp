@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a present configuration costs and what would be better, for people and as espalier.improvement/1.
+#include "base/document.h"
+#include "base/format.h"
+#include "espalier/compare.h"
+#include "espalier/improve.h"
+#include "espalier/text.h"
+#include "report/brief_text.h"
+
+namespace espalier {
+namespace {
+
+using base::cat;
+using base::gib;
+using base::percent;
+using base::seconds;
+
+std::string memory_of(const Prediction& p) {
+  return cat(gib(p.peak_memory_bytes), " of ", gib(p.memory_limit_bytes), p.fits ? "" : ", which does not fit");
+}
+
+std::string figures(const Prediction& p) {
+  return cat(seconds(p.iteration_ns), " a step, ", base::count(p.tokens_per_s_per_device), " tokens/s/GPU, MFU ", percent(p.mfu),
+             ", ", memory_of(p));
+}
+
+std::string present_lines(const Improvement& i) {
+  if (!i.present) return cat("present: cannot run: ", i.broken, "\n");
+  return cat("present: ", i.present->plan.label(), "\n         ", figures(i.present->prediction), "\n");
+}
+
+std::string best_lines(const Improvement& i) {
+  if (!i.best) return cat("best:    none: ", i.none->found, i.none->hint.empty() ? "" : cat("; ", i.none->hint), "\n");
+  std::string verdict;
+  if (i.present && i.present->prediction.fits)
+    verdict =
+        i.gain > 0.0005 ? cat("saves ", percent(i.gain), " of the step") : "no plan of this engine is faster by more than 0.05 %";
+  std::string out = cat("best:    ", i.best->plan.label(), "\n         ", figures(i.best->prediction), "\n");
+  if (!verdict.empty()) out += cat("         ", verdict, "\n");
+  return out;
+}
+
+std::string change_lines(const Improvement& i) {
+  const bool runs = i.present && i.present->prediction.fits;
+  if (i.changes.empty())
+    return cat("\nOf ", i.tried, " single changes none ", runs ? "is faster and fits" : "makes it run", ".\n");
+  std::vector<std::vector<std::string>> rows{{"one change", "step", "saves", "memory", "plan"}};
+  for (const SingleChange& c : i.changes)
+    rows.push_back({c.change, seconds(c.iteration_ns), i.present ? percent(c.gain) : "–", gib(c.peak_memory_bytes), c.label});
+  return cat("\n", runs ? "Single changes that gain most" : "Single changes that make it run", ", of ", i.tried, " tried\n",
+             report::table(rows, {0, 4}));
+}
+
+void write_change(base::JsonWriter& w, const SingleChange& c) {
+  w.begin_object();
+  w.key("change").value(c.change);
+  w.key("label").value(c.label);
+  w.key("iteration_s").seconds(c.iteration_ns);
+  w.key("gain").value(c.gain);
+  w.key("peak_memory_bytes").value(c.peak_memory_bytes);
+  w.key("fits").value(c.fits);
+  w.end_object();
+}
+
+}  // namespace
+
+std::string to_text(const Improvement& i, std::size_t width) {
+  std::string out = present_lines(i) + best_lines(i) + change_lines(i);
+  out = lay_out(out, width);
+  if (i.present && i.best) out += cat("\n", compare({{"present", *i.present}, {"best", *i.best}}, width));
+  return out;
+}
+
+std::string to_json(const Improvement& i, const std::string& source, PlanSchema schema) {
+  base::JsonWriter w;
+  w.begin_object();
+  w.key("schema").value("espalier.improvement/1");
+  if (!source.empty()) w.key("import").raw(source);
+  w.key("present").begin_object();
+  if (i.present)
+    w.key("label").value(i.present->plan.label()).key("result").raw(to_json(*i.present, false, schema));
+  else
+    w.key("broken").value(i.broken);
+  w.end_object();
+  w.key("best").begin_object();
+  if (i.best)
+    w.key("label").value(i.best->plan.label()).key("result").raw(to_json(*i.best, false, schema));
+  else
+    w.key("error").value(i.none->message());
+  w.end_object();
+  w.key("gain").value(i.gain);
+  w.key("tried").value(i.tried);
+  w.key("changes").begin_array();
+  for (const SingleChange& c : i.changes) write_change(w, c);
+  w.end_array();
+  w.end_object();
+  return w.text();
+}
+
+}  // namespace espalier

@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0
+// A sweep as a table, as espalier.sweep/1 and as CSV.
+#include <algorithm>
+
+#include "base/document.h"
+#include "base/format.h"
+#include "espalier/sweep.h"
+#include "espalier/text.h"
+#include "report/brief_text.h"
+
+namespace espalier {
+namespace {
+
+using base::cat;
+
+bool has_cost(const Sweep& sweep) {
+  return std::any_of(sweep.points.begin(), sweep.points.end(),
+                     [](const SweepPoint& p) { return p.result && p.result->prediction.cost.has_value(); });
+}
+
+std::string interval(const Prediction& p) {
+  const auto ns = [](double seconds) { return static_cast<std::int64_t>(seconds * 1e9); };
+  return cat(base::seconds(ns(p.confidence.low_s)), " – ", base::seconds(ns(p.confidence.high_s)));
+}
+
+std::vector<std::string> cells(const SweepPoint& point, bool cost) {
+  std::vector<std::string> row = point.values;
+  if (!point.result) {
+    row.insert(row.end(), cost ? 8 : 7, "–");
+    row.push_back(point.result.error().message());
+    return row;
+  }
+  const Prediction& p = point.result->prediction;
+  for (std::string& text :
+       std::vector<std::string>{base::seconds(p.iteration_ns), interval(p), base::count(p.tokens_per_s_per_device),
+                                base::percent(p.mfu), base::gib(p.peak_memory_bytes), p.days > 0 ? base::fixed(p.days, 1) : "–",
+                                p.device_hours > 0 ? base::count(p.device_hours) : "–"})
+    row.push_back(std::move(text));
+  if (cost)
+    row.push_back(!p.cost                 ? "–"
+                  : p.cost->whole_run > 0 ? cat(base::fixed(p.cost->whole_run, 0), " ", p.cost->currency)
+                                          : cat(base::fixed(p.cost->per_step, 4), " ", p.cost->currency, " a step"));
+  row.push_back(point.result->plan.label());
+  return row;
+}
+
+std::string joined_values(const std::vector<std::string>& values) { return base::joined(values, ","); }
+
+/// Quoted where a comma, a quote or a line end stands in it.
+std::string field(const std::string& text) {
+  if (text.find_first_of(",\"\n\r") == std::string::npos) return text;
+  std::string out = "\"";
+  for (const char c : text) out.append(c == '"' ? 2 : 1, c);
+  return out + "\"";
+}
+
+std::string seconds_text(std::int64_t ns) {
+  base::JsonWriter w;
+  w.seconds(ns);
+  return w.text();
+}
+
+std::string csv_row(const SweepPoint& point) {
+  std::string out;
+  for (const std::string& value : point.values) out += cat(field(value), ",");
+  if (!point.result) return cat(out, ",,,,,,,,,,,,,,", field(point.result.error().message()), "\n");
+  const PlannerResult& r = *point.result;
+  const Prediction& p = r.prediction;
+  const auto number = [](double value) { return value > 0 ? base::six_digits(value) : std::string(); };
+  out += cat(seconds_text(p.iteration_ns), ",", base::six_digits(p.confidence.low_s), ",", base::six_digits(p.confidence.high_s),
+             ",", base::six_digits(p.confidence.level), ",", base::six_digits(p.tokens_per_s_per_device), ",",
+             base::six_digits(p.mfu), ",", p.peak_memory_bytes, ",", p.memory_limit_bytes, ",", number(p.days), ",",
+             number(p.device_hours), ",");
+  if (p.cost)
+    out += cat(base::six_digits(p.cost->per_step), ",", number(p.cost->whole_run), ",", field(p.cost->currency), ",");
+  else
+    out += ",,,";
+  return cat(out, field(r.plan.label()), ",\n");
+}
+
+}  // namespace
+
+std::vector<std::vector<std::string>> combinations(const std::vector<SweepAxis>& axes) {
+  std::vector<std::vector<std::string>> out{{}};
+  for (const SweepAxis& axis : axes) {
+    std::vector<std::vector<std::string>> longer;
+    for (const std::vector<std::string>& values : out)
+      for (const std::string& value : axis.values) {
+        longer.push_back(values);
+        longer.back().push_back(value);
+      }
+    out = std::move(longer);
+  }
+  return out;
+}
+
+std::string to_text(const Sweep& sweep, std::size_t width) {
+  const bool cost = has_cost(sweep);
+  std::vector<std::vector<std::string>> rows(1);
+  for (const SweepAxis& axis : sweep.axes) rows.front().push_back(axis.path);
+  for (const char* name : {"iteration", "interval", "tokens/s/GPU", "MFU", "memory", "days", "GPU-hours"})
+    rows.front().emplace_back(name);
+  if (cost) rows.front().emplace_back("cost");
+  rows.front().emplace_back("plan");
+  const std::size_t last = rows.front().size() - 1;
+  for (const SweepPoint& point : sweep.points) rows.push_back(cells(point, cost));
+  return lay_out(report::table(rows, {last}, ""), width);
+}
+
+std::string to_json(const Sweep& sweep, PlanSchema schema) {
+  base::JsonWriter w;
+  std::vector<std::string> paths;
+  for (const SweepAxis& axis : sweep.axes) paths.push_back(axis.path);
+  w.begin_object();
+  w.key("schema").value("espalier.sweep/1");
+  w.key("over").value(joined_values(paths));
+  w.key("axes").begin_array();
+  for (const SweepAxis& axis : sweep.axes) {
+    w.compact_next().begin_object().key("path").value(axis.path).key("values").begin_array();
+    for (const std::string& value : axis.values) w.value(value);
+    w.end_array().end_object();
+  }
+  w.end_array();
+  w.key("points").begin_array();
+  for (const SweepPoint& point : sweep.points) {
+    w.begin_object();
+    w.key("value").value(joined_values(point.values));
+    w.key("values").compact_next().begin_array();
+    for (const std::string& value : point.values) w.value(value);
+    w.end_array();
+    if (point.result)
+      w.key("result").raw(to_json(*point.result, false, schema));
+    else
+      w.key("error").value(point.result.error().message());
+    w.end_object();
+  }
+  w.end_array();
+  w.end_object();
+  return w.text();
+}
+
+std::string to_csv(const Sweep& sweep) {
+  std::string out;
+  for (const SweepAxis& axis : sweep.axes) out += cat(field(axis.path), ",");
+  out +=
+      "iteration_s,iteration_s_low,iteration_s_high,level,tokens_per_s_per_gpu,mfu,peak_memory_bytes,memory_limit_bytes,days,gpu_"
+      "hours,"
+      "cost_per_step,cost_whole_run,currency,plan,error\n";
+  for (const SweepPoint& point : sweep.points) out += csv_row(point);
+  return out;
+}
+
+}  // namespace espalier

@@ -1,0 +1,87 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Adapters, packed samples and offload of the optimizer from outside (examples/adapters): each job is planned, `check` accepts the plan, and a plan file
+stands alone. What they change goes the right way: fewer bytes with fewer bits, more real tokens with packing, less device memory with offload.
+
+usage: adapters.py ESPALIER_BINARY REPOSITORY
+"""
+import json
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+binary, root = sys.argv[1], pathlib.Path(sys.argv[2])
+EXAMPLES = root / "examples/adapters"
+LORA, PACKED, OFFLOAD = (EXAMPLES / f"{name}.yaml" for name in
+                         ("llama3-8b-lora-on-one-24gb", "llama3-8b-packed-on-8xh100", "llama3-70b-offload-on-8xh100"))
+failures = []
+
+
+def expect(condition, what):
+    if not condition:
+        failures.append(what)
+
+
+def run(*words):
+    return subprocess.run([binary, *map(str, words)], capture_output=True, text=True, check=False)
+
+
+def planned(job, *sets):
+    """The result of a plan that is checked, simulated and read again."""
+    with tempfile.TemporaryDirectory() as folder:
+        words = [w for s in sets for w in ("--set", s)]
+        ran = run("plan", job, *words, "-o", folder, "--json", "--quiet")
+        if ran.returncode != 0:
+            failures.append(f"{job.name} {sets}: exit {ran.returncode}: {ran.stderr[-400:]}")
+            return None
+        result = json.loads(ran.stdout)
+        plan = pathlib.Path(folder) / "plan.json"
+        for command in ("check", "simulate", "explain"):
+            again = run(command, plan)
+            expect(again.returncode == 0, f"{job.name} {sets}: {command}: {again.stdout[-400:]}{again.stderr[-400:]}")
+        simulated = json.loads(run("simulate", plan, "--json").stdout)
+        expect(simulated["prediction"]["iteration_ns"] == result["prediction"]["iteration_ns"] if "iteration_ns" in result["prediction"]
+               else simulated["prediction"]["iteration_s"] == result["prediction"]["iteration_s"], f"{job.name} {sets}: simulate")
+        return result
+
+
+def strategy(result):
+    return result["plan"]["pipelines"][0]["stages"][0]["layers"][0]["strategy"]
+
+
+lora = planned(LORA)
+if lora:
+    training = lora["plan"]["training"]
+    expect(training["adapter"] == {"kind": "lora", "rank": 16, "alpha": 32.0, "targets": ["q_proj", "k_proj", "v_proj", "o_proj"]} or
+           training["adapter"]["rank"] == 16, f"adapter in the plan: {training}")
+    expect(lora["prediction"]["fits"], "LoRA of Llama 3 8B on 24 GB")
+    four = planned(LORA, "training.adapter.quantize_base=nf4")
+    # 6.98 * 10^9 weights of linears in blocks: 2 bytes each against 0.516
+    expect(four is None or four["prediction"]["peak_memory_bytes"] < lora["prediction"]["peak_memory_bytes"], "NF4 needs less")
+    whole = run("plan", LORA, "--set", "training.adapter=null")
+    expect(whole.returncode == 4, f"all weights trained on 24 GB: exit {whole.returncode}")
+planned(LORA, "cluster.device=h100-sxm-80gb", "cluster.devices_per_node=8", "engine=generic", "search={fix: {tp: 2, pp: 2, zero: 3}}")
+
+packed = planned(PACKED)
+padded, balanced = planned(PACKED, "training.lengths.packing=none"), planned(PACKED, "training.lengths.packing=balanced")
+if packed and padded and balanced:
+    rates = [r["prediction"]["tokens_per_s_per_gpu"] for r in (padded, packed, balanced)]
+    expect(rates[0] < rates[1] / 5 and rates[1] <= rates[2], f"real tokens a second: {rates}")
+planned(PACKED, "engine=generic", "training.freeze=[embedding, layers 0-15]", "search={fix: {pp: 4}}")
+wrong = run("plan", PACKED, "--set", "engine=torchtitan")
+expect(wrong.returncode == 3 and "packing: none" in wrong.stderr, f"packing under torchtitan: {wrong.stderr}")
+
+offload = planned(OFFLOAD)
+if offload:
+    expect(strategy(offload)["offload"] == "optimizer" and offload["prediction"]["fits"], "70B with offload on 8 devices of 80 GB")
+    without = run("plan", OFFLOAD, "--set", "search=null")
+    expect(without.returncode == 4, f"70B without offload: exit {without.returncode}")
+small = run("plan", OFFLOAD, "--set", "cluster.host={memory: 256GB, memory_bandwidth: 600GB/s, bandwidth: 60GB/s}")
+expect(small.returncode == 4, f"offload to a host of 256 GB: exit {small.returncode}")
+unknown = run("plan", LORA, "--set", "search={fix: {offload: optimizer}}", "--set", "engine=deepspeed")
+expect(unknown.returncode != 0 and "offload" in unknown.stderr, f"a host that is not known: {unknown.stderr}")
+
+for failure in failures:
+    print(failure)
+sys.exit(1 if failures else 0)

@@ -1,0 +1,178 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Imports and improve, from outside: every file of tests/imports is read, or refused with its line, what was found and what was expected; what is read
+gives a cluster that `inspect` reads, or a plan whose figures are those of `estimate` for the same flags.
+
+usage: imports.py ESPALIER_BINARY REPOSITORY
+"""
+import json
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+
+binary, root = sys.argv[1], pathlib.Path(sys.argv[2])
+files = root / "tests" / "imports"
+failures = []
+
+
+def expect(condition, what):
+    if not condition:
+        failures.append(what)
+
+
+def run(*words, text=None):
+    return subprocess.run([binary, *map(str, words)], input=text, capture_output=True, text=True, check=False)
+
+
+folder = pathlib.Path(tempfile.mkdtemp())
+cluster = folder / "cluster.yaml"
+cluster.write_text("{nodes: 2, devices_per_node: 8, device: h100-sxm-80gb}\n")
+model = root / "models" / "llama-3-8b" / "config.json"
+
+# ---- clusters: format, file, further words, exit code, a pattern of what is printed or refused
+H100 = ("--device", "h100-sxm-80gb")
+CLUSTERS = [
+    ("nvidia-smi-topo", "topo.txt", (*H100, "--nodes", "4"), 0, r"8 of 9 network interfaces count"),
+    ("nvidia-smi-topo", "topo-spaces.txt", (*H100, "--nodes", "4"), 0, r"links of a usual node"),
+    ("nvidia-smi-topo", "topo-ansi.txt", H100, 0, r"nodes: 1\n"),
+    ("nvidia-smi-topo", "topo-pcie.txt", ("--device", "l40s", "--nodes", "2"), 0, r'"PCIe switch", kind: pcie_tree, span: 2'),
+    ("nvidia-smi-topo", "topo-dgx1.txt", ("--device", "v100-sxm-16gb"), 0, r"not all devices of a group have a direct NVLink"),
+    ("nvidia-smi-topo", "topo-cut.txt", H100, 3, r"topo-cut.txt:6: found no row of GPU5; expected a row for each"),
+    ("nvidia-smi-topo", "topo-bad.txt", H100, 3, r'topo-bad.txt:5: found "NVxx" in the row of GPU3; expected X, NV#'),
+    ("nvidia-smi-topo", "topo-missing.txt", H100, 3, r"topo-missing.txt:5: found"),
+    ("nvidia-smi-topo", "topo.txt", (), 2, r"--device: found no device"),
+    ("nccl-xml", "nccl.xml", (*H100, "--nodes", "2"), 0, r"devices_per_node: 2"),
+    ("nccl-xml", "nccl.xml", ("--device", "a100-sxm-80gb"), 3, r"found sm 90"),
+    ("slurm-topology", "topology.conf", (*H100, "--oversubscription", "2"), 0, r"2 leaf switches of 4 hosts"),
+    ("slurm-topology", "topology.conf", (*H100, "--hosts", "tux[2-3]"), 0, r"all hosts are below s0"),
+    ("slurm-topology", "topology.conf", (*H100, "--hosts", "tux9"), 3, r'found the host "tux9"'),
+    ("nccl-tests", "nccl-tests.txt", (), 0, r"NVSwitch, from nccl-tests: efficiency"),
+    ("nvidia-smi-topo", "topo.txt", (*H100, "--nodes", "2", "--nccl-tests", files / "nccl-tests.txt"), 0, r"from nccl-tests: efficiency"),
+]
+for number, (form, name, words, code, pattern) in enumerate(CLUSTERS):
+    out = folder / f"{number}.yaml"
+    ran = run("import", "cluster", "--format", form, files / name, *words, "-o", out)
+    expect(ran.returncode == code, f"{form} {name} {words}: exit {ran.returncode}, not {code}: {ran.stderr}")
+    written = out.read_text() if out.exists() else ""
+    expect(re.search(pattern, ran.stderr + written), f"{form} {name}: no {pattern} in {ran.stderr}{written}")
+    if code == 0:
+        again = run("inspect", "cluster", out)
+        expect(again.returncode == 0, f"{form} {name}: inspect refuses it: {again.stderr}")
+
+# Damage of the XML, by line.
+xml = (files / "nccl.xml").read_text()
+for damage, pattern in (
+    (xml.replace(' busid="0000:98:00.0"', ""), r":16: found <pci> without busid"),
+    (xml.replace('version="1"', 'version="2"'), r':1: found version "2"'),
+    (xml.replace('count="18"', 'count="many"', 1), r':6: found count="many"'),
+    (xml.replace('link_speed="32.0 GT/s PCIe"', 'link_speed="fast"', 1), r':3: found link_speed="fast"'),
+    (xml[:300], r"found XML that cannot be parsed"),
+    ("<system version='1'><gpu dev='0' sm='90'/></system>", r"found <gpu> directly below <system>"),
+    ("<topology/>", r"found no <system>"),
+):
+    ran = run("import", "cluster", "--format", "nccl-xml", "-", *H100, text=damage)
+    expect(ran.returncode == 3 and re.search(pattern, ran.stderr), f"nccl-xml: no {pattern}: {ran.returncode} {ran.stderr}")
+for hosts, code in (("node[01-16,20],gpu[1-2]-[0-3]", 0), ("SLURM_JOB_NODELIST=n[1-4]\nSLURM_NNODES=4\nSLURM_GPUS_PER_NODE=h100:8\n", 0),
+                    ("SLURM_JOB_NODELIST=n[1-4]\nSLURM_NNODES=5\n", 3), ("n[1-", 3), ("n[4-1]", 3), ("n1,n1", 3)):
+    ran = run("import", "cluster", "--format", "slurm-hosts", "-", *H100, text=hosts)
+    expect(ran.returncode == code, f"slurm-hosts {hosts!r}: {ran.returncode} {ran.stderr}")
+    expect(code == 0 or re.search(r"<stdin>(:\d+)?: found", ran.stderr), f"slurm-hosts {hosts!r}: {ran.stderr}")
+
+# ---- configurations: the plan of each, against the same flags of estimate
+TEXT = ("--sequence-length", "8192")
+job = folder / "job.yaml"
+
+
+def estimate(engine, batch, *flags):
+    job.write_text(f"model: {model}\ncluster: {cluster}\ntraining: {{sequence_length: 8192, global_batch: {batch}}}\nengine: {engine}\n")
+    ran = run("estimate", job, *flags, "--json", "--quiet")
+    return json.loads(ran.stdout)["prediction"]["iteration_s"]
+
+
+CONFIGURATIONS = [
+    ("megatron-args", "megatron-args.log", (), ("megatron-core", 128, "--tp", 4, "--sp", "megatron", "--pp", 2, "--vpp", 4, "--zero", 1, "--overlap", "grad,param,p2p")),
+    ("torchtitan", "torchtitan.toml", ("--model", model, "--global-batch", 8), ("torchtitan", 8, "--tp", 2, "--recompute", "selective")),
+    ("deepspeed", "deepspeed.json", ("--model", model, *TEXT), ("deepspeed", 64, "--zero", 3, "--overlap", "grad,param")),
+    ("accelerate", "accelerate.yaml", ("--model", model, *TEXT, "--micro-batch", 1, "--global-batch", 64), ("fsdp2", 64, "--zero", 3, "--recompute", "full")),
+]
+for form, name, words, same in CONFIGURATIONS:
+    out = folder / form
+    ran = run("import", "config", "--format", form, files / name, "--cluster", cluster, *words, "--json", "-o", out)
+    if ran.returncode != 0:
+        failures.append(f"{form}: exit {ran.returncode}: {ran.stderr}")
+        continue
+    answer = json.loads(ran.stdout)
+    kinds = {key["kind"] for key in answer["import"]["keys"]}
+    expect("read" in kinds, f"{form}: no key was read")
+    if form != "megatron-args":  # its vocabulary is the padded one
+        figure = estimate(*same)
+        expect(answer["result"]["prediction"]["iteration_s"] == figure, f"{form}: {answer['result']['prediction']['iteration_s']}, estimate {figure}")
+    again = run("simulate", out / "plan.json", "--json", "--quiet")
+    expect(json.loads(again.stdout)["prediction"]["iteration_s"] == answer["result"]["prediction"]["iteration_s"], f"{form}: plan.json says otherwise")
+    expect(run("estimate", out / "job.yaml", *same[2:]).returncode in (0, 4), f"{form}: job.yaml is not read")
+
+# ---- improve: the best plan of the same engine; a present configuration that cannot run is answered with that
+ran = run("improve", "--from", "megatron-args", files / "megatron-launch.txt", "--cluster", cluster, "--json", "-o", folder / "better")
+expect(ran.returncode == 0, f"improve: {ran.returncode} {ran.stderr}")
+answer = json.loads(ran.stdout)
+expect(answer["schema"] == "espalier.improvement/1", "improve: schema")
+expect("some_new_thing" in ran.stderr, "improve: what is not understood is named")
+now, best = (answer[key]["result"]["prediction"]["iteration_s"] for key in ("present", "best"))
+expect(best < now and abs(answer["gain"] - (1 - best / now)) < 1e-9, f"improve: {now} to {best}, gain {answer['gain']}")
+times = [change["iteration_s"] for change in answer["changes"]]
+expect(times == sorted(times) and all(best <= time < now for time in times), f"improve: changes {times} between {best} and {now}")
+expect(answer["best"]["result"]["engine"] == "megatron-core", "improve: another engine")
+for name in ("plan.json", "result.json", "present.json", "job.yaml"):
+    expect((folder / "better" / name).exists(), f"improve: no {name}")
+
+flags = (files / "megatron-launch.txt").read_text()
+broken = run("improve", "--from", "megatron-args", "-", "--cluster", cluster, "--json", text=flags.replace("TP=8", "TP=6"))
+answer = json.loads(broken.stdout)
+expect(broken.returncode == 0 and "broken" in answer["present"] and "result" in answer["best"], f"improve: a broken rule: {broken.returncode} {broken.stderr}")
+too_large = run("improve", "--from", "deepspeed", "-", "--cluster", cluster, "--model", model, *TEXT, "--json",
+                text='{"train_micro_batch_size_per_gpu": 4, "gradient_accumulation_steps": 1, "bf16": {"enabled": true}}')
+answer = json.loads(too_large.stdout)
+expect(too_large.returncode == 0 and not answer["present"]["result"]["prediction"]["fits"], f"improve: one that does not fit: {too_large.stderr}")
+expect(answer["best"]["result"]["prediction"]["fits"] and all(change["fits"] for change in answer["changes"]), "improve: what fits")
+for text, pattern in ((flags.replace("--bf16", "--bf16 --optimizer-cpu-offload"), r"optimizer_cpu_offload"), (flags.replace("--num-layers 32", "--num-layers x"), r'<stdin>:7: found num_layers = "x"'),
+                      ("", r"found"), ("--tensor-model-parallel-size", r"num-layers|micro-batch|found")):
+    ran = run("improve", "--from", "megatron-args", "-", "--cluster", cluster, text=text)
+    expect(ran.returncode == 3 and re.search(pattern, ran.stderr), f"improve: no {pattern}: {ran.returncode} {ran.stderr}")
+
+# ---- sweeps over several settings, and questions of size
+job.write_text(f"model: {root / 'models' / 'gpt2' / 'config.json'}\ncluster: {{nodes: 4, devices_per_node: 2, device: rtx-4090, price_per_device_hour: 0.5}}\n"
+               "training: {sequence_length: 1024, global_batch: 32, tokens: 1e9}\n")
+table = folder / "sweep.csv"
+ran = run("plan", job, "--sweep", "nodes=1,2", "--sweep", "engine=megatron-core,fsdp2", "--csv", table, "--json", "-o", folder / "sweep")
+expect(ran.returncode == 0, f"sweep: {ran.stderr}")
+points = json.loads(ran.stdout)["points"]
+expect([p["values"] for p in points] == [[n, e] for n in ("1", "2") for e in ("megatron-core", "fsdp2")], "sweep: combinations")
+rows = [line.split(",") for line in table.read_text().splitlines()]
+expect(rows[0][:3] == ["cluster.nodes", "engine", "iteration_s"] and len(rows) == 5, f"sweep: {rows[0]}")
+for row, point in zip(rows[1:], points):
+    prediction = point["result"]["prediction"]
+    expect(float(row[2]) == prediction["iteration_s"] and float(row[3]) <= float(row[2]) <= float(row[4]), f"sweep: {row}")
+expect((folder / "sweep" / "sweep.json").exists() and (folder / "sweep" / "sweep.csv").read_text() == table.read_text(), "sweep: files")
+devices = json.loads(run("plan", job, "--sweep", "devices=1,2,8", "--json", "-q").stdout)["points"]
+expect([p["result"]["plan"]["cluster"]["summary"].split(" ×")[0] for p in devices] == ["1", "1", "4"], "sweep: devices")
+expect(run("plan", job, "--sweep", "devices=3").returncode == 2, "sweep: three devices of nodes of two")
+expect(run("plan", job, "--csv", table).returncode == 2, "--csv without --sweep")
+ran = run("plan", job, "--deadline", "20h", "--json", "-q")
+answer = json.loads(ran.stdout)
+within = [size for size in answer["sizes"] if size["within"]]
+best = answer["sizes"][answer["best"]]
+expect(ran.returncode == 0 and answer["minimise"] == "cost" and best["within"], f"deadline: {ran.stderr}")
+expect(all(best["cost_per_step"] <= size["cost_per_step"] for size in within), "deadline: the cheapest within")
+ran = run("plan", job, "--budget", "1000", "--json", "-q")
+answer = json.loads(ran.stdout)
+expect(ran.returncode == 0 and answer["minimise"] == "time" and abs(answer["budget_per_step"] - 1000 / (1e9 / 32768)) < 1e-6, f"budget: {ran.stderr}")
+expect(run("plan", job, "--set", "training.tokens=", "--deadline", "20h").returncode == 2, "a deadline without tokens")
+expect(run("plan", job, "--deadline", "1us").returncode == 4, "a deadline that nothing keeps")
+expect(run("plan", job, "--set", "cluster.price_per_device_hour=", "--budget", "5").returncode == 2, "a budget without prices")
+expect(run("plan", job, "--set", "cluster.price_per_device_hour=", "--deadline", "20h", "-q").returncode == 0, "a deadline without prices")
+
+for failure in failures:
+    print(failure)
+sys.exit(1 if failures else 0)

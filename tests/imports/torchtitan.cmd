@@ -1,0 +1,1 @@
+MODULE=llama3 CONFIG=llama3_8b NGPU=16 ./run_train.sh --parallelism.tensor_parallel_degree 2 --parallelism.pipeline-parallel-degree=2 --parallelism.num_pp_microbatches 8 --training.max_context_length 8192 --training.num_tokens_per_microbatch_per_dp_rank 8192 --compile.enable --training.disable_cuda_graphs

@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+// Pipelines beside each other on random small clusters, in one place or two: the search finds the best of all pairs and triples of uniform plans and
+// of all splits of the samples, says that nothing is faster, and no bound of the splits is above it.
+#include <cstdio>
+#include <functional>
+#include <map>
+
+#include "mixed_clusters.h"
+#include "random_mixed.h"
+#include "search/pipeline_splits.h"
+#include "search/unlike_pipelines.h"
+
+namespace espalier::property {
+namespace {
+
+using namespace mixed;  // NOLINT: cases on unlike devices
+
+/// Simulates every choice of uniform plans on two or more groups whose samples add up.
+class EverySplit {
+ public:
+  EverySplit(const Case& c, search::Evaluator& evaluator)
+      : case_(c), costs_(c.model, c.cluster, c.problem.training, *c.problem.engine), evaluator_(evaluator) {
+    for (std::size_t g = 0; g < c.cluster.groups.size(); ++g) add_group(g);
+    extend(0, c.problem.training.global_batch);
+  }
+  std::int64_t best_ns = INT64_MAX;
+  std::int64_t plans = 0;
+  int shorter = 0;  ///< configurations that took less with more micro-batches
+
+ private:
+  void add_group(std::size_t g) {
+    alone_.push_back(search::group_alone(case_.cluster, g));
+    search::Problem own = case_.problem;
+    own.cluster = &alone_.back();
+    own.space = search::space_alone(own.space);
+    of_.emplace_back();
+    std::map<std::string, std::int64_t> before;
+    for (std::int64_t samples = 1; samples < case_.problem.training.global_batch; ++samples) {
+      own.training.global_batch = samples;
+      for (const search::Candidate& found : search::exhaustive(own, evaluator_, {}).simulated) {
+        of_.back()[samples].push_back(
+            search::in_cluster(own, alone_.back(), case_.cluster.first_device(g), found.configuration).only_pipeline());
+        search::Configuration key = found.configuration;
+        key.schedule.microbatches = 1;
+        std::int64_t& known = before[canonical_text(key.strategy, key.schedule)];
+        shorter += found.iteration_ns < known ? 1 : 0;
+        known = found.iteration_ns;
+      }
+    }
+  }
+  void extend(std::size_t g, std::int64_t samples) {
+    if (g == of_.size()) {
+      if (samples == 0 && chosen_.size() > 1) judge();
+      return;
+    }
+    extend(g + 1, samples);
+    for (const auto& [own, pipelines] : of_[g]) {
+      if (own > samples) break;
+      for (const Pipeline& pipeline : pipelines) {
+        chosen_.push_back(pipeline);
+        extend(g + 1, samples - own);
+        chosen_.pop_back();
+      }
+    }
+  }
+  void judge() {
+    Plan plan;
+    plan.training = case_.problem.training;
+    plan.engine = "generic";
+    plan.pipelines = chosen_;
+    for (std::size_t k = 0; k < chosen_.size(); ++k) plan.pipelines[k].id = static_cast<std::int32_t>(k);
+    if (!plan_violations(case_.model, plan).empty()) return;
+    ++plans;
+    const auto found = evaluator_.evaluate(case_.problem, costs_, plan);
+    if (found->fits) best_ns = std::min(best_ns, found->iteration_ns);
+  }
+
+  const Case& case_;
+  const cost::ClusterCosts costs_;
+  search::Evaluator& evaluator_;
+  std::deque<Cluster> alone_;
+  std::vector<std::map<std::int64_t, std::vector<Pipeline>>> of_;  ///< by samples
+  std::vector<Pipeline> chosen_;
+};
+
+TEST(EveryPipeline, TheSearchFindsTheBestSplit) {
+  Random random(1717);
+  const int clusters = cases(12, 200);
+  int with_answer = 0, closed = 0, known = 0;
+  long long simulated = 0, plans = 0;
+  double share = 0;
+  for (int n = 0; n < clusters; ++n) {
+    const std::string text = random_cluster(random, false);
+    Case c(uneven_model(random), text, random.of<std::int64_t>({4, 6, 8}));
+    narrow(random, c.problem.space);
+    for (const char* overlap : {"overlap_grad", "overlap_param", "overlap_p2p"}) c.problem.space.allow[overlap] = {0};
+    c.problem.space.allow["order"] = {0};
+    planner::SimulatedEvaluator evaluator(1);
+    const search::EachGroupOutcome alone = search::each_group(c.problem, evaluator, {});
+    const search::UnlikePipelinesOutcome found = search::unlike_pipelines(c.problem, evaluator, alone, 0, {});
+    const EverySplit all(c, evaluator);
+    EXPECT_EQ(all.shorter, 0) << n << ": " << text;
+    if (found.best || found.lower_bound_ns == INT64_MAX) {  // else not all of them were looked at
+      EXPECT_EQ(found.best.has_value(), all.best_ns < INT64_MAX) << n << ": " << text;
+    }
+    plans += all.plans;
+    simulated += found.simulations;
+    if (!found.best) continue;
+    ++with_answer;
+    EXPECT_LE(found.lower_bound_ns, all.best_ns) << n << ": " << text;
+    const std::int64_t bound = search::splits_bound_ns(c.problem, evaluator, found.best->iteration_ns, {});
+    EXPECT_LE(bound, all.best_ns) << n << ": " << text;
+    known += bound > 0 ? 1 : 0;
+    share += static_cast<double>(bound) / static_cast<double>(all.best_ns);
+    if (found.lower_bound_ns != found.best->iteration_ns) continue;
+    ++closed;
+    EXPECT_EQ(found.best->iteration_ns, all.best_ns) << n << ": " << text;
+  }
+  std::printf(
+      "%d clusters, %d with a plan that fits, %d proven best; %lld of %lld plans simulated; %d bounds of splits, %.2f of the "
+      "best\n",
+      clusters, with_answer, closed, simulated, plans, known, known > 0 ? share / known : 0.0);
+  EXPECT_GE(with_answer * 10, clusters * 5);
+  EXPECT_GE(closed * 10, with_answer * 6);
+  EXPECT_GE(known * 2, with_answer);
+}
+
+}  // namespace
+}  // namespace espalier::property
