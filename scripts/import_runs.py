@@ -32,6 +32,7 @@ TECHNIQUES = (
     ("hsdp", ("hsdp",), ("framework", "notes")),
     ("deepep", ("deepep", "hybridep"), ("notes",)),
     ("offload", ("offload",), ("notes", "recompute")),
+    ("packed", ("packed",), ("notes",)),
 )
 BEFORE = re.compile(r"(?:^|[^a-z])(?:no |not |non-|without |w/o |not using |no-)$")
 AFTER = (" off", "=off", ": off", "=false", ": false", "=0", " disabled", ": no")
@@ -74,7 +75,16 @@ def switches(extra):
 
 
 def options_of(record):
-    """Engine options (data/engines.yaml) that a Megatron-Bridge recipe switches on, with the key that does, in the order of src/runs/remarks.cpp."""
+    """Engine options (data/engines.yaml) that a Megatron-Bridge recipe or the notes switch on, with what does, in the order of src/runs/remarks.cpp."""
+    out = recipe_options_of(record)
+    notes = record.get("notes")
+    at = says(notes, ("tokendrop", "token drop", "token-drop")) if isinstance(notes, str) else -1
+    if at >= 0:
+        out["token-drop"] = f"notes: {sentence(notes, at)}"
+    return out
+
+
+def recipe_options_of(record):
     extra = record.get("extra")
     recipe = extra.get("recipe") if isinstance(extra, dict) else None
     if not isinstance(recipe, dict):

@@ -49,6 +49,7 @@ struct RunTechniques {
   bool hsdp = false;     ///< sharded inside a node, replicated across nodes
   bool deepep = false;   ///< a dispatcher of tokens that exists only between expert-parallel ranks
   bool offload = false;  ///< activations or states are kept in host memory
+  bool packed = false;   ///< several short samples in one sequence, each attending to itself
   std::vector<std::string>
       options;  ///< options of the engine (data/engines.yaml) that the record says are on; those that it lacks are left out
   std::string unknown;  ///< the first name of the list that is none of these

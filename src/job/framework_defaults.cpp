@@ -129,6 +129,18 @@ FrameworkDefault read_framework(Reader& r) {
     f.binned_source = binned.required_string("source");
     binned.finish();
   }
+  if (r.has("packed")) {
+    Reader packed = r.child("packed", true);
+    f.packed_tokens = packed.required_int("tokens", 1, 1 << 20);
+    f.packed_source = packed.required_string("source");
+    packed.finish();
+  }
+  if (r.has("masked")) {
+    Reader masked = r.child("masked", true);
+    f.masked_share = masked.required_real("share", 0.001, 1);
+    f.masked_source = masked.required_string("source");
+    masked.finish();
+  }
   f.overlap = read_overlap(r);
   f.overlap_source = r.required_string("overlap_source");
   Reader memory = r.child("memory", true);

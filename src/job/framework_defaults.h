@@ -57,6 +57,12 @@ struct FrameworkDefault {
   /// Samples are packed in bins of their length: batches stated with `binned_from` tokens a sample have `binned_to` in the mean.
   std::int64_t binned_from = 0, binned_to = 0;
   std::string binned_source;
+  /// Tokens of a sequence, where several share a sample. 0: not known.
+  std::int64_t packed_tokens = 0;
+  std::string packed_source;
+  /// Of encoders trained on masked tokens: share of the tokens that reach the head. 0: all.
+  double masked_share = 0;
+  std::string masked_source;
   Overlap overlap;
   std::string overlap_source;
   std::string memory_rank, memory_kind, memory_source;

@@ -132,6 +132,12 @@ struct EngineMemory {
   bool eager_gate = false;      ///< a gated MLP in separate kernels keeps the activated gate beside its inputs and their product
   /// Both matrices of an adapter are divided over tp (NeMo's ParallelLinearAdapter); else the one at the divided side of its linear (PEFT).
   bool splits_adapters = false;
+  /// Copies of tokens are weighted between the two products of an expert: nothing of them is kept for the combination after it.
+  bool weighs_inside_experts = false;
+  bool eight_bit_activations = false;  ///< 8-bit training keeps inputs of activations in one byte too
+  /// What `recompute: selective` drops and computes again beside what the policy says: queries, keys and values that linears make of a latent
+  /// (multi-head latent attention), and outputs of activations inside experts.
+  bool recomputes_up_projections = false, recomputes_expert_activations = false;
   double allocator_reserve = 0.06;       ///< fraction of the tensor peak lost to fragmentation and rounding (prior)
   std::int32_t vocabulary_multiple = 1;  ///< vocabulary padded to a multiple of this × tp (Megatron: 128)
 };

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cctype>
 #include <charconv>
+#include <cmath>
 
 #include "base/format.h"
 #include "job/configuration.h"
@@ -172,6 +173,25 @@ void Mapper::unknown_memory(const char* what, const std::string& words) {
   used("peak memory", "not compared", cat(what, " not known: ", words));
 }
 
+void Mapper::map_packed() {
+  if (!r_.techniques.packed) return;
+  if (framework_ == nullptr || framework_->packed_tokens == 0)
+    return used("packed sequences", "as one long sequence", "how long they are is not known of this framework");
+  run_.job.training.lengths = {{{framework_->packed_tokens, 1}}, Packing::packed};
+  used("packed sequences", cat(framework_->packed_tokens, " tokens each"), framework_->packed_source);
+}
+
+void Mapper::map_masked_tokens() {
+  if (framework_ == nullptr || framework_->masked_share <= 0 || run_.job.model.family != "encoder") return;
+  const double tokens = std::ceil(framework_->masked_share * static_cast<double>(run_.job.training.sequence.main));
+  for (LayerKind& kind : run_.job.model.kinds) {
+    if (kind.role != LayerRole::head) continue;
+    kind.stream = TokenStream::fixed;
+    kind.fixed_tokens = kind.boundary_tokens_fixed = static_cast<std::int64_t>(tokens);
+  }
+  used("tokens of the head", base::fixed(tokens, 0), framework_->masked_source);
+}
+
 void Mapper::map_training() {
   Training& t = run_.job.training;
   t.sequence.main = count(r_.seq, "seq");
@@ -179,6 +199,8 @@ void Mapper::map_training() {
     t.sequence.main = framework_->binned_to;
     used("seq", std::to_string(framework_->binned_to), framework_->binned_source);
   }
+  map_masked_tokens();
+  map_packed();
   t.global_batch = count(r_.global_batch, "global_batch");
   if (r_.techniques.lora) {
     const bool automodel = base_engine(run_.job.engine) == "nemo-automodel";

@@ -20,11 +20,12 @@ struct Technique {
   const char* name;
   bool RunTechniques::*used;
 };
-constexpr std::array<Technique, 5> kTechniques{{{"lora", &RunTechniques::lora},
+constexpr std::array<Technique, 6> kTechniques{{{"lora", &RunTechniques::lora},
                                                 {"compile", &RunTechniques::compile},
                                                 {"hsdp", &RunTechniques::hsdp},
                                                 {"deepep", &RunTechniques::deepep},
-                                                {"offload", &RunTechniques::offload}}};
+                                                {"offload", &RunTechniques::offload},
+                                                {"packed", &RunTechniques::packed}}};
 
 std::optional<bool> flag(const Node& extra, const char* key) {
   const Node* node = extra.find(key);
@@ -112,9 +113,11 @@ RunTechniques published_techniques(const Remarks& t, const Node* extra) {
   out.hsdp = named(cat(t.framework, " ", t.notes), {"hsdp"});
   out.deepep = named(t.notes, {"deepep", "hybridep"});
   out.offload = named(cat(t.notes, " ", t.recompute), {"offload"}) || (mapped && offloads(*extra));
+  out.packed = named(t.notes, {"packed"});
   if (mapped)
     if (const Node* recipe = extra->find("recipe"); recipe && recipe->kind == NodeKind::mapping)
       out.options = recipe_options(*recipe);
+  if (named(t.notes, {"tokendrop", "token drop", "token-drop"})) out.options.emplace_back("token-drop");
   for (const char* key : {"compile", "torch_compile"})
     if (mapped) out.compile = flag(*extra, key).value_or(out.compile);
   return out;

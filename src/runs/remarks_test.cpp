@@ -44,8 +44,12 @@ TEST(Techniques, OptionsOfEngines) {
               ElementsAre("cuda-graphs"));
   EXPECT_TRUE(record(R"({"extra": {"recipe": {"cuda_graph_impl": "transformer_engine", "cuda_graph_scope": ["attn"]}}})")
                   .techniques.options.empty());
+  EXPECT_THAT(record(R"({"notes": "Qwen3_30B_a3B (tokendrop)"
+})").techniques.options, ElementsAre("token-drop"));
+  EXPECT_TRUE(record(R"({"notes": "SFT (SQuAD packed to 4096)"
+})").techniques.packed);
   EXPECT_THAT(listed_techniques({"lora", "moe-graphs"}).options, ElementsAre("moe-graphs"));
-  EXPECT_EQ(listed_techniques({"lora", "moe-graphs"}).unknown, "");
+EXPECT_EQ(listed_techniques({"lora", "moe-graphs"}).unknown, "");
 }
 
 TEST(Techniques, NamesThatAreNotKnownAreKept) { EXPECT_EQ(listed_techniques({"lora", "galore", "dora"}).unknown, "galore"); }

@@ -482,5 +482,28 @@ TEST(ValidateRuns, TheRealPredictorTakesTheSameRuns) {
   EXPECT_THAT(v.results.front().calibration, HasSubstr("h100-sxm-80gb"));
 }
 
+// Sequences packed into one sample have the framework's usual length, where it has one.
+TEST(MapRun, PackedSequencesHaveTheUsualLengthOfTheFramework) {
+  const auto packed = [](const std::string& text) -> std::int64_t {
+    const Lengths lengths = run_of(text).job.training.lengths;
+    return lengths.packing == Packing::packed ? lengths.histogram.front().tokens : 0;
+  };
+  const std::string nemo =
+      replaced(replaced(line(R"(, "notes": "SQuAD packed to 4096")"), "nanotron", "NeMo 24.07"), "\"1f1b\"", "null");
+  EXPECT_EQ(packed(nemo), 200);
+  EXPECT_EQ(packed(replaced(nemo, "packed to", "cut to")), 0);
+  EXPECT_EQ(packed(line(R"(, "techniques": ["packed"])")), 0);  // how long samples are is not known of nanotron
+}
+
+// The head of BERT sees 15 % of 4,096 tokens.
+TEST(MapRun, TheHeadOfAnEncoderSeesMaskedTokens) {
+  std::string bert = replaced(
+      replaced(replaced(line(R"(, "tp": 1, "pp": 1, "dp": 16)"), "nanotron", "PyTorch DDP + APEX LAMB"), "llama-like", "BERT"),
+      "\"zero_stage\": 1", "\"zero_stage\": 0");
+  const MappedRun run = run_of(bert);
+  for (const LayerKind& kind : run.job.model.kinds)
+    EXPECT_EQ(tokens_per_sample(kind, run.job.training.sequence), kind.role == LayerRole::head ? 615 : 4096);
+}
+
 }  // namespace
 }  // namespace espalier::runs
