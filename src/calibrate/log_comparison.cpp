@@ -140,10 +140,10 @@ void judge_published(LogComparison& c) {
 
 Status read_log(const Job& job, const Plan& plan, const NamedText& log, std::int64_t warm_up, LogComparison& c) {
   const bool one = plan.pipelines.size() == 1 && plan.uniform();
-  const auto compared =
-      compare_arguments(log.text, log.name,
-                        {job, plan.training, one ? &plan.strategy() : nullptr, one ? &plan.only_pipeline().schedule : nullptr,
-                         "the plan", "compare it with a plan of what was run: espalier estimate JOB.yaml --tp … -o FOLDER"});
+  const auto compared = calibrate::compare_arguments(
+      log.text, log.name,
+      {job, plan.training, one ? &plan.strategy() : nullptr, one ? &plan.only_pipeline().schedule : nullptr, "the plan",
+       "compare it with a plan of what was run: espalier estimate JOB.yaml --tp … -o FOLDER"});
   if (!compared) return compared.error();
   c.arguments = *compared;
   const auto read = runlog::read_step_log(log.text, log.name);
