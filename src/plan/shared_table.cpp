@@ -52,6 +52,13 @@ void table_chunks(const Model& model, const Schedule& schedule, const std::vecto
   if (out.size() == 1) out.clear();
 }
 
+bool trains_table(const Model& model) {
+  const std::vector<Operator>& embedding = model.layer(0).operators;
+  return std::any_of(embedding.begin(), embedding.end(), [](const Operator& op) {
+    return op.kind == OperatorKind::embedding && op.split == TpSplit::vocab && !op.frozen;
+  });
+}
+
 std::int32_t table_layer(const Model& model, std::int32_t first, std::int32_t last) {
   if (first == 0) return 0;
   const std::int32_t lookup = second_lookup_layer(model), head = static_cast<std::int32_t>(model.layers.size()) - 1;
