@@ -125,9 +125,19 @@ Flops forward_flops(const LayerKind& kind, const Sequence& sequence, bool causal
 }
 
 Flops training_flops(const Model& model, const Sequence& sequence, bool causal_half) {
-  Flops sum{0};
-  for (std::size_t i = 0; i < model.layers.size(); ++i) sum += forward_flops(model.layer(i), sequence, causal_half);
-  return sum * 3.0;  // backward: one GEMM for the input gradient and one for the weight gradient, each as large as forward
+  double sum = 0;
+  for (std::size_t i = 0; i < model.layers.size(); ++i) {
+    const LayerKind& kind = model.layer(i);
+    const double tokens = static_cast<double>(tokens_per_sample(kind, sequence));
+    for (const Operator& op : kind.operators) {
+      // Backward: one GEMM for the gradient of the input and one for that of the weights, each as large as forward. Attention and scans have no weights:
+      // their backward is twice their forward whatever is trained.
+      const double passes = !kind.backward ? 1 : op.frozen ? 2 : 3;
+      sum += passes * operator_flops(kind, op, tokens, sequence, causal_half);
+      sum += 3.0 * 2.0 * static_cast<double>(op.adapter_parameters()) * tokens;
+    }
+  }
+  return Flops(sum);
 }
 
 }  // namespace espalier
