@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 #include <span>
 
 #include "base/format.h"
@@ -42,7 +43,7 @@ std::vector<Point> points_of(const std::vector<NcclTable>& tables) {
     const std::size_t first = out.size();
     for (std::size_t i = 0; i < tables[t].rows.size(); ++i) {
       const runlog::NcclRow& row = tables[t].rows[i];
-      const double weight = row.bytes >= kLarge ? 1.0 : kSmallWeight;
+      const double weight = row.bytes >= kLarge || tables[t].direct_bytes > 0 ? 1.0 : kSmallWeight;
       out.push_back({t, static_cast<double>(row.bytes), row.microseconds * 1e-6, weight, i});
       total += weight;
     }
@@ -119,9 +120,15 @@ class Problem {
     return filled(which, best.values);
   }
 
-  /// Parameters that the tables determine at x, with their posterior sigmas: the least determined is taken away until all are.
+  /// Parameters that the tables determine, with their posterior sigmas at x: the least determined is taken away until all are. A table that says that a
+  /// loss is next to nothing determines it, though its logarithm hardly matters there: slopes are those of x or those of what ships, where they
+  /// say more.
   [[nodiscard]] std::vector<std::size_t> identified(const std::vector<double>& x, std::vector<double>& sigma) const {
-    const std::vector<std::vector<double>> slopes = slopes_at(x);
+    std::vector<std::vector<double>> slopes = slopes_at(x);
+    const std::vector<std::vector<double>> as_shipped = slopes_at(shipped());
+    const auto squares = [](const std::vector<double>& v) { return std::inner_product(v.begin(), v.end(), v.begin(), 0.0); };
+    for (std::size_t j = 0; j < slopes.size(); ++j)
+      if (squares(as_shipped[j]) > squares(slopes[j])) slopes[j] = as_shipped[j];
     std::vector<std::size_t> which(parameters_.size());
     for (std::size_t j = 0; j < which.size(); ++j) which[j] = j;
     while (!which.empty()) {
@@ -232,6 +239,14 @@ void summarize_tables(const Problem& problem, const std::vector<NcclTable>& tabl
   out.held_out = median(all_after);
 }
 
+/// The cluster with the collectives that the tables are of.
+Cluster with_collectives(Cluster cluster, double direct_bytes) {
+  for (std::vector<FabricLevel>* levels : {&cluster.groups.front().intra, &cluster.inter})
+    for (FabricLevel& level : *levels)
+      if (direct_bytes > 0) level.direct_bytes = direct_bytes;
+  return cluster;
+}
+
 Status covers(const Cluster& cluster, const NcclTable& t) {
   const NodeGroup& group = cluster.groups.front();
   if (t.active_per_node <= group.devices_per_node && t.nodes <= group.nodes) return std::nullopt;
@@ -267,16 +282,22 @@ double modelled_s(const Cluster& cluster, const NcclTable& t, double bytes) {
 std::vector<job::CalibratedLevel> UserFabric::calibrated() const {
   std::vector<job::CalibratedLevel> out;
   for (const LevelFit& level : levels) {
-    out.push_back({level.name, level.inside_node, {}});
+    out.push_back({level.name, level.inside_node, {}, level.direct_bytes});
     for (const LevelFit::Field& f : level.fields)
       if (f.identified) out.back().values.emplace_back(f.field, f.value);
   }
   return out;
 }
 
-Result<UserFabric> fit_user_fabric(const Cluster& cluster, const std::vector<NcclTable>& tables) {
-  for (const NcclTable& t : tables)
-    if (Status error = covers(cluster, t)) return *error;
+Result<UserFabric> fit_user_fabric(const Cluster& described, const std::vector<NcclTable>& tables) {
+  for (const NcclTable& t : tables) {
+    if (Status error = covers(described, t)) return *error;
+    if (t.direct_bytes != tables.front().direct_bytes)
+      return Error{ErrorKind::bad_input, t.where, "collectives that are carried out unlike those of the first table",
+                   "tables of one runtime with the same limit of direct messages", "measure all of them again"};
+  }
+  const double direct_bytes = tables.empty() ? 0 : tables.front().direct_bytes;
+  const Cluster cluster = with_collectives(described, direct_bytes);
   const Problem problem(cluster, tables);
   std::vector<double> sigma;
   const std::vector<std::size_t> which = problem.identified(problem.solve(-1, all_of(problem)), sigma);
@@ -284,8 +305,8 @@ Result<UserFabric> fit_user_fabric(const Cluster& cluster, const std::vector<Ncc
   UserFabric out;
   const std::vector<FabricLevel> levels = cluster.levels();
   for (std::size_t k = 0; k < levels.size(); ++k) {
-    LevelFit fit{levels[k].name, levels[k].span <= cluster.groups.front().devices_per_node, {}};
-    bool any = false;
+    LevelFit fit{levels[k].name, levels[k].span <= cluster.groups.front().devices_per_node, {}, direct_bytes};
+    bool any = direct_bytes > 0;
     for (std::size_t f = 0; f < fields().size(); ++f) {
       const std::size_t j = k * fields().size() + f;
       const auto at = std::find(which.begin(), which.end(), j);

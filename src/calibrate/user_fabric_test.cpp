@@ -115,5 +115,61 @@ TEST(FitUserFabric, TablesBeyondTheClusterAreRefused) {
   EXPECT_EQ(fit.error().expected, "at most 2 nodes of 8 devices");
 }
 
+/// Four hosts that lie 2 ms apart, as Espalier's collectives see them.
+Cluster far_hosts() {
+  const auto cluster = load_cluster(
+      "{nodes: 4, devices_per_node: 1, device: t4, fabric: [{name: network, kind: ethernet, span: cluster, bandwidth: 400Mb/s, "
+      "latency: 2ms, "
+      "start: 2ms, efficiency: 0.9, ramp: 0.05, direct_bytes: 500000}]}",
+      "c");
+  EXPECT_TRUE(cluster.ok()) << cluster.error().message();
+  return *cluster;
+}
+
+// The shipped level knows nothing of delays or of direct messages; both come from tables that were measured on such hosts.
+TEST(FitUserFabric, OwnCollectivesOverFarHostsAreFound) {
+  std::vector<NcclTable> tables;
+  for (const CollectiveTest test : {CollectiveTest::all_reduce, CollectiveTest::all_gather, CollectiveTest::send_receive})
+    for (const std::int64_t ranks : {2, 4}) {
+      tables.push_back(measured_on(far_hosts(), table(test, ranks, ranks, 1)));
+      tables.back().direct_bytes = 500000;
+    }
+  Cluster near = far_hosts();
+  near.inter.front().latency = near.inter.front().start = microseconds(200);
+  near.inter.front().direct_bytes = 0;
+  const auto fit = fit_user_fabric(near, tables);
+  ASSERT_TRUE(fit.ok()) << fit.error().message();
+  EXPECT_LT(fit->held_out, 0.02);
+  ASSERT_EQ(fit->calibrated().size(), 1u);
+  EXPECT_EQ(fit->calibrated().front().direct_bytes, 500000);
+  for (const auto& [field, value] : fit->calibrated().front().values)
+    if (field->name == "latency_us" || field->name == "start_us") {
+      EXPECT_NEAR(value, 2000, 200) << field->name;
+    }
+  tables.back().direct_bytes = 0;
+  const auto mixed = fit_user_fabric(near, tables);
+  ASSERT_FALSE(mixed.ok());
+  EXPECT_EQ(mixed.error().found, "collectives that are carried out unlike those of the first table");
+}
+
+// Four hosts on a switch that loses nothing to congestion, described as if one did (5 % a doubling): the logarithm of what is next to nothing hardly matters,
+// and yet the tables say that it is.
+TEST(FitUserFabric, ALossThatIsNotThereIsTakenAway) {
+  const auto hosts = [](const std::string& congestion) {
+    return *load_cluster(
+        "{nodes: 4, devices_per_node: 1, device: t4, fabric: [{name: network, kind: ethernet, span: cluster, bandwidth: 100Mb/s, "
+        "latency: 50us, start: 50us, efficiency: 0.9, ramp: 0.3, small_group: 0.3, congestion: " +
+            congestion + "}]}",
+        "c");
+  };
+  std::vector<NcclTable> tables;
+  for (const CollectiveTest test : {CollectiveTest::all_reduce, CollectiveTest::all_gather, CollectiveTest::reduce_scatter})
+    for (const std::int64_t ranks : {2, 4}) tables.push_back(measured_on(hosts("0.005"), table(test, ranks, ranks, 1)));
+  const auto fit = fit_user_fabric(hosts("0.05"), tables);
+  ASSERT_TRUE(fit.ok()) << fit.error().message();
+  EXPECT_GT(fit->before, 0.04);
+  EXPECT_LT(fit->held_out, 0.01);
+}
+
 }  // namespace
 }  // namespace espalier::calibrate

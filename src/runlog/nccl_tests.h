@@ -10,7 +10,10 @@
 //
 // size is the whole (gathered) tensor in bytes; time in microseconds, first out of place, then in place. Older tables have no
 // root, some no redop, the check column may read N/A. Launchers' prefixes ("[1,0]<stdout>:", "0: ") and lines of NCCL_DEBUG=INFO
-// may stand between. The collective is what the header says, else what the file is called, else what the bus-bandwidth factor says:
+// may stand between. `espalier profile --network` writes such tables of its own collectives, and before them
+//   # Espalier: from everyone to everyone up to 65536 bytes, rings beyond
+//
+// The collective is what the header says, else what the file is called, else what the bus-bandwidth factor says:
 // busbw/algbw = 2(n−1)/n all-reduce; (n−1)/n with an operation reduce-scatter; (n−1)/n without: all-gather or all-to-all.
 // Sources: nccl-tests, doc/PERFORMANCE.md and src/common.cu.
 #pragma once
@@ -44,6 +47,7 @@ struct NcclTable {
   std::string device;                ///< as the first rank reports it
   bool complete = false;             ///< the closing line with the average is there
   std::vector<NcclRow> rows;
+  double direct_bytes = 0;  ///< of Espalier's own collectives (FabricLevel::direct_bytes); 0: of others
 };
 
 /// Every table of the text with at least one row. An error when there is none, or when a table's ranks or collective are unknown.

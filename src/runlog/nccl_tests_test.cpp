@@ -108,5 +108,20 @@ TEST(NcclTests, SaysWhatIsWrong) {
   EXPECT_NE(other.error().found.find("broadcast_perf"), std::string::npos);
 }
 
+// What `espalier profile --network` writes before its tables counts for all of them; of others nothing is said.
+TEST(NcclTests, EspaliersTablesSayUpToWhichSizeMessagesAreDirect) {
+  const std::string table = "# Collective test starting: all_gather_perf\n" + ranks(2, 1) + kHeader +
+                            "     1048576        262144     float    none      -1    45.10   23.25   40.69       0\n"
+                            "# Avg bus bandwidth    : 40\n";
+  const auto own =
+      read_nccl_tests("# Espalier: from everyone to everyone up to 524288 bytes, rings beyond\n" + table + table, "x.txt");
+  ASSERT_TRUE(own.ok()) << own.error().message();
+  ASSERT_EQ(own->size(), 2u);
+  for (const NcclTable& t : *own) EXPECT_EQ(t.direct_bytes, 524288);
+  const auto others = read_nccl_tests(table, "x.txt");
+  ASSERT_TRUE(others.ok());
+  EXPECT_EQ(others->front().direct_bytes, 0);
+}
+
 }  // namespace
 }  // namespace espalier::runlog

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
+#include <cmath>
 #include <exception>
 #include <fstream>
 #include <functional>
@@ -101,12 +102,28 @@ std::vector<int> sizes_of(int world) {
   return sizes;
 }
 
+/// Up to which size collectives go from everyone to everyone. A ring of n ranks waits for n − 2 latencies more; messages from everyone to everyone arrive
+/// at once and queue. So the limit grows with the latency: 64 KiB for each half of a millisecond that a word takes there and back, a power of two.
+std::int64_t direct_limit(Communicator& all) {
+  constexpr double kNear = 5e-4;
+  constexpr int kTries = 9, kMostDoublings = 4;
+  const Tensor word = at::zeros({1});
+  std::vector<double> seconds;
+  for (int i = 0; i < kTries; ++i) seconds.push_back(timed(all, [&] { all.all_gather(at::zeros({all.size()}), word); }));
+  Tensor longest = at::zeros({1}, at::kDouble);
+  longest[0] = base::median(std::move(seconds));
+  all.all_reduce_maximum(longest);
+  const double doublings = std::round(std::log2(longest[0].item<double>() / kNear));
+  return kDirectBytes << static_cast<int>(std::clamp(doublings, 0.0, static_cast<double>(kMostDoublings)));
+}
+
 std::string measured(const Probe& probe, Meeting& meeting) {
   const int world = meeting.world();
   std::vector<int> everyone(static_cast<std::size_t>(world));
   std::iota(everyone.begin(), everyone.end(), 0);
   const auto all = meeting.group("probe", everyone);
-  std::string text;
+  meeting.set_direct_bytes(direct_limit(*all));
+  std::string text = cat("# Espalier: from everyone to everyone up to ", meeting.direct_bytes(), " bytes, rings beyond\n");
   for (const int size : sizes_of(world)) {
     const int first = meeting.rank() / size * size;
     std::vector<int> members(static_cast<std::size_t>(size));
