@@ -7,7 +7,7 @@
   prediction.py table FOLDER     compares, as Markdown
   prediction.py gain FOLDER      measured speed-up of the recommended plan over what people would run without a planner
 
-`predict` and `measure` take names of clusters after FOLDER (a part of the name is enough): those alone, what FOLDER has of others stays.
+`predict` and `measure` take names of clusters after FOLDER (the whole name, or a part of it that no whole name is): those alone, what FOLDER has of others stays.
 
 A configuration runs 3 times 1 + 10 steps; its time is the median of the 30, its repeatability their p90/p10. One above 1.05 is run again, twice at
 most, and kept either way. Hosts play a device (espalier run --pace): an operator lasts what the profile of the device says, so that hosts do not
@@ -143,7 +143,9 @@ def row_of(cluster, configuration, out, folder, result):
 
 
 def chosen(names):
-    return {name: cluster for name, cluster in CLUSTERS.items() if not names or any(part in name for part in names)}
+    def means(word, name):
+        return word == name if word in CLUSTERS else word in name
+    return {name: cluster for name, cluster in CLUSTERS.items() if not names or any(means(word, name) for word in names)}
 
 
 def predict(folder, names):
