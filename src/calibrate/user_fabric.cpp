@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <optional>
 #include <span>
 
 #include "base/format.h"
@@ -258,6 +259,40 @@ Status covers(const Cluster& cluster, const NcclTable& t) {
 
 }  // namespace
 
+namespace {
+
+/// Devices of a group at equal distances: `inner` of them, and those again `outer` times.
+struct Pattern {
+  std::int64_t inner = 1, inner_stride = 1, outer = 1, outer_stride = 0;
+};
+
+/// Neither: none of that form.
+std::optional<Pattern> pattern_of(const std::vector<std::int64_t>& devices) {
+  const auto n = static_cast<std::int64_t>(devices.size());
+  const auto at = [&](std::int64_t i) { return devices[static_cast<std::size_t>(i)] - devices.front(); };
+  Pattern out;
+  if (n > 1) out.inner_stride = at(1);
+  while (out.inner < n && at(out.inner) == out.inner * out.inner_stride) ++out.inner;
+  if (out.inner_stride < 1 || n % out.inner != 0) return std::nullopt;
+  out.outer = n / out.inner;
+  if (out.outer > 1) out.outer_stride = at(out.inner);
+  for (std::int64_t i = 0; i < n; ++i)
+    if (at(i) != i % out.inner * out.inner_stride + i / out.inner * out.outer_stride) return std::nullopt;
+  return out;
+}
+
+/// Where the groups of a table lie: as their ranks are listed, the first ones of every node where that says nothing.
+cost::Group group_of(const std::vector<FabricLevel>& levels, const NcclTable& t, std::int64_t devices_per_node) {
+  std::vector<std::int64_t> devices;
+  for (const auto& [node, place] : t.members) devices.push_back(node * devices_per_node + place);
+  const std::int64_t on_node = t.ranks / std::max<std::int64_t>(1, t.nodes);
+  Pattern pattern{on_node, 1, t.nodes, devices_per_node};
+  if (const auto listed = pattern_of(devices); listed && listed->inner * listed->outer == t.ranks) pattern = *listed;
+  return cost::place_group(levels, pattern.inner, pattern.inner_stride, pattern.outer, pattern.outer_stride);
+}
+
+}  // namespace
+
 double modelled_s(const Cluster& cluster, const NcclTable& t, double bytes) {
   const NodeGroup& node = cluster.groups.front();
   std::vector<FabricLevel> levels = cluster.levels();
@@ -267,8 +302,7 @@ double modelled_s(const Cluster& cluster, const NcclTable& t, double bytes) {
         static_cast<double>(node.devices_per_node) / static_cast<double>(std::max<std::int64_t>(1, t.active_per_node));
     level.bandwidth = std::max(level.bandwidth, std::min(level.bandwidth_alone, level.bandwidth * share));
   }
-  const std::int64_t on_node = t.ranks / std::max<std::int64_t>(1, t.nodes);
-  const cost::Group group = cost::place_group(levels, on_node, 1, t.nodes, node.devices_per_node);
+  const cost::Group group = group_of(levels, t, node.devices_per_node);
   switch (t.test) {
     case CollectiveTest::all_reduce: return cost::all_reduce_s(levels, group, bytes);
     case CollectiveTest::all_gather: return cost::all_gather_s(levels, group, bytes);

@@ -59,6 +59,44 @@ TEST(ModelledSeconds, MoreBytesTakeLongerForEveryTest) {
   }
 }
 
+// Two sites of two hosts, 1 GB/s inside and 0.1 GB/s for each host between them. Of 1 GB every member of a pair receives 0.5 GB: neighbours in 0.5 s, hosts 0 and 2,
+// one on each site, in 5 s; all four, 0.75 GB each by a ring that crosses the line once each way, whose two shares one transfer has: 3.75 s.
+TEST(ModelledSeconds, GroupsLieWhereTheirRanksAreListed) {
+  const auto cluster = load_cluster(
+      "{nodes: 4, devices_per_node: 1, device: t4, fabric: [{name: site, kind: ethernet, span: 2, bandwidth: 1GB/s, efficiency: "
+      "1}, "
+      "{name: between, kind: ethernet, span: cluster, bandwidth: 0.1GB/s, efficiency: 1}]}",
+      "c");
+  ASSERT_TRUE(cluster.ok()) << cluster.error().message();
+  NcclTable pair = table(CollectiveTest::all_gather, 2, 2, 1);
+  pair.members = {{0, 0}, {1, 0}};
+  EXPECT_NEAR(modelled_s(*cluster, pair, 1e9), 0.5, 0.01);
+  pair.members = {{0, 0}, {2, 0}};
+  EXPECT_NEAR(modelled_s(*cluster, pair, 1e9), 5, 0.05);
+  NcclTable all = table(CollectiveTest::all_gather, 4, 4, 1);
+  const double unlisted = modelled_s(*cluster, all, 1e9);
+  all.members = {{0, 0}, {1, 0}, {2, 0}, {3, 0}};
+  EXPECT_EQ(modelled_s(*cluster, all, 1e9), unlisted);
+  EXPECT_NEAR(unlisted, 3.75, 0.05);
+}
+
+// Hosts 0, 1, 4, 5 of eight, two on each site: 0.75 GB over a line that carries 0.1 GB/s for each of the two. Hosts 0, 1, 3, 5 lie at no equal distances and are taken
+// for neighbours.
+TEST(ModelledSeconds, GroupsOfTwoDistances) {
+  const auto cluster = load_cluster(
+      "{nodes: 8, devices_per_node: 1, device: t4, fabric: [{name: site, kind: ethernet, span: 4, bandwidth: 1GB/s, efficiency: "
+      "1}, "
+      "{name: between, kind: ethernet, span: cluster, bandwidth: 0.1GB/s, efficiency: 1}]}",
+      "c");
+  ASSERT_TRUE(cluster.ok()) << cluster.error().message();
+  NcclTable t = table(CollectiveTest::all_gather, 4, 4, 1);
+  const double neighbours = modelled_s(*cluster, t, 1e9);
+  t.members = {{0, 0}, {1, 0}, {4, 0}, {5, 0}};
+  EXPECT_NEAR(modelled_s(*cluster, t, 1e9), 3.75, 0.01);
+  t.members = {{0, 0}, {1, 0}, {3, 0}, {5, 0}};
+  EXPECT_EQ(modelled_s(*cluster, t, 1e9), neighbours);
+}
+
 // What a table measures is what ships: nothing moves and every level keeps its values.
 TEST(FitUserFabric, AnUnchangedMachineIsFoundUnchanged) {
   const Cluster cluster = one_nic();

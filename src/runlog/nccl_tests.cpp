@@ -83,8 +83,11 @@ Status place(Draft& draft) {
     return bad(t.where, "no '# Rank … on HOST device …' lines", "the whole output of the program",
                "the number of ranks and nodes is read from the header");
   std::map<std::int64_t, std::map<std::string, std::int64_t>> groups;
-  std::map<std::string, std::int64_t> per_node;
+  std::map<std::string, std::int64_t> per_node, number;
+  t.members.clear();
   for (const Rank& r : draft.ranks) {
+    const std::int64_t node = number.emplace(r.host, static_cast<std::int64_t>(number.size())).first->second;
+    if (r.group == draft.ranks.front().group) t.members.emplace_back(node, per_node[r.host]);
     ++groups[r.group][r.host];
     ++per_node[r.host];
   }

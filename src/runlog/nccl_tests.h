@@ -21,6 +21,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "espalier/result.h"
@@ -44,10 +45,12 @@ struct NcclTable {
   std::int64_t nodes = 1;            ///< that one group spans
   std::int64_t groups = 1;           ///< that run at the same time
   std::int64_t active_per_node = 0;  ///< ranks of all groups on one node
-  std::string device;                ///< as the first rank reports it
-  bool complete = false;             ///< the closing line with the average is there
+  std::string device;     ///< as the first rank reports it
+  bool complete = false;  ///< the closing line with the average is there
   std::vector<NcclRow> rows;
   double direct_bytes = 0;  ///< of Espalier's own collectives (FabricLevel::direct_bytes); 0: of others
+  /// Of one group, by rank: number of the node, and place among the ranks of that node, both in the order of the list.
+  std::vector<std::pair<std::int64_t, std::int64_t>> members{};
 };
 
 /// Every table of the text with at least one row. An error when there is none, or when a table's ranks or collective are unknown.

@@ -68,6 +68,8 @@ TEST(NcclTests, SplitGroupsAndLauncherPrefixes) {
   EXPECT_EQ(tables->front().nodes, 2);
   EXPECT_EQ(tables->front().groups, 4);
   EXPECT_EQ(tables->front().active_per_node, 4);
+  const std::vector<std::pair<std::int64_t, std::int64_t>> members{{0, 0}, {1, 0}};  // of node and place
+  EXPECT_EQ(tables->front().members, members);
 }
 
 TEST(NcclTests, SeveralTablesInOneFile) {

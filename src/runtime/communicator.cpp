@@ -16,6 +16,7 @@
 #include <stdexcept>
 #include <string>
 #include <thread>
+#include <torch/csrc/distributed/c10d/Backend.hpp>
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
 
@@ -73,8 +74,8 @@ class Communicator::Impl {
  public:
   int rank = 0, size = 1;
   std::int64_t direct_bytes = kDirectBytes;
-  c10::intrusive_ptr<c10d::Backend> group;  // null: this rank alone
-  bool native = false;                      // collectives are those of the group
+  std::shared_ptr<c10d::Backend> group;  // null: this rank alone
+  bool native = false;                   // collectives are those of the group
   struct Busy {
     double seconds = 0;
     Calls calls;
@@ -242,7 +243,7 @@ at::Tensor Communicator::from_everyone(const at::Tensor& part) {
 void Communicator::all_reduce(at::Tensor tensor) {
   if (impl_->size == 1) return;
   const Busy busy(impl_->busy, impl_->depth);
-  if (impl_->native) return group_all_reduce(*impl_->group, std::move(tensor), c10d::ReduceOp::SUM);
+  if (impl_->native) return group_all_reduce(*impl_->group, std::move(tensor), Reduction::sum);
   if (static_cast<std::int64_t>(tensor.nbytes()) * impl_->size <= impl_->direct_bytes) {
     tensor.view({-1}).copy_(sum_of(from_everyone(tensor)));
     return;
@@ -263,7 +264,7 @@ void Communicator::all_reduce_maximum(at::Tensor tensor) {
   if (impl_->size == 1) return;
   const Busy busy(impl_->busy, impl_->depth);
   if (impl_->native || static_cast<std::int64_t>(tensor.nbytes()) * impl_->size > impl_->direct_bytes)
-    return group_all_reduce(*impl_->group, std::move(tensor), c10d::ReduceOp::MAX);
+    return group_all_reduce(*impl_->group, std::move(tensor), Reduction::maximum);
   tensor.view({-1}).copy_(from_everyone(tensor).amax(0));
 }
 
@@ -528,7 +529,7 @@ std::unique_ptr<Communicator> Meeting::group(const std::string& name, const std:
   made->direct_bytes = impl_->at.direct_bytes;
   if (made->size > 1) {
     const auto store = c10::make_intrusive<c10d::PrefixStore>(name, impl_->store);
-    made->group = impl_->transport->group(store, made->rank, made->size, milliseconds_of(impl_->at.timeout_seconds));
+    made->group = impl_->transport->group(*store, made->rank, made->size, milliseconds_of(impl_->at.timeout_seconds));
     made->native = impl_->transport->place() == TensorPlace::gpu;
   }
   return std::make_unique<Communicator>(std::move(made));

@@ -9,11 +9,12 @@ namespace espalier::runtime {
 
 bool has_nccl() { return true; }
 
-c10::intrusive_ptr<c10d::Backend> nccl_group(const c10::intrusive_ptr<c10d::Store>& store, int rank, int size,
-                                             std::chrono::milliseconds timeout) {
+std::shared_ptr<c10d::Backend> nccl_group(c10d::Store& store, int rank, int size, std::chrono::milliseconds timeout) {
   auto options = c10d::ProcessGroupNCCL::Options::create();
   options->timeout = timeout;
-  return c10::make_intrusive<c10d::ProcessGroupNCCL>(store, rank, size, options);
+  const auto group = std::make_shared<c10::intrusive_ptr<c10d::ProcessGroupNCCL>>(
+      c10::make_intrusive<c10d::ProcessGroupNCCL>(c10::intrusive_ptr<c10d::Store>::reclaim_copy(&store), rank, size, options));
+  return {group, group->get()};
 }
 
 }  // namespace espalier::runtime

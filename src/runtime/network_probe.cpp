@@ -79,10 +79,11 @@ double seconds_of(Communicator& world, const std::function<void()>& once) {
   return base::median(std::move(seconds));
 }
 
-std::string header(const Name& name, int world, int size, int per_node) {
+std::string header(const Name& name, const std::vector<int>& groups, int per_node) {
   std::string out = cat("# Collective test starting: ", name.program, "\n# Using devices\n");
-  for (int r = 0; r < world; ++r)
-    out += cat("#  Rank ", r, " Group ", r / size, " Pid ", 0, " on host", r / per_node, " device ", r % per_node, " [0] CPU\n");
+  for (int r = 0; r < static_cast<int>(groups.size()); ++r)
+    out += cat("#  Rank ", r, " Group ", groups[static_cast<std::size_t>(r)], " Pid ", 0, " on host", r / per_node, " device ",
+               r % per_node, " [0] CPU\n");
   return out + "#       size         count      type   redop    root     time   algbw   busbw  #wrong\n";
 }
 
@@ -94,12 +95,38 @@ std::string row(const Name& name, std::int64_t bytes, int ranks, double seconds)
              " 0\n");
 }
 
-std::vector<int> sizes_of(int world) {
-  std::vector<int> sizes;
-  for (int size = 2; size < world; size *= 2)
-    if (world % size == 0) sizes.push_back(size);
-  sizes.push_back(world);
-  return sizes;
+/// A set of groups of equal size that together are all ranks: rank r is in group `of[r]`.
+struct Grouping {
+  int size = 1;
+  std::vector<int> of;
+};
+
+/// What plans can ask for. Of a power of two 2^n, ranks in a group differ in a set of their n bits, as tensor and data groups and the group indicators of
+/// PrimePar do: all sets of up to three bits in all, beyond them the sets of neighbouring bits. Otherwise neighbours, and ranks at equal distances.
+std::vector<Grouping> groupings_of(int world) {
+  std::vector<Grouping> out;
+  const auto add = [&](const std::function<int(int)>& group_of_rank) {
+    Grouping next;
+    for (int r = 0; r < world; ++r) next.of.push_back(group_of_rank(r));
+    next.size = static_cast<int>(std::count(next.of.begin(), next.of.end(), next.of.front()));
+    out.push_back(std::move(next));
+  };
+  if ((world & (world - 1)) == 0) {
+    constexpr int kSmall = 8;
+    for (int bits = 1; bits < world; ++bits) {
+      const int low = bits & -bits;
+      if (world <= kSmall || ((bits + low) & bits) == 0) add([bits](int r) { return r & ~bits; });
+    }
+  } else {
+    for (int size = 2; size <= world; size *= 2) {
+      if (world % size != 0) continue;
+      add([size](int r) { return r / size; });
+      add([distance = world / size](int r) { return r % distance; });
+    }
+    add([](int) { return 0; });
+  }
+  std::stable_sort(out.begin(), out.end(), [](const Grouping& a, const Grouping& b) { return a.size < b.size; });
+  return out;
 }
 
 /// Up to which size collectives go from everyone to everyone. A ring of n ranks waits for n − 2 latencies more; messages from everyone to everyone arrive
@@ -124,13 +151,15 @@ std::string measured(const Probe& probe, Meeting& meeting) {
   const auto all = meeting.group("probe", everyone);
   meeting.set_direct_bytes(direct_limit(*all));
   std::string text = cat("# Espalier: from everyone to everyone up to ", meeting.direct_bytes(), " bytes, rings beyond\n");
-  for (const int size : sizes_of(world)) {
-    const int first = meeting.rank() / size * size;
-    std::vector<int> members(static_cast<std::size_t>(size));
-    std::iota(members.begin(), members.end(), first);
-    const auto group = meeting.group(cat("probe ", size, " ", first), members);
+  int number = 0;
+  for (const auto& [size, groups] : groupings_of(world)) {
+    const int own = groups[static_cast<std::size_t>(meeting.rank())];
+    std::vector<int> members;
+    for (int r = 0; r < world; ++r)
+      if (groups[static_cast<std::size_t>(r)] == own) members.push_back(r);
+    const auto group = meeting.group(cat("probe ", number++, " ", own), members);
     for (const Name& name : kTests) {
-      text += header(name, world, size, probe.per_node);
+      text += header(name, groups, probe.per_node);
       for (std::int64_t bytes = kSmallest; bytes <= kLargest; bytes *= 4)
         text += row(name, bytes, size, seconds_of(*all, traffic(name.test, *group, bytes)));
       text += "# Avg bus bandwidth    : 0\n";

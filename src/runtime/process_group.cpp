@@ -40,19 +40,20 @@ Transport::~Transport() = default;
 
 TensorPlace Transport::place() const { return impl_->place; }
 
-c10::intrusive_ptr<c10d::Backend> Transport::group(const c10::intrusive_ptr<c10d::Store>& store, int rank, int size,
-                                                   std::chrono::milliseconds timeout) const {
+std::shared_ptr<c10d::Backend> Transport::group(c10d::Store& store, int rank, int size, std::chrono::milliseconds timeout) const {
   if (impl_->place == TensorPlace::gpu) return nccl_group(store, rank, size, timeout);
   auto options = Gloo::Options::create(timeout);
   options->threads = 1;  // collectives of a group follow each other
   options->devices.push_back(impl_->device);
-  return c10::make_intrusive<Gloo>(store, rank, size, options);
+  const auto group = std::make_shared<c10::intrusive_ptr<Gloo>>(
+      c10::make_intrusive<Gloo>(c10::intrusive_ptr<c10d::Store>::reclaim_copy(&store), rank, size, options));
+  return {group, group->get()};
 }
 
 #ifndef ESPALIER_NCCL
 bool has_nccl() { return false; }
-c10::intrusive_ptr<c10d::Backend> nccl_group(const c10::intrusive_ptr<c10d::Store>& /*store*/, int /*rank*/, int /*size*/,
-                                             std::chrono::milliseconds /*timeout*/) {
+std::shared_ptr<c10d::Backend> nccl_group(c10d::Store& /*store*/, int /*rank*/, int /*size*/,
+                                          std::chrono::milliseconds /*timeout*/) {
   ESPALIER_CHECK(has_nccl());
   return {};
 }
@@ -83,10 +84,10 @@ void group_reduce_scatter(c10d::Backend& group, at::Tensor part, at::Tensor whol
 #endif
 }
 
-void group_all_reduce(c10d::Backend& group, at::Tensor tensor, c10d::ReduceOp::RedOpType operation) {
+void group_all_reduce(c10d::Backend& group, at::Tensor tensor, Reduction reduction) {
   std::vector<at::Tensor> tensors{std::move(tensor)};
   c10d::AllreduceOptions options;
-  options.reduceOp = operation;
+  options.reduceOp = reduction == Reduction::sum ? c10d::ReduceOp::SUM : c10d::ReduceOp::MAX;
   group.allreduce(tensors, options)->wait();
 }
 

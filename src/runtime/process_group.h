@@ -7,9 +7,15 @@
 #include <chrono>
 #include <cstdint>
 #include <memory>
-#include <torch/csrc/distributed/c10d/Backend.hpp>
-#include <torch/csrc/distributed/c10d/Store.hpp>
 #include <vector>
+
+namespace at {
+class Tensor;
+}
+namespace c10d {
+class Backend;
+class Store;
+}  // namespace c10d
 
 namespace espalier::runtime {
 
@@ -25,8 +31,8 @@ class Transport {
   Transport(TensorPlace place, bool local);
   ~Transport();
   /// A group of `size` ranks of which this one has number `rank`, met by the keys of `store`, which no other group uses.
-  [[nodiscard]] c10::intrusive_ptr<c10d::Backend> group(const c10::intrusive_ptr<c10d::Store>& store, int rank, int size,
-                                                        std::chrono::milliseconds timeout) const;
+  [[nodiscard]] std::shared_ptr<c10d::Backend> group(c10d::Store& store, int rank, int size,
+                                                     std::chrono::milliseconds timeout) const;
   [[nodiscard]] TensorPlace place() const;
 
  private:
@@ -36,14 +42,15 @@ class Transport {
 /// Whether this build has NCCL.
 bool has_nccl();
 /// Of NCCL alone; built where ESPALIER_NCCL is on.
-c10::intrusive_ptr<c10d::Backend> nccl_group(const c10::intrusive_ptr<c10d::Store>& store, int rank, int size,
-                                             std::chrono::milliseconds timeout);
+std::shared_ptr<c10d::Backend> nccl_group(c10d::Store& store, int rank, int size, std::chrono::milliseconds timeout);
+
+enum class Reduction : std::uint8_t { sum, maximum };
 
 // Collectives of a group over tensors in one piece; return when they are done.
 void group_all_to_all(c10d::Backend& group, at::Tensor out, at::Tensor in, std::vector<std::int64_t> received = {},
                       std::vector<std::int64_t> sent = {});  ///< rows by member; empty: equal parts
 void group_all_gather(c10d::Backend& group, at::Tensor whole, at::Tensor part);
 void group_reduce_scatter(c10d::Backend& group, at::Tensor part, at::Tensor whole);
-void group_all_reduce(c10d::Backend& group, at::Tensor tensor, c10d::ReduceOp::RedOpType operation);
+void group_all_reduce(c10d::Backend& group, at::Tensor tensor, Reduction reduction);
 
 }  // namespace espalier::runtime

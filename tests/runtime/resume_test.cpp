@@ -4,7 +4,6 @@
 // ESPALIER_RUNTIME_ALL=1 (./dev test --runtime) takes all.
 #include <gtest/gtest.h>
 
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -12,6 +11,7 @@
 
 #include "runtime/crew.h"
 #include "runtime/partitioned_plans.h"
+#include "runtime/same_run.h"
 #include "runtime/unlike_plans.h"
 #include "storage/checkpoint.h"
 
@@ -87,7 +87,7 @@ const std::vector<Pair>& pairs() {
 bool every_time(const Pair& p) {
   static const std::set<std::string> names{
       "same", "dp_to_tp", "tied_pipeline_to_zero2", "pipelines_to_zero3", "experts_to_one", "space_and_time_to_tp"};
-  return names.count(p.name) > 0 || std::getenv("ESPALIER_RUNTIME_ALL") != nullptr;
+  return names.count(p.name) > 0 || runs_all();
 }
 
 fs::path scratch() {
@@ -113,17 +113,6 @@ void damage(const fs::path& step) {
   std::string bytes{std::istreambuf_iterator<char>(in), {}};
   bytes.back() = static_cast<char>(bytes.back() ^ 1);
   std::ofstream(file, std::ios::binary) << bytes;
-}
-
-/// Whether a --gtest_filter and a shard let a test run.
-bool wanted(const std::string& name) {
-  const ::testing::UnitTest& all = *::testing::UnitTest::GetInstance();
-  for (int s = 0; s < all.total_test_suite_count(); ++s)
-    for (int t = 0; t < all.GetTestSuite(s)->total_test_count(); ++t) {
-      const ::testing::TestInfo& test = *all.GetTestSuite(s)->GetTestInfo(t);
-      if (test.should_run() && std::string(test.name()) == name) return true;
-    }
-  return false;
 }
 
 /// First all runs that write, then, with one checkpoint damaged, those that resume.
