@@ -43,6 +43,7 @@ if(TARGET espalier_runtime)
   file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/runtime/*_test.cpp ${PROJECT_SOURCE_DIR}/tests/runtime/*.cpp)
   espalier_tests(runtime_tests SOURCES ${sources} DEPENDS espalier_runtime)
   target_include_directories(runtime_tests PRIVATE ${PROJECT_SOURCE_DIR}/tests)
+  target_link_libraries(runtime_tests PRIVATE espalier_torch)  # tensors of the tests of collectives
   # A shard trains its plans one after the other, with eight processes: one shard at a time, each within its time-out also where all plans are.
   set(shards 5)
   foreach(shard RANGE 1 ${shards})

@@ -460,7 +460,7 @@ LayerTime most_of_partitioned(const View& view, const Kernels& k, const Fabric& 
   for (const Operator& op : kind.operators) {
     const double bytes = k.a * tokens * static_cast<double>(op.in + op.out) + 4.0 * static_cast<double>(op.parameters);
     const double starts = 32 * (k.floor + k.launch * view.engine.kernels.eager_launches);  // of steps in time
-    moved += 2 * fabric.gather(group, bytes) + 32 * fabric.gather(group, 1) + starts;
+    moved += 2 * fabric.gather(group, bytes, Sizes::any) + 32 * fabric.gather(group, 1, Sizes::any) + starts;
   }
   t.forward += moved;
   t.backward += 2 * moved;

@@ -12,6 +12,7 @@
 #include <espalier/engines.h>
 #include <espalier/exchange.h>
 #include <espalier/explain.h>
+#include <espalier/galvatron_profile.h>
 #include <espalier/inspect.h>
 #include <espalier/job.h>
 #include <espalier/observation.h>
@@ -204,6 +205,7 @@ void exchange_files(const espalier::Job& job, const espalier::Plan& plan) {
   const espalier::ImportedPlan back = value_or_exit(espalier::find_importer("plan")->read(request));
   // end exchange
   require(back.plan == plan, "a plan is what was written");
+  require(!espalier::galvatron_profile(job, {}).ok(), "Galvatron's profile files are of what was measured");
 }
 
 void change_a_cluster(const espalier::Job& job) {
