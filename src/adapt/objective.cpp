@@ -8,6 +8,7 @@
 #include "adapt/present.h"
 #include "base/check.h"
 #include "base/format.h"
+#include "plan/sample_tokens.h"
 #include "planner/described.h"
 #include "search/unlike_pipelines.h"
 
@@ -109,7 +110,7 @@ class Choice {
 /// Of the whole run; 0: not known.
 double Choice::steps() const {
   const Training& t = job_.training;
-  const std::int64_t tokens = t.sequence.main + t.sequence.encoder + t.sequence.decoder;
+  const std::int64_t tokens = sample_tokens(t.sequence);
   return t.tokens / (static_cast<double>(t.global_batch) * static_cast<double>(std::max<std::int64_t>(1, tokens)));
 }
 

@@ -9,6 +9,7 @@
 #include "base/document.h"
 #include "base/format.h"
 #include "plan/process_groups.h"
+#include "plan/sample_tokens.h"
 
 namespace espalier {
 namespace {
@@ -20,7 +21,7 @@ constexpr double kMostTokens = 1e15;
 constexpr double kMostGbps = 1e9;
 
 double tokens_of(const Training& t) {
-  const std::int64_t sample = t.sequence.main + t.sequence.encoder + t.sequence.decoder;
+  const std::int64_t sample = sample_tokens(t.sequence);
   return static_cast<double>(t.global_batch) * static_cast<double>(std::max<std::int64_t>(1, sample));
 }
 

@@ -7,6 +7,7 @@
 
 #include "base/document.h"
 #include "base/format.h"
+#include "plan/sample_tokens.h"
 #include "planner/estimate.h"
 #include "runlog/step_log.h"
 
@@ -21,9 +22,7 @@ bool on_device(const std::string& wanted, const std::string& found) {
   return found == wanted || found == cat(wanted, "-modified");
 }
 
-std::int64_t tokens_of_step(const Training& t) {
-  return t.global_batch * std::max<std::int64_t>(1, t.sequence.main + t.sequence.encoder + t.sequence.decoder);
-}
+std::int64_t tokens_of_step(const Training& t) { return t.global_batch * std::max<std::int64_t>(1, sample_tokens(t.sequence)); }
 
 std::string label_of(const Strategy& strategy, const Schedule& schedule) {
   Plan named;

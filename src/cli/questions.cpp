@@ -5,6 +5,7 @@
 
 #include "base/document.h"
 #include "base/format.h"
+#include "plan/sample_tokens.h"
 
 namespace espalier::cli {
 namespace {
@@ -33,7 +34,7 @@ bool has_prices(const Job& job) {
 /// Steps of the whole run, in the tokens that a step has.
 double steps_of(const Job& job) {
   const Training& t = job.training;
-  const std::int64_t tokens = t.sequence.main + t.sequence.encoder + t.sequence.decoder;
+  const std::int64_t tokens = sample_tokens(t.sequence);
   return t.tokens / (static_cast<double>(t.global_batch) * static_cast<double>(std::max<std::int64_t>(1, tokens)));
 }
 

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "plan/sample_tokens.h"
 #include "planner/prediction.h"
 
 #include <algorithm>
@@ -32,7 +33,7 @@ namespace {
 constexpr double kLevel = 0.8;  // of the shipped intervals
 
 double tokens_of_step(const Training& t) {
-  const std::int64_t per_sample = t.sequence.main + t.sequence.encoder + t.sequence.decoder;
+  const std::int64_t per_sample = sample_tokens(t.sequence);
   return static_cast<double>(t.global_batch) * static_cast<double>(std::max<std::int64_t>(1, per_sample)) * real_token_share(t);
 }
 
