@@ -76,18 +76,20 @@ DIMENSIONS = {**{name: WHOLE for name in COUNTING}, **{name: one_of(*words) for 
 VALUES = {name: either(value, array(value, minItems=1)) for name, value in DIMENSIONS.items()}
 
 SEQUENCE = either(POSITIVE, closed_object({"encoder": POSITIVE, "decoder": POSITIVE}, ("encoder", "decoder")),
+                  closed_object({"main": POSITIVE, "encoder": described(POSITIVE, "patches of all images of a sample")}, ("main",)),
                   description="tokens per sample; absent for vision models")
 
 ADAPTER = closed_object({"kind": one_of("lora", default="lora"), "rank": POSITIVE, "alpha": {"type": "number", "minimum": 0},
                          "targets": array(TEXT, minItems=1, description="operators or projections: attn.qkv, q_proj, all-linear"),
                          "quantize_base": one_of("none", "nf4", "int8", default="none")}, ("rank", "targets"))
-FREEZE = array(TEXT, description="parts that are not trained: embedding, head, layers 0-15")
+FREEZE = array(TEXT, description="parts that are not trained: embedding, head, tower, projector, layers 0-15")
 HISTOGRAM = array(array({"type": "number"}, minItems=2, maxItems=2), minItems=1, description="pairs of tokens and weight")
 PACKING = one_of("none", "packed", "balanced", default="none")
 LENGTHS = closed_object({"histogram": either(TEXT, HISTOGRAM), "packing": PACKING}, ("histogram",))
 
 TRAINING = closed_object({
     "sequence_length": SEQUENCE,
+    "images_per_sample": described(POSITIVE, "images of a sample, of models with a tower"),
     "global_batch": described(POSITIVE, "samples per iteration"),
     "precision": one_of(*PRECISIONS, default="bf16"),
     "optimizer": one_of(*OPTIMIZERS, "adamw", default="adam"),

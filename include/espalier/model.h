@@ -146,7 +146,7 @@ struct Model {
   std::int64_t context_length =
       0;  ///< max_position_embeddings where positions are computed (rotary); beyond it a sequence can be
           ///< planned, but the published weights have not seen it. 0 = not stated
-  std::int64_t mtp_parameters = 0;  ///< multi-token-prediction modules, held apart and not planned
+  std::int64_t mtp_parameters = 0;  ///< of all parameters those of multi-token-prediction modules, operators of the head
   bool vision = false;              ///< needs no training.sequence_length
   bool tower = false;               ///< images stand in the text: the encoder's sequence is theirs
   std::int64_t encoder_tokens = 0;  ///< tokens of one image or recording, where the configuration sets them; 0 = the job does
@@ -158,7 +158,7 @@ struct Model {
   bool operator==(const Model&) const = default;
 };
 
-/// Trainable parameters: Σ over layers and operators; tied weights once; MTP apart.
+/// Trainable parameters: Σ over layers and operators; tied weights once; multi-token prediction included.
 std::int64_t parameter_count(const Model& model);
 std::int64_t parameter_count(const LayerKind& kind);
 /// Of those, what is not frozen, and adapters.

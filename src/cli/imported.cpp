@@ -117,15 +117,16 @@ std::string job_file(const Job& job) {
   w.key("model").raw(job.model_source).key("cluster").raw(job.cluster_source);
   const Training& t = job.training;
   w.key("training").begin_object();
-  if (t.sequence.main > 0) w.key("sequence_length").value(t.sequence.main);
-  if (t.sequence.encoder > 0)
-    w.key("sequence_length")
-        .begin_object()
-        .key("encoder")
-        .value(t.sequence.encoder)
-        .key("decoder")
-        .value(t.sequence.decoder)
-        .end_object();
+  const bool images = t.sequence.main > 0 && t.sequence.encoder > 0;
+  if (t.sequence.main > 0 && !images) w.key("sequence_length").value(t.sequence.main);
+  if (t.sequence.encoder > 0) {
+    w.key("sequence_length").begin_object();
+    if (images) w.key("main").value(t.sequence.main);
+    w.key("encoder").value(t.sequence.encoder);
+    if (!images) w.key("decoder").value(t.sequence.decoder);
+    w.end_object();
+  }
+  if (images) w.key("images_per_sample").value(t.sequence.images);
   w.key("global_batch").value(t.global_batch).key("precision").value(to_string(t.precision));
   w.key("optimizer").value(to_string(t.optimizer)).key("moe_imbalance").value(t.moe_imbalance);
   if (t.tokens > 0) w.key("tokens").value(t.tokens);

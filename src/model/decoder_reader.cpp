@@ -297,6 +297,7 @@ void read_decoder(Fields& f, Model& model, const Traits& t) {
   d.vocabulary = t.vocabulary > 0 ? f.integer_or({"vocab_size"}, SizeLimits::vocabulary, t.vocabulary)
                                   : f.integer({"vocab_size"}, SizeLimits::vocabulary);
   d.tied = f.flag("tie_word_embeddings", t.tied);
+  if (t.tied_given) d.tied = t.tied;
   d.attention = read_attention(f, t, d.hidden);
   d.mlp_bias = is_on(f, t.mlp_bias);
   d.head_bias = is_on(f, t.head_bias);
@@ -353,7 +354,7 @@ void read_decoder(Fields& f, Model& model, const Traits& t) {
   layers.add(embedding(d));
   for (std::size_t i = 0; i < static_cast<std::size_t>(d.layers); ++i) layers.add(block(d, t, i));
   layers.add(head(d, t, softcap));
-  leave_out_prediction(f, model, t.prediction, modules, block(d, t, static_cast<std::size_t>(d.layers) - 1));
+  add_prediction(model, modules, block(d, t, static_cast<std::size_t>(d.layers) - 1));
 }
 
 }  // namespace espalier::model

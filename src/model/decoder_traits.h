@@ -43,6 +43,7 @@ struct Traits {
   std::int64_t heads = 0;       ///< absent num_attention_heads; 0 = must be given
   std::int64_t vocabulary = 0;  ///< absent vocab_size; 0 = must be given
   bool tied = false;            ///< absent tie_word_embeddings
+  bool tied_given = false;      ///< `tied` holds whatever the text's own file says: an outer file said it
   Switch qkv_bias = kNever, out_bias = kNever, mlp_bias = kNever, head_bias = kNever;
   HeadNorm head_norm = HeadNorm::none;
   Switch head_norm_on = kAlways;

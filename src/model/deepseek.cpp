@@ -150,7 +150,7 @@ void read(Fields& f, Model& model, const Defaults& absent) {
   add_logits(head.operators, d.hidden, d.vocabulary, d.tied);
   layers.add(std::move(head));
 
-  leave_out_prediction(f, model, "num_nextn_predict_layers", d.mtp, block(d, true));
+  add_prediction(model, d.mtp, block(d, absent.experts > 0));
 }
 
 }  // namespace
@@ -172,14 +172,6 @@ void read_routing_groups(Fields& f) {
   f.note(ModelNote::Kind::left_out, "n_group",
          "n_group = " + std::to_string(groups) + ", topk_group = " + std::to_string(chosen) +
              ": routing limited to some groups of experts is not modelled; a token may reach any expert");
-}
-
-void leave_out_prediction(Fields& f, Model& model, std::string_view key, std::int64_t modules, const LayerKind& block) {
-  if (modules == 0) return;
-  const std::int64_t module = parameter_count(block) + times(2 * block.hidden, block.hidden) + 3 * block.hidden;
-  model.mtp_parameters = times(modules, module);
-  f.note(ModelNote::Kind::left_out, key,
-         std::string(key) + " = " + std::to_string(modules) + ": multi-token prediction is counted apart and not planned");
 }
 
 }  // namespace espalier::model

@@ -8,7 +8,7 @@ namespace espalier {
 namespace {
 
 bool looks_up_again(const LayerKind& kind) {
-  return kind.role == LayerRole::block && std::any_of(kind.operators.begin(), kind.operators.end(), [](const Operator& op) {
+  return kind.role != LayerRole::embedding && std::any_of(kind.operators.begin(), kind.operators.end(), [](const Operator& op) {
            return op.kind == OperatorKind::embedding && op.split == TpSplit::vocab && op.parameters == 0;
          });
 }

@@ -3,14 +3,14 @@
 
 #include <algorithm>
 
+#include "plan/sample_tokens.h"
 #include "plan/sequence_lengths.h"
 
 namespace espalier {
 
 double tokens_of_step(const Training& training) {
-  const Sequence& s = training.sequence;
   return static_cast<double>(training.global_batch) *
-         static_cast<double>(std::max<std::int64_t>(1, s.main + s.encoder + s.decoder));
+         static_cast<double>(std::max<std::int64_t>(1, sample_tokens(training.sequence)));
 }
 
 double real_tokens_of_step(const Training& training) { return tokens_of_step(training) * real_token_share(training); }

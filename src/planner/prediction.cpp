@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "plan/sample_tokens.h"
 #include "planner/prediction.h"
 
 #include <algorithm>

@@ -41,6 +41,7 @@ std::int64_t device_count(const Plan& plan) {
 }
 
 std::string sequence_text(const Sequence& s) {
+  if (s.main > 0 && s.encoder > 0) return cat("sequence ", grouped(s.main), ", ", grouped(s.encoder), " patches");
   if (s.encoder > 0) return cat("sequence ", grouped(s.encoder), " + ", grouped(s.decoder));
   return s.main > 0 ? cat("sequence ", grouped(s.main)) : "images";
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/format.h"
+#include "plan/sample_tokens.h"
 #include "planner/time_parts.h"
 #include "report/page_parts.h"
 
@@ -18,8 +19,6 @@ using base::percent;
 using base::seconds;
 
 bool has_tokens(const Plan& plan) { return plan.training.sequence.main > 0 || plan.training.sequence.encoder > 0; }
-
-std::int64_t tokens_of(const Sequence& s) { return s.encoder > 0 ? s.encoder + s.decoder : s.main; }
 
 const DeviceKind& first_device(const Job& job) { return job.cluster.groups.front().device; }
 
@@ -57,7 +56,8 @@ Figure throughput_figure(const Job& job, const PlannerResult& r) {
                grouped(devices), " GPUs");
   f.derivation.push_back({"global batch", cat(grouped(r.plan.training.global_batch), " samples"), "plan.training.global_batch"});
   if (tokens)
-    f.derivation.push_back({"tokens a sample", grouped(tokens_of(r.plan.training.sequence)), "plan.training.sequence_length"});
+    f.derivation.push_back(
+        {"tokens a sample", grouped(sample_tokens(r.plan.training.sequence)), "plan.training.sequence_length"});
   f.derivation.push_back({"step time", seconds(p.iteration_ns), "prediction.iteration_s"});
   f.derivation.push_back({"devices", grouped(devices), "plan.cluster"});
   return f;
