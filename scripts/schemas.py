@@ -257,9 +257,12 @@ ENGINE_ANSWER = open_object({"engine": TEXT, "status": one_of("runs", "has a pla
 SIMPLEST = open_object({"label": TEXT, "iteration_s": SECONDS, "loss": {"type": "number"}, "dimensions": WHOLE, "within": COUNT,
                         "certified": YES_NO, "simulated": WHOLE}, ("label", "iteration_s", "loss", "dimensions", "within", "certified"))
 
+RESTRICTION = open_object({"engine": TEXT, "label": TEXT, "iteration_s": SECONDS, "price": {"type": "number"}, "certified": YES_NO, "rules": array(TEXT)},
+                          ("engine",), description="what the rules of the engine cost: the best plan of the same space without them")
+
 # What was searched for: check --search does it again.
 ASKED = open_object({"space": one_of(*SPACES), "devices": one_of("equal", "any", "all"), "allow": mapping(array(ANY)), "forbid": mapping(array(ANY)), "limits": mapping(WHOLE),
-                     "memory_margin": COUNT, "node_limit": WHOLE, "disabled_rules": array(TEXT), "left_out_phases": array(TEXT), "exhaustive": YES_NO, "simple": YES_NO, "simple_within": COUNT, "engines": YES_NO, "alternatives": WHOLE}, ("space", "alternatives"))
+                     "memory_margin": COUNT, "node_limit": WHOLE, "disabled_rules": array(TEXT), "left_out_phases": array(TEXT), "exhaustive": YES_NO, "simple": YES_NO, "simple_within": COUNT, "engines": YES_NO, "restriction": YES_NO, "alternatives": WHOLE}, ("space", "alternatives"))
 
 RESULT = open_object({
     "schema": {"const": "espalier.result/1"},
@@ -278,7 +281,7 @@ RESULT = open_object({
                         description="of the search, in order: what each did"),
     }, ("space_size", "simulated", "pruned", "optimal", "lower_bound_s", "gap", "reason")),
     "runs_on": array(TEXT, description="engines whose rules accept this very plan"),
-    "runnable": ENGINE_ANSWER, "engines": array(ENGINE_ANSWER), "simplest": SIMPLEST,
+    "runnable": ENGINE_ANSWER, "engines": array(ENGINE_ANSWER), "restriction": RESTRICTION, "simplest": SIMPLEST,
     "batch_hint": open_object({"global_batch": POSITIVE, "label": TEXT, "iteration_s": SECONDS, "gain": COUNT}, ("global_batch", "gain")),
     "alternatives": array(open_object({"label": TEXT, "configuration": TEXT, "baseline": YES_NO, "fits": YES_NO, "iteration_s": SECONDS,
                                        "peak_memory_bytes": BYTES, "lost_to": TEXT, "strategy": STRATEGY, "schedule": {"type": "object"}},

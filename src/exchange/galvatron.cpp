@@ -43,9 +43,20 @@ Result<ImportedPlan> read_strategy(const ImportRequest& request) {
   return out;
 }
 
-Result<std::string> write_strategy(const Job&, const Plan& plan) {
+constexpr const char* kFileRule = "GAL-FILE";
+
+std::vector<FormatRule> strategy_rules() { return {{kFileRule, "a strategy file can say the plan"}}; }
+
+std::optional<FormatFault> strategy_fault(const Job&, const Plan& plan) {
   const auto document = galvatron::document_of(plan);
-  if (!document) return document.error();
+  if (document) return std::nullopt;
+  const Error& error = document.error();
+  return FormatFault{kFileRule, base::cat(error.where, ": ", error.found), error.expected, error.hint};
+}
+
+Result<std::string> write_strategy(const ExportRequest& request) {
+  const auto document = galvatron::document_of(request.plan);
+  if (!document) return to_error(*strategy_fault(request.job, request.plan), galvatron_export());
   return galvatron::to_json(*document);
 }
 
@@ -136,7 +147,14 @@ Importer galvatron_profile() {
 }
 
 Exporter galvatron_export() {
-  return {"galvatron", "Galvatron's strategy file (galvatron_config_*.json)", "galvatron_config.json", write_strategy};
+  return {"galvatron",
+          "Galvatron's strategy file (galvatron_config_*.json)",
+          "galvatron_config.json",
+          write_strategy,
+          {},
+          {},
+          strategy_rules,
+          strategy_fault};
 }
 
 Result<ProfiledImport> plan_by_profile(const ImportRequest& request) {

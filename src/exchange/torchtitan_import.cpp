@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <optional>
 #include <utility>
 
 #include "base/format.h"
@@ -43,6 +44,19 @@ Setting as_field(Setting setting) {
   return setting;
 }
 
+/// The subcommand of tyro that says what is recomputed stands behind the flags: it is no value of the last of them. Takes it out of the value.
+std::optional<Setting> subcommand_in(Setting& setting) {
+  constexpr std::string_view kWord = "activation-checkpoint:";
+  const std::size_t at = setting.value.rfind(kWord);
+  if (at == std::string::npos || (at > 0 && setting.value[at - 1] != ' ')) return std::nullopt;
+  Setting out = setting;
+  out.key = "activation_checkpoint.mode";
+  out.value = setting.value.substr(at + kWord.size());
+  setting.value.resize(at > 0 ? at - 1 : 0);
+  if (setting.value.empty()) setting.value = "True";
+  return out;
+}
+
 Result<std::vector<Setting>> settings_in(const ConfigurationRequest& request) {
   if (is_toml(request.text)) {
     const auto document = base::read_toml(request.text, request.name);
@@ -52,7 +66,11 @@ Result<std::vector<Setting>> settings_in(const ConfigurationRequest& request) {
   auto lines = read_flag_lines(request.text, request.name);
   if (!lines) return lines.error();
   std::vector<Setting> out;
-  for (Setting& flag : lines->flags) out.push_back(as_field(std::move(flag)));
+  for (Setting& flag : lines->flags) {
+    const auto recomputed = subcommand_in(flag);
+    out.push_back(as_field(std::move(flag)));
+    if (recomputed) out.push_back(*recomputed);
+  }
   return out;
 }
 

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "plan/sample_tokens.h"
 #include "planner/prediction.h"
 
 #include <algorithm>

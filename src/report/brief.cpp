@@ -210,6 +210,8 @@ std::string headline(const PlannerResult& r) {
   out += line("confidence", confidence_text(p.confidence));
   if (const std::string engines = runs_on_text(r); !engines.empty())
     out += line("runs on", wrap(engines, 100, std::string(16, ' ')));
+  if (const std::string price = restriction_text(r); !price.empty())
+    out += line("restriction", wrap(price, 100, std::string(16, ' ')));
   if (const std::string simplest = simplest_text(r); !simplest.empty())
     out += line("simplest", wrap(simplest, 100, std::string(16, ' ')));
   if (const std::string margin = margin_text(r); !margin.empty())
