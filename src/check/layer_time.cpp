@@ -118,6 +118,7 @@ class LayerClock {
       case OperatorKind::chunked_scan:
       case OperatorKind::gated_delta: add_chunks(op); return;
       case OperatorKind::expert_activation: {
+        if (e_.kernels.fused_experts) return;
         const double before = forward_;
         add_elementwise(op, gathered_copies(op), s_.etp);
         if (e_.memory.recomputes_expert_activations) selective_ += forward_ - before;
@@ -339,7 +340,7 @@ class LayerClock {
     (op.split == TpSplit::row ? k : n) /= s_.etp;
     const double pass = k_.multiply_many(k_.grouped, local, m, n, k);
     compute(pass, pass, 1, 1);
-    if (k_.operand < k_.a) compute(k_.move(4 * local * m * k), k_.move(4 * local * m * n), 1, 1);  // scaled and cast to 8 bits
+    if (k_.operand < k_.a && !e_.kernels.fused_experts) compute(k_.move(4 * local * m * k), k_.move(4 * local * m * n), 1, 1);  // scaled and cast to 8 bits
     write_out(op, local * n * k);
     if (op.frozen) return;
     weight_ += k_.multiply_many(k_.grouped, local, m, n, k, local * accumulated_bytes() * n * k) + accumulate(local * n * k);
