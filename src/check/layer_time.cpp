@@ -340,7 +340,8 @@ class LayerClock {
     (op.split == TpSplit::row ? k : n) /= s_.etp;
     const double pass = k_.multiply_many(k_.grouped, local, m, n, k);
     compute(pass, pass, 1, 1);
-    if (k_.operand < k_.a && !e_.kernels.fused_experts) compute(k_.move(4 * local * m * k), k_.move(4 * local * m * n), 1, 1);  // scaled and cast to 8 bits
+    if (k_.operand < k_.a && !e_.kernels.fused_experts)
+      compute(k_.move(4 * local * m * k), k_.move(4 * local * m * n), 1, 1);  // scaled and cast to 8 bits
     write_out(op, local * n * k);
     if (op.frozen) return;
     weight_ += k_.multiply_many(k_.grouped, local, m, n, k, local * accumulated_bytes() * n * k) + accumulate(local * n * k);
