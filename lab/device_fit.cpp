@@ -18,7 +18,9 @@ namespace espalier::lab {
 namespace {
 
 constexpr std::size_t kKeptRows = 600;  // of a table, about
-constexpr double kHuber = 0.1;          // a row that is off by more than 10 % pulls no harder
+constexpr double kOtherShapes =
+    0.01;                       // weight of a row whose shape training does not meet: it decides where training says nothing
+constexpr double kHuber = 0.1;  // a row that is off by more than 10 % pulls no harder
 
 /// One measured operator: how it is predicted from the device under trial and the parameters of its program.
 struct Sample {
@@ -95,7 +97,7 @@ void solve(const Problem& problem, DeviceKind& device, DeviceFit& fit) {
   for (const Sample& s : problem.samples)
     if (s.kept) {
       kept.push_back(&s);
-      options.weight.push_back(s.training ? 1.0 : 0.1);
+      options.weight.push_back(s.training ? 1.0 : kOtherShapes);
     }
   const auto errors = [&](std::span<const double> x, const auto& samples, std::span<double> out) {
     DeviceKind trial = device;

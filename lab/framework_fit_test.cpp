@@ -83,6 +83,18 @@ TEST(TrainingFit, ADeviceKeepsLessThanItsKernels) {
   EXPECT_GT(prior, 0);
 }
 
+// A model that was run often says no more of its engine than one that was run three times.
+TEST(FrameworkFit, AGroupCountsForThreeRowsAtMost) {
+  FrameworkCoefficients truth = base_prior().center;
+  calibrate::Corpus corpus = synthetic("source", truth);
+  std::vector<const calibrate::Row*> rows;
+  for (calibrate::Row& r : corpus.rows) rows.push_back(&r);
+  const FrameworkFit few = fit_framework(rows, base_prior(), {});
+  for (calibrate::Row& r : corpus.rows) r.group = "one";
+  EXPECT_DOUBLE_EQ(few.effective_rows, 9);
+  EXPECT_DOUBLE_EQ(fit_framework(rows, base_prior(), {}).effective_rows, 3);
+}
+
 TEST(FrameworkFit, NoRowsIsThePrior) {
   const FrameworkFit fit = fit_framework({}, base_prior(), {});
   EXPECT_EQ(fit.value, base_prior().center);

@@ -195,6 +195,15 @@ void grouped_intervals(const calibrate::Corpus& corpus, const ProtocolOptions& o
   }
 }
 
+/// Nothing is fitted: what ships, under every heading.
+void predict_shipped(const calibrate::Corpus& corpus, const ProtocolOptions& options, Protocols& p) {
+  for (const std::string& family : corpus.families)
+    for (const auto& [engine, rows] : family_rows(corpus, family))
+      predict_rows(corpus, rows, find_engine(engine)->coefficients, options.fit.threads, p.shipped);
+  p.source_out = p.grouped = p.shipped;
+  judge_memory(corpus, p);
+}
+
 }  // namespace
 
 Protocols run_protocols(calibrate::Corpus& corpus, const ProtocolOptions& options) {
@@ -202,6 +211,10 @@ Protocols run_protocols(calibrate::Corpus& corpus, const ProtocolOptions& option
   p.shipped.resize(corpus.rows.size());
   p.source_out.resize(corpus.rows.size());
   p.grouped.resize(corpus.rows.size());
+  if (options.only_shipped) {
+    predict_shipped(corpus, options, p);
+    return p;
+  }
   const Knowledge all = learn_all(corpus, options);
   p.fits = all.fits;
   p.pooled = all.pooled;

@@ -32,6 +32,7 @@ TECHNIQUES = (
     ("hsdp", ("hsdp",), ("framework", "notes")),
     ("deepep", ("deepep", "hybridep"), ("notes",)),
     ("offload", ("offload",), ("notes", "recompute")),
+    ("packed", ("packed",), ("notes",)),
 )
 BEFORE = re.compile(r"(?:^|[^a-z])(?:no |not |non-|without |w/o |not using |no-)$")
 AFTER = (" off", "=off", ": off", "=false", ": false", "=0", " disabled", ": no")
@@ -85,10 +86,16 @@ def options_of(record):
     if recipe.get("moe_a2a_overlap") is True:
         out["overlap-experts"] = "extra.recipe.moe_a2a_overlap"
     scope = recipe.get("cuda_graph_scope")
-    if recipe.get("cuda_graph_impl") == "transformer_engine" and isinstance(scope, list) and "moe_router" in scope:
+    if recipe.get("cuda_graph_impl") == "transformer_engine" and isinstance(scope, list) and "attn" in scope and "moe_router" in scope:
         out["moe-graphs"] = "extra.recipe.cuda_graph_scope"
     if recipe.get("cuda_graph_impl") == "full_iteration":
         out["cuda-graphs"] = "extra.recipe.cuda_graph_impl"
+        out["fused-experts"] = "extra.recipe.cuda_graph_impl"
+    elif recipe.get("cutedsl_fused_grouped_mlp") is True:
+        out["fused-experts"] = "extra.recipe.cutedsl_fused_grouped_mlp"
+    modules = recipe.get("recompute_modules")
+    if isinstance(modules, list) and any(m in modules for m in ("mla_up_proj", "moe_act", "layernorm")):
+        out["recompute-modules"] = "extra.recipe.recompute_modules"
     return out
 
 

@@ -403,7 +403,7 @@ RUN = nullable({
     "interconnect": either(TEXT, nullable({"intra": TEXT, "inter": TEXT})),
     **{n: WHOLE for n in ("tp", "pp", "dp", "cp", "ep", "etp", "vpp", "microbatch", "global_batch")},
     "zero_stage": {"type": "integer", "minimum": 0, "maximum": 3},
-    "techniques": array(one_of("lora", "compile", "hsdp", "deepep", "offload", *ENGINE_OPTIONS), description="what was done beside the degrees; present: text is not read"),
+    "techniques": array(one_of("lora", "compile", "hsdp", "deepep", "offload", "packed", *ENGINE_OPTIONS), description="what was done beside the degrees; present: text is not read"),
     "curated": described({"type": "object"}, "fields that scripts/import_runs.py added, each with the words it stands on"),
     "sp": YES_NO, "fsdp": YES_NO, "recompute": TEXT, "precision": TEXT, "schedule": TEXT,
     "status": described(TEXT, "ok or oom; others are not evaluated"),

@@ -3,6 +3,7 @@
 //   --json FILE   every row with its predictions      --write DIR   frameworks.yaml and intervals.yaml of data/calibration
 //   --untrusted NAME  step times of sources that begin with NAME teach no other source
 //   --merge NAME  sources that begin with NAME count as one      --source-only: skip the grouped folds
+//   --shipped     fit nothing: every row as it is predicted with what ships (seconds instead of minutes)
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -28,7 +29,7 @@ struct Arguments {
   std::vector<std::string> files;
   calibrate::SourceNotes notes;
   std::string json, write;
-  bool grouped = true;
+  bool grouped = true, fit = true;
 };
 
 struct Judgement {
@@ -218,6 +219,8 @@ int main(int argc, char** argv) {
     const std::string word = argv[i];
     if (word == "--source-only")
       a.grouped = false;
+    else if (word == "--shipped")
+      a.fit = false;
     else if (word == "--json" && i + 1 < argc)
       a.json = argv[++i];
     else if (word == "--write" && i + 1 < argc)
@@ -246,6 +249,7 @@ int main(int argc, char** argv) {
   options.fit.threads = base::hardware_threads();
   options.grouped = a.grouped;
   options.training.threads = options.fit.threads;
+  options.only_shipped = !a.fit;
   calibrate::Corpus corpus = calibrate::make_corpus(records, a.notes, options.fit.threads);
   const Protocols p = run_protocols(corpus, options);
   print_tables(corpus, p, a.grouped);

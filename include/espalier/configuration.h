@@ -23,7 +23,7 @@ void complete_configuration(const Job& job, Strategy& strategy, Schedule& schedu
 /// vpp is above 1), and for ZeRO, sequence parallelism, recomputation and overlap what the engine does by itself; dp follows from the devices.
 /// Not given: 0, where 0 is no value of its own, −1 where it is, and the empty text.
 struct ConfigurationWords {
-  std::int32_t tp = 1, cp = 1, ep = 1, etp = 1, pp = 1, vpp = 0, dp = 0, shard = 0, zero = -1, micro_batch = 1,
+  std::int32_t tp = 0, cp = 0, ep = 0, etp = 0, pp = 0, vpp = 0, dp = 0, shard = 0, zero = -1, micro_batch = 0,
                recompute_layers = 0;
   std::string sp, cp_kind = "ring", recompute, schedule, order;
   std::string offload;    ///< "none" or "optimizer"; none where nothing is said

@@ -49,6 +49,7 @@ struct RunTechniques {
   bool hsdp = false;     ///< sharded inside a node, replicated across nodes
   bool deepep = false;   ///< a dispatcher of tokens that exists only between expert-parallel ranks
   bool offload = false;  ///< activations or states are kept in host memory
+  bool packed = false;   ///< several short samples in one sequence, each attending to itself
   std::vector<std::string>
       options;  ///< options of the engine (data/engines.yaml) that the record says are on; those that it lacks are left out
   std::string unknown;  ///< the first name of the list that is none of these
@@ -98,7 +99,7 @@ struct RunMixture {
 /// One record. What it does not hold is empty.
 struct RunRecord {
   std::int64_t line = 0;
-  std::string id, source;
+  std::string id, source, table;
   RunModel model;
   std::optional<std::int64_t> seq;
   RunDevices gpu;
@@ -109,6 +110,7 @@ struct RunRecord {
   std::string sp_kind;  ///< sp as a word: "megatron", "ulysses"
   std::string recompute, precision, schedule, framework, status, tokenizer;
   RunTechniques techniques;
+  bool recipe_stated = false;  ///< extra.recipe: the record says itself which options of its engine were on
   /// Share of the operators that are computed again, when not all or none (extra.recompute_op_fraction).
   std::optional<double> recomputed_share;
   RunMeasurement measured;

@@ -3,13 +3,12 @@
 
 #include <algorithm>
 #include <cmath>
-#include <map>
 #include <utility>
 
 #include "base/format.h"
 #include "base/statistics.h"
+#include "calibrate/log_arguments.h"
 #include "plan/step_tokens.h"
-#include "runlog/argument_block.h"
 #include "runlog/step_log.h"
 
 namespace espalier {
@@ -17,7 +16,6 @@ namespace {
 
 using base::cat;
 using base::percent;
-using Arguments = std::map<std::string, runlog::Argument>;
 
 constexpr std::size_t kPublished = 6;
 constexpr double kUsual = 0.1;         // a gap that needs no explanation
@@ -26,65 +24,6 @@ constexpr double kDrifts = 0.02;       // of the last third of steps against the
 constexpr double kOtherCount = 0.1;    // FLOPs of a step, framework against plan
 constexpr double kNearlyFull = 0.95;   // of a device's memory: allocators begin to free and ask again
 constexpr double kSlowKernels = 1.35;  // beyond it compute alone is no likely cause
-
-// ---- the configuration that a log prints -------------------------------------------------------------------------------------
-
-/// What the plan says of an argument of Megatron-LM.
-struct Said {
-  const char* name;
-  std::int64_t value;
-};
-
-std::int64_t heads_of(const LayerKind& kind) {
-  for (const Operator& op : kind.operators)
-    if (op.kind == OperatorKind::attention) return op.heads;
-  return 0;
-}
-
-std::vector<Said> said_by(const Job& job, const Plan& plan) {
-  const LayerKind& block = job.model.layer(1);
-  std::vector<Said> out{{"world_size", job.cluster.devices()},
-                        {"global_batch_size", plan.training.global_batch},
-                        {"seq_length", plan.training.sequence.main},
-                        {"num_layers", job.model.blocks()},
-                        {"hidden_size", block.hidden},
-                        {"num_attention_heads", heads_of(block)}};
-  if (plan.pipelines.size() != 1 || !plan.uniform()) return out;
-  const Strategy& s = plan.strategy();
-  const Schedule& schedule = plan.only_pipeline().schedule;
-  out.insert(out.end(), {{"tensor_model_parallel_size", s.tp},
-                         {"pipeline_model_parallel_size", schedule.stages},
-                         {"context_parallel_size", s.cp},
-                         {"expert_model_parallel_size", s.ep},
-                         {"micro_batch_size", schedule.micro_batch},
-                         {"sequence_parallel", s.sp == SequenceParallel::megatron ? 1 : 0}});
-  return out;
-}
-
-std::optional<std::int64_t> value_of(const runlog::Argument& argument) {
-  if (argument.value == "True") return 1;
-  if (argument.value == "False") return 0;
-  return runlog::integer_of(argument);
-}
-
-/// Every argument that the log has and the plan says otherwise. `compared`: how many there were.
-Status contradiction(const Job& job, const Plan& plan, const Arguments& arguments, const std::string& where,
-                     std::int64_t& compared) {
-  std::string found, expected;
-  for (const Said& said : said_by(job, plan)) {
-    const auto at = arguments.find(said.name);
-    if (at == arguments.end()) continue;
-    const auto value = value_of(at->second);
-    if (!value) continue;
-    ++compared;
-    if (*value == said.value) continue;
-    found += cat(found.empty() ? "" : ", ", said.name, " ", at->second.value, " (line ", at->second.line, ")");
-    expected += cat(expected.empty() ? "" : ", ", said.value);
-  }
-  if (found.empty()) return {};
-  return Error{ErrorKind::bad_input, where, found, cat(expected, ", as the plan says"),
-               "compare it with a plan of what was run: espalier estimate JOB.yaml --tp … -o FOLDER"};
-}
 
 // ---- figures -----------------------------------------------------------------------------------------------------------------
 
@@ -196,9 +135,13 @@ void judge_published(LogComparison& c) {
 }
 
 Status read_log(const Job& job, const Plan& plan, const NamedText& log, std::int64_t warm_up, LogComparison& c) {
-  const auto arguments = runlog::read_argument_block(log.text, log.name);
-  if (!arguments) return arguments.error();
-  if (Status error = contradiction(job, plan, *arguments, log.name, c.arguments)) return error;
+  const bool one = plan.pipelines.size() == 1 && plan.uniform();
+  const auto compared = calibrate::compare_arguments(
+      log.text, log.name,
+      {job, plan.training, one ? &plan.strategy() : nullptr, one ? &plan.only_pipeline().schedule : nullptr, "the plan",
+       "compare it with a plan of what was run: espalier estimate JOB.yaml --tp … -o FOLDER"});
+  if (!compared) return compared.error();
+  c.arguments = *compared;
   const auto read = runlog::read_step_log(log.text, log.name);
   if (!read) return read.error();
   const runlog::StepSummary s = runlog::summarize(*read, warm_up);

@@ -76,6 +76,7 @@ Result<UserCalibration> calibrate_user(UserInputs inputs) {
   const std::vector<double> before = predicted_s(rows, find_engine(out.engine)->coefficients, inputs.threads);
   if (out.fabric)
     for (UserRow& r : out.runs.rows) job::apply_fabric(r.row.run.job.cluster, out.fabric->calibrated());
+  out.memory = fit_memory(out.runs.rows, *find_engine(out.engine));
   out.fit = fit_user(out.runs.rows, before, out.engine, inputs.threads);
   return out;
 }

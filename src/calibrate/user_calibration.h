@@ -10,6 +10,7 @@
 
 #include "calibrate/user_fabric.h"
 #include "calibrate/user_fit.h"
+#include "calibrate/user_memory.h"
 #include "calibrate/user_runs.h"
 #include "espalier/calibrate.h"
 
@@ -20,6 +21,7 @@ struct UserCalibration {
   UserRuns runs;
   std::optional<UserFit> fit;
   std::optional<UserFabric> fabric;
+  std::optional<MemoryFit> memory;
 };
 
 /// A name of the device catalogue, or the only one that begins with `name` ("h100-sxm").

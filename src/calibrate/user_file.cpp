@@ -72,6 +72,10 @@ std::string evidence_lines(const UserCalibration& c) {
                "\n  interval_basis: ", base::json_string(f.interval_basis), "\n");
     out += parameter_lines(f) + run_lines(f);
   }
+  if (c.memory)
+    out += cat("  memory: {reserved_runs: ", std::to_string(c.memory->reserved_runs),
+               ", allocated_runs: ", std::to_string(c.memory->allocated_runs), ", error_before: ", number(c.memory->before),
+               ", error_after: ", number(c.memory->after), ", error_allocated: ", number(c.memory->allocated), "}\n");
   if (c.fabric) out += table_lines(*c.fabric);
   out += "  inputs:\n";
   for (const UserInput& i : c.runs.inputs)
@@ -100,6 +104,8 @@ std::string to_yaml(const UserCalibration& c) {
                         ".\n# Use: espalier plan JOB.yaml --calibration FILE, or `calibration: FILE` in the job.\n",
                         "schema: espalier.calibration/1\ndevice: ", base::json_string(c.device), "\n");
   if (c.fit) out += cat("engine: ", c.engine, "\n", coefficient_lines(*c.fit));
+  if (c.memory && c.memory->reserved_runs > 0)
+    out += cat("memory: {allocator_reserve: ", number(c.memory->reserve), "}  # shipped ", number(c.memory->shipped), "\n");
   if (c.fabric) out += fabric_lines(*c.fabric);
   if (c.fit)
     out += cat("interval: {level: ", number(c.fit->level), ", low: ", number(c.fit->low), ", high: ", number(c.fit->high), "}\n");

@@ -7,6 +7,7 @@
 
 #include "base/document.h"
 #include "base/format.h"
+#include "calibrate/log_arguments.h"
 #include "plan/step_tokens.h"
 #include "planner/estimate.h"
 #include "runlog/step_log.h"
@@ -48,6 +49,15 @@ Row row_of(const std::string& file, const Job& job, const Strategy& strategy, co
           std::to_string(std::llround(tokens_of_step(t))), "|", std::to_string(t.global_batch), "|", to_string(t.precision));
   row.group = cat(job.model.name, "|", std::to_string(row.devices));
   return row;
+}
+
+/// Peaks of the log: what the allocator held where it says so, else what tensors took; against the fullest rank.
+void compare_memory(const runlog::StepLog& log, const Prediction& predicted, const EngineModel& engine, RunResult& out) {
+  const double tensors = static_cast<double>(predicted.peak_memory_bytes) / (1 + engine.memory.allocator_reserve);
+  out.measured_bytes = log.reserved_bytes ? log.reserved_bytes : log.peak_memory_bytes;
+  if (!out.measured_bytes) return;
+  out.memory_kind = log.reserved_bytes ? "reserved" : "allocated";
+  out.predicted_bytes = log.reserved_bytes ? predicted.peak_memory_bytes : std::llround(tensors);
 }
 
 Error no_match(const std::string& file, std::string found, std::string expected, std::string hint) {
@@ -92,6 +102,9 @@ Status add_log(std::string_view bytes, const std::string& file, const Job& job, 
   if (!job.cluster.homogeneous() || !on_device(target.device, device))
     return no_match(file, cat("a configuration on ", device), cat("one on ", target.device),
                     "--base names the device of all runs");
+  const auto compared = compare_arguments(
+      bytes, file, {job, job.training, &strategy, &schedule, "the configuration", "--config and its flags say what was run"});
+  if (!compared) return compared.error();
   if (s.global_batch && *s.global_batch != job.training.global_batch)
     return no_match(file, cat("a log with global batch ", std::to_string(*s.global_batch)),
                     cat("the configuration's ", std::to_string(job.training.global_batch)), "--set training.global_batch=…");
@@ -100,11 +113,17 @@ Status add_log(std::string_view bytes, const std::string& file, const Job& job, 
     seconds = tokens_of_step(job.training) / (s.tokens_per_s_per_device.value_or(1) * static_cast<double>(job.cluster.devices()));
   Job measured = job;
   if (!target.engine.empty()) measured.engine = target.engine;
-  if (const auto predicted = planner::predict(measured, strategy, schedule); !predicted) return predicted.error();
-  out.rows.push_back({row_of(file, measured, strategy, schedule, seconds), log->resolution, s.steps});
+  const auto predicted = planner::predict(measured, strategy, schedule);
+  if (!predicted) return predicted.error();
+  Row row = row_of(file, measured, strategy, schedule, seconds);
+  compare_memory(*log, *predicted, *find_engine(measured.engine), row.result);
+  out.rows.push_back({std::move(row), log->resolution, s.steps});
   out.inputs.push_back({file_name(file), base::content_hash(bytes), cat(runlog::to_string(log->format), " log")});
   out.notes.push_back(cat(file_name(file), ": ", runlog::to_string(log->format), ", median of ", std::to_string(s.steps),
                           " lines, ", std::to_string(s.warm_up), " left out as warm-up, half spread ", base::percent(s.spread)));
+  if (*compared > 0)
+    out.notes.push_back(
+        cat(file_name(file), ": ", std::to_string(*compared), " arguments of the log are those of the configuration"));
   if (log->damaged > 0)
     out.notes.push_back(cat(file_name(file), ": ", std::to_string(log->damaged), " damaged lines, the first at line ",
                             std::to_string(log->first_damaged_line)));

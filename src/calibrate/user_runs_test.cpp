@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "calibrate/log_arguments.h"
 #include "espalier/calibrate.h"
 #include "espalier/configuration.h"
 
@@ -113,6 +114,73 @@ TEST(UserLog, CoarseTimesAreNoted) {
   EXPECT_EQ(out.inputs.front().kind, "nanotron log");
   EXPECT_THAT(out.notes, Contains(HasSubstr("three digits")));
   EXPECT_EQ(out.rows.front().row.result.id, "n.log");
+}
+
+std::string megatron_log(const std::string& arguments) {
+  std::string log = "--- arguments ---\n" + arguments + "--- end of arguments ---\n";
+  for (int i = 10; i <= 60; i += 10)
+    log += " iteration " + std::to_string(i) + "/ 100 | elapsed time per iteration (ms): 1200.0 | global batch size: 64 |\n";
+  return log;
+}
+
+struct Completed {
+  Job job = small_job();
+  Strategy strategy;
+  Schedule schedule;
+  Completed() {
+    strategy.dp = strategy.shard = 0;
+    schedule.micro_batch = 1;
+    schedule.microbatches = 0;
+    complete_configuration(job, strategy, schedule);
+  }
+  Status add(const std::string& log, UserRuns& out) const {
+    return add_log(log, "m.log", job, strategy, schedule, 0, {"h100-sxm-80gb", ""}, out);
+  }
+};
+
+TEST(UserLog, ArgumentsThatContradictTheFlagsAreRefusedAllAtOnce) {
+  const Completed c;
+  UserRuns out;
+  const Status good = c.add(megatron_log("  tensor_model_parallel_size ..... 1\n  recompute_granularity ..... None\n"
+                                         "  virtual_pipeline_model_parallel_size ..... None\n"),
+                            out);
+  ASSERT_FALSE(good.has_value()) << good->message();
+  EXPECT_THAT(out.notes, Contains(HasSubstr("3 arguments of the log are those of the configuration")));
+  const Status bad = c.add(megatron_log("  tensor_model_parallel_size ..... 4\n  recompute_granularity ..... full\n"), out);
+  ASSERT_TRUE(bad.has_value());
+  EXPECT_EQ(bad->kind, ErrorKind::bad_input);
+  EXPECT_EQ(bad->found, "tensor_model_parallel_size 4 (line 2), recompute_granularity full (line 3)");
+  EXPECT_EQ(bad->expected, "1, None, as the configuration says");
+}
+
+// The allocator's peak is the one that is compared where the log has both.
+TEST(UserLog, PeaksOfMemoryAreThoseOfTheLog) {
+  const Completed c;
+  UserRuns out;
+  const std::string line = "[Rank 0] (after 2 iterations) memory (MB) | allocated: 1 | max allocated: 1000.0 | reserved: 1";
+  ASSERT_FALSE(c.add(megatron_log("") + line + "\n", out).has_value());
+  ASSERT_FALSE(c.add(megatron_log("") + line + " | max reserved: 1500.0\n", out).has_value());
+  const RunResult &allocated = out.rows[0].row.result, &reserved = out.rows[1].row.result;
+  EXPECT_EQ(allocated.memory_kind, "allocated");
+  EXPECT_EQ(*allocated.measured_bytes, 1000 * 1048576);
+  EXPECT_EQ(reserved.memory_kind, "reserved");
+  EXPECT_EQ(*reserved.measured_bytes, 1500 * 1048576);
+  EXPECT_NEAR(static_cast<double>(*reserved.predicted_bytes) / static_cast<double>(*allocated.predicted_bytes), 1.14, 1e-6);
+}
+
+TEST(UserLog, WhatTheFlagsLeaveOpenTheArgumentsSay) {
+  const auto said = logged_configuration(
+      megatron_log(
+          "  tensor_model_parallel_size ..... 8\n  use_distributed_optimizer ..... True\n  recompute_granularity ..... full\n"
+          "  recompute_method ..... block\n  recompute_num_layers ..... 3\n  virtual_pipeline_model_parallel_size ..... None\n"),
+      "m.log");
+  ASSERT_TRUE(said.ok());
+  EXPECT_EQ(said->tp, 8);
+  EXPECT_EQ(said->distributed_optimizer, true);
+  EXPECT_EQ(said->recompute, "full");
+  EXPECT_EQ(said->recompute_layers, 3);
+  EXPECT_FALSE(said->vpp.has_value());
+  EXPECT_FALSE(said->sequence_parallel.has_value());
 }
 
 CalibrationInputs on(const std::string& device) {

@@ -117,7 +117,13 @@ class LayerClock {
       case OperatorKind::scan: add_channels(op); return;
       case OperatorKind::chunked_scan:
       case OperatorKind::gated_delta: add_chunks(op); return;
-      case OperatorKind::expert_activation: add_elementwise(op, gathered_copies(op), s_.etp); return;
+      case OperatorKind::expert_activation: {
+        if (e_.kernels.fused_experts) return;
+        const double before = forward_;
+        add_elementwise(op, gathered_copies(op), s_.etp);
+        if (e_.memory.recomputes_expert_activations) selective_ += forward_ - before;
+        return;
+      }
       default: break;
     }
     const double before = forward_;
@@ -127,6 +133,13 @@ class LayerClock {
     if (cheap && fused()) selective_ += forward_ - before;
   }
 
+  [[nodiscard]] bool stands_before_attention(const Operator& op) const {
+    for (auto at = static_cast<std::size_t>(&op - kind_.operators.data()); at < kind_.operators.size(); ++at) {
+      if (kind_.operators[at].kind == OperatorKind::attention) return true;
+      if (kind_.operators[at].kind == OperatorKind::residual) return false;
+    }
+    return false;
+  }
   [[nodiscard]] bool fused() const { return e_.memory.activations == ActivationPolicy::fused_attention; }
   /// Weight gradients that the product does not add up itself: a pass of its own.
   [[nodiscard]] double accumulate(double parameters) const {
@@ -156,7 +169,11 @@ class LayerClock {
     if (op.adapters > 0) add_adapters(op, m, n, k);
     write_out(op, n * k);
     if (eight_bit) compute(k_.move(2 * m * k), k_.move(4 * m * n), 1, 1);
-    if (e_.kernels.selective_recomputes_linears && !vocabulary) selective_ += 0.39 * forward;
+    const bool of_latent = op.split == TpSplit::column && op.in != kind_.hidden && stands_before_attention(op);
+    if (e_.kernels.selective_recomputes_linears && !vocabulary)
+      selective_ += 0.39 * forward;
+    else if (e_.memory.recomputes_up_projections && of_latent)
+      selective_ += forward;
     if (vocabulary || op.split == TpSplit::column) {
       column_forward_ += forward;
       column_input_ += input;
@@ -323,7 +340,8 @@ class LayerClock {
     (op.split == TpSplit::row ? k : n) /= s_.etp;
     const double pass = k_.multiply_many(k_.grouped, local, m, n, k);
     compute(pass, pass, 1, 1);
-    if (k_.operand < k_.a) compute(k_.move(4 * local * m * k), k_.move(4 * local * m * n), 1, 1);  // scaled and cast to 8 bits
+    if (k_.operand < k_.a && !e_.kernels.fused_experts)
+      compute(k_.move(4 * local * m * k), k_.move(4 * local * m * n), 1, 1);  // scaled and cast to 8 bits
     write_out(op, local * n * k);
     if (op.frozen) return;
     weight_ += k_.multiply_many(k_.grouped, local, m, n, k, local * accumulated_bytes() * n * k) + accumulate(local * n * k);

@@ -21,6 +21,8 @@ struct Layer {
   double output_copies = 1;  ///< of the attention kernel
   double loss = 4;           ///< bytes kept per logit
   bool fused = true, selective = false, eager_gate = false, keeps_gathered = false;
+  double activation = 2;  ///< bytes of what an activation keeps of an element of its input
+  bool weighs_inside = false, up_projections_again = false, expert_activations_again = false;
 };
 
 Layer layer_of(const View& view, const LayerKind& kind, RecomputeKind recompute) {
@@ -49,16 +51,36 @@ Layer layer_of(const View& view, const LayerKind& kind, RecomputeKind recompute)
   layer.keeps_gathered = view.engine.memory.keeps_gathered && s.weight_tp() > 1;
   layer.fused = view.engine.memory.activations == ActivationPolicy::fused_attention;
   layer.selective = recompute == RecomputeKind::selective && kind.role == LayerRole::block;
+  const EngineMemory& memory = view.engine.memory;
+  layer.activation = memory.eight_bit_activations ? layer.operand : layer.a;
+  layer.weighs_inside = memory.weighs_inside_experts;
+  layer.up_projections_again = layer.fused && layer.selective && memory.recomputes_up_projections;
+  layer.expert_activations_again = layer.fused && layer.selective && memory.recomputes_expert_activations;
   return layer;
 }
 
-double attention_bytes(const Layer& l, const Operator& op) {
+/// Columns of linears that read another width than the layer's, before the attention `core`: heads made of latents.
+struct Latents {
+  bool queries = false, keys = false;
+};
+Latents latents_before(const std::vector<Operator>& operators, std::size_t core, std::int64_t hidden) {
+  Latents made;
+  for (std::size_t i = core; i-- > 0 && operators[i].kind != OperatorKind::residual;) {
+    const Operator& op = operators[i];
+    if (op.kind != OperatorKind::linear || op.split != TpSplit::column || op.in == hidden) continue;
+    const Operator& attention = operators[core];
+    (op.out == std::int64_t{attention.heads} * attention.qk_dim ? made.queries : made.keys) = true;
+  }
+  return made;
+}
+
+double attention_bytes(const Layer& l, const Operator& op, const Latents& again) {
   // Divided by `split` below: of fewer key/value heads than ranks each rank holds one, as if there were one for each.
   const double kv_heads = std::max(static_cast<double>(op.kv_heads), l.split);
   const double queries = static_cast<double>(op.heads) * op.qk_dim, keys = kv_heads * op.qk_dim;
   const double values = kv_heads * op.v_dim, out = static_cast<double>(op.heads) * op.v_dim;
   const double key_tokens = op.cross ? l.encoder_tokens : l.tokens;
-  const double inputs = l.a * (queries * l.tokens + (keys + values) * key_tokens);
+  const double inputs = l.a * ((again.queries ? 0 : queries * l.tokens) + (again.keys ? 0 : (keys + values) * key_tokens));
   if (l.fused) return (inputs + l.output_copies * l.a * out * l.tokens + 4.0 * op.heads * l.tokens) / l.split;
   if (l.selective) return inputs / l.split;
   double reach = op.cross ? l.encoder_keys : l.keys;
@@ -89,7 +111,7 @@ double expert_divisor(const Layer& l) { return l.sequence > 1 ? 1 : l.etp; }
 /// Walks the operators of a layer and remembers which tensors are kept already.
 class Walk {
  public:
-  Walk(const Layer& layer, const std::vector<Operator>& operators) : l_(layer), operators_(operators) {}
+  Walk(const Layer& layer, const LayerKind& kind) : l_(layer), operators_(kind.operators), hidden_(kind.hidden) {}
 
   double sum() {
     double bytes = 0;
@@ -108,16 +130,17 @@ class Walk {
       case OperatorKind::norm: return (l_.a * in + (l_.fused ? 4 : 0)) * l_.tokens / region;
       case OperatorKind::linear: return linear_bytes(i);
       case OperatorKind::patch_embed: return op.frozen ? 0 : l_.operand * in * l_.tokens / l_.sequence;
-      case OperatorKind::attention: return attention_bytes(l_, op);
+      case OperatorKind::attention:
+        return attention_bytes(l_, op, l_.up_projections_again ? latents_before(operators_, i, hidden_) : Latents{});
       case OperatorKind::activation: {
         const bool gated = l_.eager_gate && op.in == 2 * op.out;
-        return l_.a * (in + (gated ? static_cast<double>(op.out) : 0)) * l_.tokens / region;
+        return (l_.activation * in + l_.a * (gated ? static_cast<double>(op.out) : 0)) * l_.tokens / region;
       }
       case OperatorKind::dropout: return in * l_.tokens / region;
       case OperatorKind::router: return 4.0 * op.experts * l_.tokens / l_.sequence + router_input_bytes(i);
       case OperatorKind::expert_linear: return expert_linear_bytes(i);
-      case OperatorKind::expert_activation: return l_.a * in * routed_copies(l_, op) / expert_divisor(l_);
-      case OperatorKind::combine: return l_.a * in * op.top_k * l_.tokens / l_.sequence;
+      case OperatorKind::expert_activation: return l_.activation * in * routed_copies(l_, op) / expert_divisor(l_);
+      case OperatorKind::combine: return l_.weighs_inside ? 0 : l_.a * in * op.top_k * l_.tokens / l_.sequence;
       case OperatorKind::cross_entropy: return l_.loss * in * (op.split == TpSplit::vocab ? l_.padding : 1) * l_.tokens / region;
       case OperatorKind::causal_conv: return l_.a * in * l_.tokens / l_.split;
       case OperatorKind::scan:
@@ -172,6 +195,7 @@ class Walk {
   double expert_linear_bytes(std::size_t i) {
     const Operator& op = operators_[i];
     if (op.frozen) return 0;
+    if (l_.expert_activations_again && kind_before(i) == OperatorKind::expert_activation) return 0;
     const double gathered = l_.etp / expert_divisor(l_);  // tokens split over tp are gathered by the etp ranks
     return l_.operand * static_cast<double>(op.in) * routed_copies(l_, op) /
            (op.split == TpSplit::row ? expert_divisor(l_) : 1 / gathered);
@@ -192,6 +216,7 @@ class Walk {
   static constexpr int kLayerInput = -1, kEncoder = -2;
   const Layer& l_;
   const std::vector<Operator>& operators_;
+  std::int64_t hidden_;
   std::vector<int> kept_;  ///< sources of linears that are kept, or will be computed again
 };
 
@@ -205,7 +230,7 @@ std::int64_t saved_bytes_of_layer(const View& view, const LayerKind& kind, Recom
   if (recompute == RecomputeKind::full && kind.role == LayerRole::block) {
     return std::llround(layer.a * static_cast<double>(kind.hidden) * layer.tokens / (layer.fused ? layer.sequence : 1));
   }
-  return std::llround(Walk(layer, kind.operators).sum());
+  return std::llround(Walk(layer, kind).sum());
 }
 
 namespace {

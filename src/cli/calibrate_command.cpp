@@ -3,6 +3,7 @@
 // cross-validation what that is worth.
 #include "base/document.h"
 #include "base/format.h"
+#include "calibrate/log_arguments.h"
 #include "cli/command.h"
 #include "cli/configuration_flags.h"
 #include "espalier/calibrate.h"
@@ -39,8 +40,30 @@ bool is_plan(const std::string& path) {
   return schema != nullptr && (schema->text.starts_with("espalier.plan/") || schema->text == "espalier.result/1");
 }
 
-/// What a log leaves out: a plan holds it all, a job file needs the strategy flags.
-Result<LogConfiguration> read_config(Context& context, const CalibrateFlags& flags, const std::string& path) {
+/// Flags that nobody gave are what the arguments in the log say.
+ConfigurationFlags filled(ConfigurationFlags f, const calibrate::LoggedConfiguration& logged) {
+  const auto fill = [](std::int32_t& flag, const std::optional<std::int32_t>& value) {
+    if (flag == 0 && value) flag = *value;
+  };
+  fill(f.tp, logged.tp);
+  fill(f.pp, logged.pp);
+  fill(f.vpp, logged.vpp);
+  fill(f.cp, logged.cp);
+  fill(f.ep, logged.ep);
+  if (f.ep > 1) fill(f.etp, logged.etp);
+  fill(f.micro_batch, logged.micro_batch);
+  if (f.sp.empty() && logged.sequence_parallel) f.sp = *logged.sequence_parallel ? "megatron" : "none";
+  if (f.zero < 0 && logged.distributed_optimizer) f.zero = *logged.distributed_optimizer ? 1 : 0;
+  if (f.recompute.empty()) {
+    f.recompute = logged.recompute;
+    fill(f.recompute_layers, logged.recompute_layers);
+  }
+  return f;
+}
+
+/// What a log leaves out: a plan holds it all, a job file needs the strategy flags, unless the log prints its arguments.
+Result<LogConfiguration> read_config(Context& context, const CalibrateFlags& flags, const std::string& path,
+                                     const NamedText& log) {
   if (is_plan(path)) {
     auto loaded = load_plan_file(context, path);
     if (!loaded) return loaded.error();
@@ -55,7 +78,9 @@ Result<LogConfiguration> read_config(Context& context, const CalibrateFlags& fla
   overrides.emplace_back("calibration=");
   auto job = load_job_file(path, overrides);
   if (!job) return job.error();
-  auto configuration = read_flags(flags.configuration, *job);
+  const auto logged = calibrate::logged_configuration(log.text, log.name);
+  if (!logged) return logged.error();
+  auto configuration = read_flags(filled(flags.configuration, *logged), *job);
   if (!configuration) return configuration.error();
   return LogConfiguration{std::move(*job), *configuration};
 }
@@ -74,7 +99,7 @@ Status add_logs(Context& context, const CalibrateFlags& flags, std::vector<Named
   if (flags.configs.size() != 1 && flags.configs.size() != logs.size())
     return needs_config(logs.front().name, logs.size(), flags.configs.size());
   for (std::size_t i = 0; i < logs.size(); ++i) {
-    auto config = read_config(context, flags, flags.configs[flags.configs.size() == 1 ? 0 : i]);
+    auto config = read_config(context, flags, flags.configs[flags.configs.size() == 1 ? 0 : i], logs[i]);
     if (!config) return config.error();
     note_all(context, config->job.notes);
     const auto& [strategy, schedule] = config->configuration;

@@ -6,6 +6,7 @@
 
 #include "cost/operator_cost.h"
 #include "plan/key_value.h"
+#include "plan/latent_attention.h"
 
 namespace espalier::cost {
 namespace {
@@ -17,7 +18,7 @@ i64 ceil_div(i64 a, i64 b) { return (a + b - 1) / b; }
 /// Bytes by region, before they are divided; `cheap` is the part that selective recomputation drops.
 struct Regions {
   i64 split = 0, sequence = 0, whole = 0, expert = 0;
-  i64 cheap_split = 0, cheap_sequence = 0, cheap_whole = 0;
+  i64 cheap_split = 0, cheap_sequence = 0, cheap_whole = 0, cheap_expert = 0;
   void add(TpSplit region, i64 bytes, bool cheap = false) {
     const bool in_sequence = region == TpSplit::none || region == TpSplit::column;
     (in_sequence ? sequence : split) += bytes;
@@ -43,7 +44,10 @@ i64 routed_tokens(const Operator& op, const LayerGeometry& g) {
 /// Expert tensor parallelism gathers the copies of its ranks, unless they all hold the same tokens already (no sequence parallelism).
 i64 gathered(const LayerGeometry& g) { return g.sequence_split > 1 ? g.expert_split : 1; }
 
-void add_attention(Regions& r, const Operator& op, const LayerGeometry& g, ActivationPolicy policy) {
+/// What an activation keeps of an element of its input.
+i64 activation_bytes(const LayerGeometry& g) { return g.activation_bytes > 0 ? g.activation_bytes : g.element_bytes; }
+
+void add_attention(Regions& r, const LayerKind& kind, const Operator& op, const LayerGeometry& g, ActivationPolicy policy) {
   const i64 a = g.element_bytes, t = g.tokens;
   const i64 kv_tokens = op.cross ? g.cross_tokens : t;
   const i64 q = a * t * op.heads * op.qk_dim;
@@ -52,7 +56,10 @@ void add_attention(Regions& r, const Operator& op, const LayerGeometry& g, Activ
   const i64 k = a * kv_tokens * kv_heads * op.qk_dim, v = a * kv_tokens * kv_heads * op.v_dim;
   if (policy == ActivationPolicy::fused_attention) {
     const i64 out = a * t * op.heads * op.v_dim;
-    r.add(TpSplit::heads, q + k + v + (g.copies_attention_output ? 2 : 1) * out + 4 * t * op.heads);
+    const MadeOfLatents made = g.recomputes_up_projections ? made_of_latents(kind, op) : MadeOfLatents{};
+    r.add(TpSplit::heads, q, made.queries);
+    r.add(TpSplit::heads, k + v, made.keys);
+    r.add(TpSplit::heads, (g.copies_attention_output ? 2 : 1) * out + 4 * t * op.heads);
     return;
   }
   const i64 all_keys = op.cross ? g.cross_keys : keys_in_reach(op, g.keys);
@@ -97,31 +104,37 @@ void add_linear(Regions& r, const Operator& op, const Operator* before, const La
   r.add(op.split == TpSplit::row ? TpSplit::row : TpSplit::none, a * tokens * op.in, cheap);
 }
 
-void add_operator(Regions& r, const Operator& op, const Operator* before, const LayerGeometry& g, ActivationPolicy policy) {
+void add_operator(Regions& r, const LayerKind& kind, const Operator& op, const Operator* before, const LayerGeometry& g,
+                  ActivationPolicy policy) {
   const i64 a = g.element_bytes, t = g.tokens;
   const bool fused = policy == ActivationPolicy::fused_attention;
   switch (op.kind) {
     case OperatorKind::norm: r.add(op.split, a * t * op.in + (fused ? 4 * t : 0)); break;
     case OperatorKind::linear:
     case OperatorKind::patch_embed: add_linear(r, op, before, g, policy); break;
-    case OperatorKind::attention: add_attention(r, op, g, policy); break;
+    case OperatorKind::attention: add_attention(r, kind, op, g, policy); break;
     case OperatorKind::activation: {
       const i64 gate = g.eager_gate && op.in == 2 * op.out ? op.out : 0;
-      r.add(op.split == TpSplit::none ? TpSplit::none : TpSplit::heads, a * t * (op.in + gate));
+      r.add(op.split == TpSplit::none ? TpSplit::none : TpSplit::heads, t * (activation_bytes(g) * op.in + a * gate));
       break;
     }
     case OperatorKind::dropout: r.add(op.split == TpSplit::none ? TpSplit::none : TpSplit::heads, t * op.in); break;
     case OperatorKind::router: r.add(TpSplit::none, 4 * t * op.experts); break;
     case OperatorKind::dispatch: r.expert += kept_bytes(op, g) * routed_tokens(op, g) * gathered(g) * op.in; break;
-    case OperatorKind::combine: r.expert += a * own_copies(op, g) * op.in; break;
+    case OperatorKind::combine:
+      if (!g.weighs_inside_experts) r.expert += a * own_copies(op, g) * op.in;
+      break;
     case OperatorKind::expert_activation:
     case OperatorKind::expert_linear: {
       if (op.frozen) break;
       // after dispatch the routed copies are the first linear's input: counted there
       if (before != nullptr && before->kind == OperatorKind::dispatch) break;
       const i64 divisor = op.split == TpSplit::row || op.kind == OperatorKind::expert_activation ? g.expert_split : 1;
-      const i64 bytes = op.kind == OperatorKind::expert_linear ? kept_bytes(op, g) : a;
-      r.expert += ceil_div(bytes * routed_tokens(op, g) * gathered(g) * op.in, divisor);
+      const i64 each = op.kind == OperatorKind::expert_linear ? kept_bytes(op, g) : activation_bytes(g);
+      const i64 bytes = ceil_div(each * routed_tokens(op, g) * gathered(g) * op.in, divisor);
+      r.expert += bytes;
+      if (fused && g.recomputes_expert_activations && before != nullptr && before->kind == OperatorKind::expert_activation)
+        r.cheap_expert += bytes;
       break;
     }
     case OperatorKind::cross_entropy: r.add(op.split, i64{g.loss.saved} * t * vocabulary_width(op, op.in, g)); break;
@@ -182,14 +195,14 @@ SavedBytes saved_activations(const LayerKind& kind, const LayerGeometry& g, Acti
       const bool cheap = policy == ActivationPolicy::fused_attention && before != nullptr && before->kind == OperatorKind::norm;
       r.add(TpSplit::none, i64{g.element_bytes} * g.tokens * kind.operators[i].in, cheap);
     }
-    if (!shares_input(kind, i) && !for_frozen_experts(kind, i)) add_operator(r, kind.operators[i], before, g, policy);
+    if (!shares_input(kind, i) && !for_frozen_experts(kind, i)) add_operator(r, kind, kind.operators[i], before, g, policy);
     before = &kind.operators[i];
   }
   SavedBytes saved;
   const i64 kept = r.whole + r.expert;
   saved.none = ceil_div(r.split, g.split) + ceil_div(r.sequence, g.sequence_split) + kept;
   saved.selective = ceil_div(r.split - r.cheap_split, g.split) + ceil_div(r.sequence - r.cheap_sequence, g.sequence_split) +
-                    kept - r.cheap_whole;
+                    kept - r.cheap_whole - r.cheap_expert;
   const std::int64_t input = std::int64_t{g.element_bytes} * g.tokens * kind.hidden;
   saved.full = policy == ActivationPolicy::megatron_2022_unfused ? input : ceil_div(input, g.sequence_split);
   return saved;

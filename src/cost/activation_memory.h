@@ -23,7 +23,9 @@
 // needs it, and a·r·pairs of its own, whole on every rank.
 // With engine.memory.copies_attention_output (fused) the output once more. With engine.memory.keeps_gathered the input of a column linear is undivided under sequence parallelism.
 // selective: unfused drops the score tensors (softmax, mask, dropout output); fused drops what is cheap to compute again: outputs of
-// norms that feed linears, and of activations that feed linears. full: the layer's input only — unsplit under
+// norms that feed linears, and of activations that feed linears; with engine.memory.recomputes_up_projections also q, k and v that column linears make
+// of a normalised latent (a width that is not the layer's), with recomputes_expert_activations the inputs of experts' second products. With
+// weighs_inside_experts combine keeps nothing; with eight_bit_activations 8-bit training keeps one byte of an activation's input. full: the layer's input only — unsplit under
 // megatron-2022-unfused, in the sequence region otherwise.
 #pragma once
 
@@ -53,7 +55,10 @@ struct LayerGeometry {
   bool eager_gate = false;               ///< of the engine
   bool keeps_gathered = false;           ///< of the engine
   bool writes_weights_out = false;       ///< frozen linears of blocks are kept in fewer bits than compute takes
-  std::int64_t padded_vocabulary = 0;    ///< replaces the vocabulary where an operator has split == vocab; 0 = as in the model
+  bool weighs_inside_experts = false;    ///< of the engine
+  bool recomputes_up_projections = false, recomputes_expert_activations = false;  ///< of the engine
+  std::int32_t activation_bytes = 0;   ///< of what activations keep of their inputs; 0: as `element_bytes`
+  std::int64_t padded_vocabulary = 0;  ///< replaces the vocabulary where an operator has split == vocab; 0 = as in the model
 };
 
 struct SavedBytes {

@@ -151,5 +151,63 @@ TEST(SavedActivations, EagerGateAndGatheredInput) {
   EXPECT_EQ(transient_activations(kind, g, ActivationPolicy::fused_attention).backward, 2 * (4 * 2 * 64) + 2 * 200);
 }
 
+// Ten tokens of latents of 16 and 12 features; two heads of 8 and 4. Kept: the latents 320 + 240, queries 320, keys and values 480, output and
+// log-sum-exp 240. Recomputed up-projections: neither queries nor keys and values.
+TEST(SavedActivations, UpProjectionsOfLatentsCanBeMadeAgain) {
+  LayerKind kind;
+  kind.hidden = 64;
+  Operator queries, keys, core;
+  queries.split = keys.split = TpSplit::column;
+  queries.in = 16;
+  queries.out = 2 * 8;
+  keys.in = 12;
+  keys.out = 2 * (8 + 4);
+  core.kind = OperatorKind::attention;
+  core.split = TpSplit::heads;
+  core.heads = core.kv_heads = 2;
+  core.qk_dim = 8;
+  core.v_dim = 4;
+  kind.operators = {queries, keys, core};
+  LayerGeometry g;
+  g.tokens = g.keys = 10;
+  const SavedBytes plain = saved_activations(kind, g, ActivationPolicy::fused_attention);
+  EXPECT_EQ(plain.none, 1600);
+  EXPECT_EQ(plain.selective, 1600);
+  g.recomputes_up_projections = true;
+  const SavedBytes again = saved_activations(kind, g, ActivationPolicy::fused_attention);
+  EXPECT_EQ(again.none, 1600);
+  EXPECT_EQ(again.selective, 800);
+  kind.hidden = 16;  // a width of the layer's own is no latent
+  EXPECT_EQ(saved_activations(kind, g, ActivationPolicy::fused_attention).selective, 1600 - 480);
+}
+
+// Ten tokens to two experts each: 20 copies of 64 features dispatched, 256 into the activation, 128 out of it, 64 combined, two bytes each.
+TEST(SavedActivations, ExpertsKeepWhatTheirEngineSays) {
+  LayerKind kind;
+  kind.hidden = 64;
+  const auto op = [](OperatorKind what, std::int64_t in, std::int64_t out) {
+    Operator o;
+    o.kind = what;
+    o.in = in;
+    o.out = out;
+    o.experts = 4;
+    o.top_k = 2;
+    return o;
+  };
+  kind.operators = {op(OperatorKind::dispatch, 64, 64), op(OperatorKind::expert_linear, 64, 256),
+                    op(OperatorKind::expert_activation, 256, 128), op(OperatorKind::expert_linear, 128, 64),
+                    op(OperatorKind::combine, 64, 64)};
+  LayerGeometry g;
+  g.tokens = 10;
+  const auto saved = [&] { return saved_activations(kind, g, ActivationPolicy::fused_attention); };
+  EXPECT_EQ(saved().none, 40 * (64 + 256 + 128 + 64));
+  g.weighs_inside_experts = true;
+  EXPECT_EQ(saved().none, 40 * (64 + 256 + 128));
+  g.recomputes_expert_activations = true;
+  EXPECT_EQ(saved().selective, 40 * (64 + 256));
+  g.activation_bytes = 1;
+  EXPECT_EQ(saved().selective, 40 * 64 + 20 * 256);
+}
+
 }  // namespace
 }  // namespace espalier::cost

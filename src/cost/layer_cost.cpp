@@ -74,6 +74,10 @@ LayerGeometry geometry_of(const Workload& w, const EngineModel& engine, const La
   g.copies_attention_output = engine.memory.copies_attention_output && micro_batch > 1;
   g.eager_gate = engine.memory.eager_gate;
   g.keeps_gathered = engine.memory.keeps_gathered;
+  g.weighs_inside_experts = engine.memory.weighs_inside_experts;
+  g.recomputes_up_projections = engine.memory.recomputes_up_projections;
+  g.recomputes_expert_activations = engine.memory.recomputes_expert_activations;
+  g.activation_bytes = engine.memory.eight_bit_activations ? g.operand_bytes : 0;
   g.padded_vocabulary = padded_vocabulary(*w.model, engine, s.weight_tp());
   return g;
 }

@@ -13,6 +13,7 @@
 #include "cost/layer_scan.h"
 #include "cost/tensor_region.h"
 #include "plan/key_value.h"
+#include "plan/latent_attention.h"
 #include "profile/measured_operators.h"
 
 namespace espalier::cost {
@@ -110,6 +111,8 @@ template <class Sum>
   if (eight_bit) add_casts(sum, x, m, n, k);
   if (x.c.engine->kernels.selective_recomputes_linears && op.split != TpSplit::vocab)
     sum.recomputed(forward * kRecomputedProducts);
+  else if (x.g.recomputes_up_projections && attention_of_latent(kind, op) != nullptr)
+    sum.recomputed(forward);
   if (op.split == TpSplit::column || op.split == TpSplit::vocab) {
     region.column_forward += forward;
     region.column_input += input;
@@ -210,7 +213,7 @@ void add_expert_linear(Sum& sum, const Scene& x, const LayerKind& kind, const Op
   const DeviceRates& d = x.c.device.rates;
   const double forward = batched_gemm_s(d, d.grouped, local, m, n, k, x.a);
   sum.compute(forward, forward, 1, 1);
-  if (x.c.workload.operand_bytes < x.a) add_expert_casts(sum, x, m * local, n, k);
+  if (x.c.workload.operand_bytes < x.a && !x.c.engine->kernels.fused_experts) add_expert_casts(sum, x, m * local, n, k);
   add_dequantisation(sum, x, kind, op, local * n * k);
   if (op.frozen) return;
   sum.weight(batched_gemm_s(d, d.grouped, local, m, n, k, x.a, local * accumulated_bytes(x) * n * k));
@@ -318,7 +321,11 @@ template <class Sum>
     case OperatorKind::dispatch:
     case OperatorKind::combine: add_exchange(sum, x, op); return;
     case OperatorKind::expert_linear: add_expert_linear(sum, x, kind, op); return;
-    case OperatorKind::expert_activation: add_elementwise(sum, x, op, gathered(x, op), x.s.etp); return;
+    case OperatorKind::expert_activation:
+      if (x.c.engine->kernels.fused_experts) return;
+      add_elementwise(sum, x, op, gathered(x, op), x.s.etp);
+      if (x.g.recomputes_expert_activations) sum.recomputed(sum.forward - before);
+      return;
     case OperatorKind::router:
       sum.compute(
           gemm_s(x.c.device.rates, x.c.device.rates.gemm_wide, x.sequence_tokens, op.experts, static_cast<double>(op.in), x.a),

@@ -75,6 +75,14 @@ void read_operators(Reader& r, Calibration& c) {
   c.operators = std::move(measured);
 }
 
+void read_memory(Reader& r, Calibration& c) {
+  if (!r.has("memory")) return;
+  if (c.engine.empty()) r.fail("memory", "memory without an engine", "engine: whose allocator was measured");
+  Reader memory = r.child("memory", true);
+  c.allocator_reserve = memory.required_real("allocator_reserve", 0, 0.5);
+  memory.finish();
+}
+
 void read_interval(Reader& r, Calibration& c) {
   if (!r.has("interval")) return;
   Reader interval = r.child("interval", true);
@@ -95,7 +103,7 @@ void read_evidence(Reader& r, Calibration& c) {
   c.error_after = e.optional_real("median_error_after", 0, 1e6, 0);
   c.cross_validation = e.optional_string("cross_validation", "");
   e.ignore({"configurations", "mean_error_before", "mean_error_after", "median_error_in_sample", "interval_basis", "parameters",
-            "measured", "collectives", "inputs"});
+            "measured", "memory", "collectives", "inputs"});
   e.finish();
 }
 
@@ -183,6 +191,7 @@ Result<std::shared_ptr<const Calibration>> read_calibration(std::string_view yam
   c.engine = read_known_engine(r);
   read_coefficients(r, c);
   read_operators(r, c);
+  read_memory(r, c);
   r.each("fabric", false, [&c](Reader& level) { c.fabric.push_back(read_level(level)); });
   read_interval(r, c);
   read_evidence(r, c);
@@ -225,6 +234,7 @@ Status use_calibration(Job& job, std::shared_ptr<const Calibration> calibration)
     auto engine = std::make_shared<EngineModel>(*known);
     engine->coefficients = calibration->coefficients;
     engine->measured = calibration->operators;
+    if (calibration->allocator_reserve >= 0) engine->memory.allocator_reserve = calibration->allocator_reserve;
     job.engine_model = std::move(engine);
     if (Status error = keep_to_measured(job, *calibration)) return *error;
   }

@@ -35,6 +35,7 @@ struct Calibration {
   std::string source, hash;    ///< canonical JSON and its content hash, copied into plans
   std::string device, engine;  ///< catalogue names; engine empty: no coefficients, fabric alone
   FrameworkCoefficients coefficients;
+  double allocator_reserve = -1;  ///< share that the allocator holds beyond the tensors; < 0: what ships for the engine
   std::vector<job::CalibratedLevel> fabric;
   std::shared_ptr<const profile::MeasuredOperators>
       operators;                 ///< what `espalier profile` measured; null: the device model's times

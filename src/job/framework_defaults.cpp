@@ -103,7 +103,11 @@ FrameworkDefault read_framework(Reader& r) {
   r.each("recipes", false, [&](Reader& recipe) {
     FrameworkDefault::Recipe out;
     out.model = read_words(recipe, "model");
-    read_default_values(recipe.child("defaults", true), out.defaults);
+    out.gpu = read_words(recipe, "gpu");
+    out.table = read_words(recipe, "table");
+    read_default_values(recipe.child("defaults", false), out.defaults);
+    out.options = read_words(recipe, "options");
+    if (!out.options.empty()) out.source = recipe.required_string("source");
     recipe.finish();
     f.recipes.push_back(std::move(out));
   });
@@ -128,6 +132,18 @@ FrameworkDefault read_framework(Reader& r) {
     f.binned_to = binned.required_int("mean", 1, 1 << 20);
     f.binned_source = binned.required_string("source");
     binned.finish();
+  }
+  if (r.has("packed")) {
+    Reader packed = r.child("packed", true);
+    f.packed_tokens = packed.required_int("tokens", 1, 1 << 20);
+    f.packed_source = packed.required_string("source");
+    packed.finish();
+  }
+  if (r.has("masked")) {
+    Reader masked = r.child("masked", true);
+    f.masked_share = masked.required_real("share", 0.001, 1);
+    f.masked_source = masked.required_string("source");
+    masked.finish();
   }
   f.overlap = read_overlap(r);
   f.overlap_source = r.required_string("overlap_source");

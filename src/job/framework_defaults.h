@@ -34,10 +34,13 @@ struct FrameworkDefault {
   struct Value {
     std::string value, source;
   };
-  /// A recipe that the framework's authors publish for one model: its defaults come before the framework's own.
+  /// A recipe that the framework's authors publish for one model: its defaults come before the framework's own. It holds where each list
+  /// of words that it gives (of the model, the device, the table of the record) is mentioned.
   struct Recipe {
-    std::vector<std::string> model;
+    std::vector<std::string> model, gpu, table;
     std::map<std::string, Value> defaults;
+    std::vector<std::string> options;  ///< of the engine, which a record that does not state its own recipe ran with
+    std::string source;                ///< of the options
   };
   /// A state of the engine that all runs of some sources were in where all of the bounds hold; 0 and -1 bound nothing.
   struct State {
@@ -57,6 +60,12 @@ struct FrameworkDefault {
   /// Samples are packed in bins of their length: batches stated with `binned_from` tokens a sample have `binned_to` in the mean.
   std::int64_t binned_from = 0, binned_to = 0;
   std::string binned_source;
+  /// Tokens of a sequence, where several share a sample. 0: not known.
+  std::int64_t packed_tokens = 0;
+  std::string packed_source;
+  /// Of encoders trained on masked tokens: share of the tokens that reach the head. 0: all.
+  double masked_share = 0;
+  std::string masked_source;
   Overlap overlap;
   std::string overlap_source;
   std::string memory_rank, memory_kind, memory_source;

@@ -46,6 +46,9 @@ Overlap read_overlap(const std::string& list, Status& error) {
   return overlap;
 }
 
+/// A degree that nobody says is 1.
+std::int32_t given(std::int32_t degree) { return std::max(1, degree); }
+
 ScheduleKind read_schedule(const ConfigurationWords& f, Status& error) {
   // Several chunks a stage mean interleaving unless something else is said: 1F1B has none.
   if (f.schedule.empty()) return f.vpp > 1 ? ScheduleKind::interleaved : ScheduleKind::one_f_one_b;
@@ -75,14 +78,14 @@ namespace espalier {
 Result<CompleteConfiguration> read_configuration(const ConfigurationWords& f, const Job& job) {
   Status error;
   CompleteConfiguration c;
-  c.strategy.tp = f.tp;
+  c.strategy.tp = job::given(f.tp);
   const job::EngineDefaults defaults = job::engine_defaults(job.engine);
-  c.strategy.sp = f.sp.empty() ? (f.tp > 1 ? defaults.sp : SequenceParallel::none)
+  c.strategy.sp = f.sp.empty() ? (c.strategy.tp > 1 ? defaults.sp : SequenceParallel::none)
                                : static_cast<SequenceParallel>(job::value_of("sp", f.sp, error));
-  c.strategy.cp = f.cp;
+  c.strategy.cp = job::given(f.cp);
   c.strategy.cp_kind = static_cast<ContextParallelKind>(job::value_of("cp_kind", f.cp_kind, error));
-  c.strategy.ep = f.ep;
-  c.strategy.etp = f.etp;
+  c.strategy.ep = job::given(f.ep);
+  c.strategy.etp = job::given(f.etp);
   c.strategy.dp = f.dp;
   c.strategy.zero = ZeroStage{std::max(0, f.zero)};
   c.strategy.shard = f.shard;
@@ -94,9 +97,9 @@ Result<CompleteConfiguration> read_configuration(const ConfigurationWords& f, co
   if (!f.offload.empty()) c.strategy.offload = static_cast<Offload>(job::value_of("offload", f.offload, error));
   if (!f.partition.empty()) c.strategy.partition = BlockPartition(f.partition);
   c.schedule.kind = job::read_schedule(f, error);
-  c.schedule.stages = f.pp;
+  c.schedule.stages = job::given(f.pp);
   c.schedule.virtual_stages = f.vpp > 0 ? f.vpp : job::default_virtual_stages(c.schedule.kind);
-  c.schedule.micro_batch = f.micro_batch;
+  c.schedule.micro_batch = job::given(f.micro_batch);
   c.schedule.microbatches = 0;
   if (error) return *error;
   job::complete(f, job, defaults, c);

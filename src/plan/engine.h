@@ -132,6 +132,12 @@ struct EngineMemory {
   bool eager_gate = false;      ///< a gated MLP in separate kernels keeps the activated gate beside its inputs and their product
   /// Both matrices of an adapter are divided over tp (NeMo's ParallelLinearAdapter); else the one at the divided side of its linear (PEFT).
   bool splits_adapters = false;
+  /// Copies of tokens are weighted between the two products of an expert: nothing of them is kept for the combination after it.
+  bool weighs_inside_experts = false;
+  bool eight_bit_activations = false;  ///< 8-bit training keeps inputs of activations in one byte too
+  /// What `recompute: selective` drops and computes again beside what the policy says: queries, keys and values that linears make of a latent
+  /// (multi-head latent attention), and outputs of activations inside experts.
+  bool recomputes_up_projections = false, recomputes_expert_activations = false;
   double allocator_reserve = 0.06;       ///< fraction of the tensor peak lost to fragmentation and rounding (prior)
   std::int32_t vocabulary_multiple = 1;  ///< vocabulary padded to a multiple of this × tp (Megatron: 128)
 };
@@ -147,6 +153,7 @@ struct EngineKernels {
   /// Share of the host time of kernels outside routed experts (attention, norms, router, preparation of the dispatch) that remains: 0 where
   /// CUDA graphs replay them. What a kernel occupies on the device stays.
   double graphed_launches = 1.0;
+  bool fused_experts = false;        ///< casts and activation of routed experts run inside their grouped products
   double eager_launches = 1.0;       ///< kernels of a layer relative to the operator table, where operators are split further
   double elementwise_traffic = 1.0;  ///< bytes of memory-bound operators, copies included, relative to the operator table
   double loss_forward_bytes = 14, loss_backward_bytes = 6;  ///< bytes per logit that the loss moves

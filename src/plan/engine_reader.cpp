@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cstdint>
 #include <functional>
 #include <set>
@@ -130,6 +131,10 @@ void read_memory(Reader& r, EngineMemory& e) {
   read_flag(r, "keeps_gathered", e.keeps_gathered);
   read_flag(r, "eager_gate", e.eager_gate);
   read_flag(r, "splits_adapters", e.splits_adapters);
+  read_flag(r, "weighs_inside_experts", e.weighs_inside_experts);
+  read_flag(r, "eight_bit_activations", e.eight_bit_activations);
+  read_flag(r, "recomputes_up_projections", e.recomputes_up_projections);
+  read_flag(r, "recomputes_expert_activations", e.recomputes_expert_activations);
   read_real(r, "allocator_reserve", 1, e.allocator_reserve);
   e.vocabulary_multiple = static_cast<std::int32_t>(r.optional_int("vocabulary_multiple", 1, kMany, e.vocabulary_multiple));
 }
@@ -139,6 +144,7 @@ void read_kernels(Reader& r, EngineKernels& e) {
   read_flag(r, "selective_recomputes_linears", e.selective_recomputes_linears);
   read_real(r, "host_launches", 1000, e.host_launches);
   read_real(r, "graphed_launches", 1, e.graphed_launches);
+  read_flag(r, "fused_experts", e.fused_experts);
   read_real(r, "eager_launches", 1000, e.eager_launches);
   read_flag(r, "fused_gradient_accumulation", e.fused_gradient_accumulation);
   read_real(r, "elementwise_traffic", 100, e.elementwise_traffic);
@@ -238,7 +244,7 @@ void read_freedom(Reader& r, EngineModel& e) {
            "per_stage: {differ_in: [layers]}, or pipeline: false");
 }
 
-constexpr std::size_t kMostOptions = 6;  // 64 combinations an engine
+constexpr std::size_t kMostOptions = 8;  // 256 combinations an engine
 
 /// An engine, and the nodes of its options in the order of EngineModel::options.
 struct Entry {
@@ -269,18 +275,19 @@ void read_options(Reader& engine, Entry& entry) {
     engine.fail("options", std::to_string(entry.model.options.size()), cat("at most ", kMostOptions));
 }
 
-/// The engine with each combination of its options but the empty one; bit i of a combination is option i.
+/// The engine with each combination of its options but the empty one; bit i of a combination is option i. Each adds its last option to a
+/// combination that is there already.
 void append_combinations(const base::Document& document, base::ErrorSink& sink, const Entry& entry,
                          std::vector<EngineModel>& out) {
   const std::size_t combinations = std::size_t{1} << std::min(entry.options.size(), kMostOptions);
+  const std::size_t first = out.size();
   for (std::size_t set = 1; set < combinations; ++set) {
-    EngineModel e = entry.model;
-    for (std::size_t i = 0; i < entry.options.size(); ++i) {
-      if (((set >> i) & 1) == 0) continue;
-      Reader r(document, entry.options[i], cat("$.engines.", e.base), sink);
-      apply_option(r, e);
-      e.name.append("+").append(e.options[i].name);
-    }
+    const auto last = static_cast<std::size_t>(std::bit_width(set) - 1);
+    const std::size_t others = set & ~(std::size_t{1} << last);
+    EngineModel e = others == 0 ? entry.model : out[first + others - 1];
+    Reader r(document, entry.options[last], cat("$.engines.", e.base), sink);
+    apply_option(r, e);
+    e.name.append("+").append(e.options[last].name);
     out.push_back(std::move(e));
   }
 }

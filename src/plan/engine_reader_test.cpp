@@ -80,8 +80,9 @@ TEST(EngineReader, RefusesOptionsThatItCannotName) {
   EXPECT_THAT(message(kBase + "    options: [{name: a}]\n"), HasSubstr("note"));
   EXPECT_THAT(message(kBase + "    options: [{name: a, note: n, kernels: [{host_launches: 0}]}]\n"), HasSubstr("source"));
   std::string many = "    options:\n";
-  for (const char* name : {"a", "b", "c", "d", "e", "f", "g"}) many += std::string("      - {name: ") + name + ", note: n}\n";
-  EXPECT_THAT(message(kBase + many), HasSubstr("at most 6"));
+  for (const char* name : {"a", "b", "c", "d", "e", "f", "g", "h", "i"})
+    many += std::string("      - {name: ") + name + ", note: n}\n";
+  EXPECT_THAT(message(kBase + many), HasSubstr("at most 8"));
   EXPECT_THAT(message("  - name: a+b\n    note: n\n    runs: [{source: s, schedules: [1f1b], zero: [0]}]\n"),
               HasSubstr("without +"));
 }

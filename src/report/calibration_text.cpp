@@ -64,6 +64,14 @@ void write_fit(JsonWriter& w, const UserFit& fit) {
   w.end_array();
 }
 
+void write_memory(JsonWriter& w, const MemoryFit& m) {
+  w.key("memory").compact_next().begin_object();
+  w.key("allocator_reserve_shipped").value(rounded(m.shipped)).key("allocator_reserve").value(rounded(m.reserve));
+  w.key("reserved_runs").value(m.reserved_runs).key("error_before").value(rounded(m.before));
+  w.key("error_after").value(rounded(m.after)).key("allocated_runs").value(m.allocated_runs);
+  w.key("error_allocated").value(rounded(m.allocated)).end_object();
+}
+
 void write_fabric(JsonWriter& w, const UserFabric& fabric) {
   w.key("fabric").begin_array();
   for (const LevelFit& level : fabric.levels) {
@@ -136,6 +144,18 @@ std::string coefficient_table(const UserFit& fit) {
   return cat("\n", table(rows));
 }
 
+std::string memory_lines(const MemoryFit& m) {
+  std::string out = "\n";
+  if (m.reserved_runs > 0)
+    out += cat("peak memory, as the allocator held it (", std::to_string(m.reserved_runs), " runs): reserve ",
+               base::percent(m.shipped), " shipped, ", base::percent(m.reserve), " adapted; error ", base::percent(m.before),
+               " before, ", base::percent(m.after), " after\n");
+  if (m.allocated_runs > 0)
+    out += cat("peak memory, of tensors (", std::to_string(m.allocated_runs), " runs): error ", base::percent(m.allocated),
+               "; nothing of it is adapted\n");
+  return out;
+}
+
 std::string run_table(const UserFit& fit) {
   std::vector<std::vector<std::string>> rows{{"run", "devices", "measured", "shipped", "held out", "fitted", "configuration"}};
   const auto error = [](double predicted, double measured) {
@@ -173,6 +193,7 @@ std::string to_json(const UserCalibration& c, const std::string& file) {
   w.begin_object();
   w.key("schema").value("espalier.calibrate/1").key("device").value(c.device).key("engine").value(c.engine);
   if (c.fit) write_fit(w, *c.fit);
+  if (c.memory) write_memory(w, *c.memory);
   if (c.fabric) write_fabric(w, *c.fabric);
   w.key("skipped").begin_array();
   for (const SkippedRun& s : c.runs.skipped)
@@ -199,6 +220,7 @@ std::string to_json(const UserCalibration& c, const std::string& file) {
 std::string to_text(const UserCalibration& c, std::size_t width) {
   std::string out = head(c);
   if (c.fit) out += coefficient_table(*c.fit);
+  if (c.memory) out += memory_lines(*c.memory);
   if (c.fabric) out += fabric_tables(*c.fabric);
   if (c.fit) out += run_table(*c.fit);
   std::vector<std::string> lines = c.runs.notes;

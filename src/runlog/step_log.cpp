@@ -51,9 +51,9 @@ Reading read_megatron(std::string_view line, LoggedStep& out) {
 }
 
 /// "[Rank 0] (after 2 iterations) memory (MB) | allocated: … | max allocated: 61234.5 | …": MB are 2^20 bytes (report_memory).
-std::optional<std::int64_t> megatron_memory(std::string_view line) {
+std::optional<std::int64_t> megatron_memory(std::string_view line, std::string_view field) {
   if (line.find("memory (MB)") == std::string_view::npos) return std::nullopt;
-  const auto mib = positive(field_number(line, "max allocated"), 1e8);
+  const auto mib = positive(field_number(line, field), 1e8);
   return mib ? std::optional(std::llround(*mib * 1048576.0)) : std::nullopt;
 }
 
@@ -152,7 +152,8 @@ Result<StepLog> read_step_log(std::string_view text, const std::string& where) {
   Status mixed;
   each_line(text, [&](std::int64_t number, std::string_view line) {
     if (mixed || log.steps.size() >= kMaxSteps) return;
-    if (const auto bytes = megatron_memory(line)) log.peak_memory_bytes = std::max(bytes, log.peak_memory_bytes);
+    if (const auto bytes = megatron_memory(line, "max allocated")) log.peak_memory_bytes = std::max(bytes, log.peak_memory_bytes);
+    if (const auto bytes = megatron_memory(line, "max reserved")) log.reserved_bytes = std::max(bytes, log.reserved_bytes);
     for (const LogFormat format : {LogFormat::megatron, LogFormat::torchtitan, LogFormat::nanotron}) {
       LoggedStep step;
       const Reading reading = read_line(format, line, step, log.resolution);
@@ -165,6 +166,8 @@ Result<StepLog> read_step_log(std::string_view text, const std::string& where) {
       if (log.format != format) mixed = two_formats(where, log, format, number);
       step.line = number;
       if (step.memory_bytes) log.peak_memory_bytes = std::max(step.memory_bytes, log.peak_memory_bytes);
+      if (step.memory_bytes && format == LogFormat::torchtitan)
+        log.reserved_bytes = log.peak_memory_bytes;  // max_memory_reserved
       log.steps.push_back(step);
       break;
     }

@@ -39,6 +39,7 @@ struct StepLog {
   LogFormat format = LogFormat::megatron;
   std::vector<LoggedStep> steps;                  ///< in the order of the file
   std::optional<std::int64_t> peak_memory_bytes;  ///< largest over ranks and lines
+  std::optional<std::int64_t> reserved_bytes;     ///< the same of what the allocator held, where the log says it
   double resolution = 0;                          ///< relative: how coarsely step times are printed
   std::int64_t damaged = 0, first_damaged_line = 0;
 };

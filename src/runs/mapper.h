@@ -79,6 +79,10 @@ class Mapper {
   /// With a stated parameter count, tied or separate embeddings are what comes closer to it.
   void build_model(DecoderShape s);
   void map_training();
+  /// Sequences that share samples attend to themselves.
+  void map_packed();
+  /// The head of an encoder that is trained on masked tokens sees those alone.
+  void map_masked_tokens();
   void map_degrees();
   void map_sequence_parallel();
   void map_experts();

@@ -20,11 +20,12 @@ struct Technique {
   const char* name;
   bool RunTechniques::*used;
 };
-constexpr std::array<Technique, 5> kTechniques{{{"lora", &RunTechniques::lora},
+constexpr std::array<Technique, 6> kTechniques{{{"lora", &RunTechniques::lora},
                                                 {"compile", &RunTechniques::compile},
                                                 {"hsdp", &RunTechniques::hsdp},
                                                 {"deepep", &RunTechniques::deepep},
-                                                {"offload", &RunTechniques::offload}}};
+                                                {"offload", &RunTechniques::offload},
+                                                {"packed", &RunTechniques::packed}}};
 
 std::optional<bool> flag(const Node& extra, const char* key) {
   const Node* node = extra.find(key);
@@ -68,8 +69,13 @@ std::vector<std::string> recipe_options(const Node& recipe) {
   const std::string dispatcher = text(recipe, "moe_flex_dispatcher_backend"), graphs = text(recipe, "cuda_graph_impl");
   if (dispatcher == "deepep" || dispatcher == "hybridep") out.emplace_back("flex-dispatcher");
   if (flag(recipe, "moe_a2a_overlap").value_or(false)) out.emplace_back("overlap-experts");
-  if (graphs == "transformer_engine" && lists(recipe, "cuda_graph_scope", "moe_router")) out.emplace_back("moe-graphs");
+  if (graphs == "transformer_engine" && lists(recipe, "cuda_graph_scope", "attn") &&
+      lists(recipe, "cuda_graph_scope", "moe_router"))
+    out.emplace_back("moe-graphs");
   if (graphs == "full_iteration") out.emplace_back("cuda-graphs");
+  if (graphs == "full_iteration" || flag(recipe, "cutedsl_fused_grouped_mlp").value_or(false)) out.emplace_back("fused-experts");
+  const auto recomputes = [&](const char* module) { return lists(recipe, "recompute_modules", module); };
+  if (recomputes("mla_up_proj") || recomputes("moe_act") || recomputes("layernorm")) out.emplace_back("recompute-modules");
   return out;
 }
 
@@ -112,6 +118,7 @@ RunTechniques published_techniques(const Remarks& t, const Node* extra) {
   out.hsdp = named(cat(t.framework, " ", t.notes), {"hsdp"});
   out.deepep = named(t.notes, {"deepep", "hybridep"});
   out.offload = named(cat(t.notes, " ", t.recompute), {"offload"}) || (mapped && offloads(*extra));
+  out.packed = named(t.notes, {"packed"});
   if (mapped)
     if (const Node* recipe = extra->find("recipe"); recipe && recipe->kind == NodeKind::mapping)
       out.options = recipe_options(*recipe);
@@ -143,6 +150,8 @@ void read_extra(const Node* extra, RunRecord& r) {
     if (r.measured.memory_kind.empty()) r.measured.memory_kind = text(*extra, key);
   r.measured.memory_unit = text(*extra, "mem_unit");
   r.tokenizer = text(*extra, "tokenizer");
+  const Node* recipe = extra->find("recipe");
+  r.recipe_stated = recipe != nullptr && recipe->kind == NodeKind::mapping;
   read_arguments(extra->find("args"), r);
 }
 

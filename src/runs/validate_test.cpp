@@ -83,6 +83,27 @@ TEST(MapRun, SwitchesOfARecipeAreOptionsOfTheEngine) {
   EXPECT_EQ(engine_of("\"nanotron\""), "nanotron");
 }
 
+// A published table whose records do not hold their recipe: the one that was published for the model, the device and the release.
+TEST(MapRun, APublishedRecipeSaysWhatARecordDoesNot) {
+  const auto engine_of = [](const std::string& rest) {
+    const std::string text = replaced(replaced(line(rest), "nanotron", "Megatron-Bridge"), "llama-like", "Qwen3-235B-A22B");
+    const auto mapping = mapped(replaced(text, "\"H100\"", "\"GB200\""));
+    return std::holds_alternative<MappedRun>(mapping) ? std::get<MappedRun>(mapping).job.engine
+                                                      : std::get<RunSkip>(mapping).reason;
+  };
+  EXPECT_EQ(engine_of(R"(, "table": "25.09 container, Pre-Training")"), "megatron-bridge+cuda-graphs");
+  EXPECT_EQ(engine_of(R"(, "table": "25.11 container, Pre-Training")"), "megatron-bridge+flex-dispatcher+moe-graphs");
+  EXPECT_EQ(engine_of(R"(, "table": "my own")"), "megatron-bridge");
+  EXPECT_EQ(engine_of(R"(, "table": "25.09 container", "extra": {"recipe": {"moe_a2a_overlap": false}})"), "megatron-bridge");
+}
+
+TEST(MapRun, PublishedRecipesNameOptionsOfTheirEngine) {
+  for (const job::FrameworkDefault& framework : job::run_defaults().frameworks)
+    for (const auto& recipe : framework.recipes)
+      for (const std::string& option : recipe.options)
+        EXPECT_NE(find_engine(framework.engine + "+" + option), nullptr) << framework.engine << " " << option;
+}
+
 // The state of nanotron's runs on one cluster: 512 devices and a pipeline; other clusters are not in it.
 TEST(MapRun, AStateHoldsForItsSourcesAlone) {
   const auto engine_of = [&](const std::string& text) {
@@ -480,6 +501,29 @@ TEST(ValidateRuns, TheRealPredictorTakesTheSameRuns) {
   EXPECT_EQ(v.all.evaluated, 3);
   EXPECT_GT(*v.results.front().predicted_s, 0);
   EXPECT_THAT(v.results.front().calibration, HasSubstr("h100-sxm-80gb"));
+}
+
+// Sequences packed into one sample have the framework's usual length, where it has one.
+TEST(MapRun, PackedSequencesHaveTheUsualLengthOfTheFramework) {
+  const auto packed = [](const std::string& text) -> std::int64_t {
+    const Lengths lengths = run_of(text).job.training.lengths;
+    return lengths.packing == Packing::packed ? lengths.histogram.front().tokens : 0;
+  };
+  const std::string nemo =
+      replaced(replaced(line(R"(, "notes": "SQuAD packed to 4096")"), "nanotron", "NeMo 24.07"), "\"1f1b\"", "null");
+  EXPECT_EQ(packed(nemo), 200);
+  EXPECT_EQ(packed(replaced(nemo, "packed to", "cut to")), 0);
+  EXPECT_EQ(packed(line(R"(, "techniques": ["packed"])")), 0);  // how long samples are is not known of nanotron
+}
+
+// The head of BERT sees 15 % of 4,096 tokens.
+TEST(MapRun, TheHeadOfAnEncoderSeesMaskedTokens) {
+  std::string bert = replaced(
+      replaced(replaced(line(R"(, "tp": 1, "pp": 1, "dp": 16)"), "nanotron", "PyTorch DDP + APEX LAMB"), "llama-like", "BERT"),
+      "\"zero_stage\": 1", "\"zero_stage\": 0");
+  const MappedRun run = run_of(bert);
+  for (const LayerKind& kind : run.job.model.kinds)
+    EXPECT_EQ(tokens_per_sample(kind, run.job.training.sequence), kind.role == LayerRole::head ? 615 : 4096);
 }
 
 }  // namespace

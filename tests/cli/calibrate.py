@@ -82,6 +82,31 @@ def every_command_takes_it(folder, calibration):
     expect(plan_config.returncode == 0 and len(json.loads(plan_config.stdout)["runs"]) == 1, f"a plan as configuration: {plan_config.stderr}")
 
 
+def arguments_of_a_log_are_read(folder):
+    block = "--- arguments ---\n  tensor_model_parallel_size ..... 2\n  sequence_parallel ..... True\n  use_distributed_optimizer ..... True\n" \
+            "  micro_batch_size ..... 1\n--- end of arguments ---\n"
+    memory = "[Rank 0] (after 2 iterations) memory (MB) | allocated: 1 | max allocated: 60000.0 | reserved: 1 | max reserved: 64000.0\n"
+    log = folder / "with-arguments.log"
+    log.write_text(block + LOG.read_text() + memory)
+    words = ["calibrate", "--base", "h100-sxm", "--runs", log, "--config", JOB]
+    flags = json.loads(call("calibrate", "--base", "h100-sxm", "--runs", LOG, "--config", JOB, *CONFIGURATION, "--json").stdout)
+    ran = call(*words, "--json")
+    expect(ran.returncode == 0, f"flags from the arguments: {ran.stderr}")
+    report = json.loads(ran.stdout)
+    expect(report["runs"][0]["configuration"] == flags["runs"][0]["configuration"], f"{report['runs'][0]['configuration']}")
+    expect(report["memory"]["reserved_runs"] == 1 and 0 <= report["memory"]["allocator_reserve"] <= 0.5, f"{report['memory']}")
+    expect("memory" not in flags, "no peak, no memory")
+    refused = call(*words, "--tp", "4")
+    expect(refused.returncode == 3 and "tensor_model_parallel_size 2 (line 2)" in refused.stderr, f"contradiction: {refused.stderr}")
+    out = folder / "memory.yaml"
+    call(*words, "--out", out)
+    expect("allocator_reserve" in out.read_text(), "the file holds the reserve")
+    peaks = [json.loads(call("estimate", JOB, *CONFIGURATION, "--json", *more).stdout)["prediction"]["peak_memory_bytes"]
+             for more in ([], ["--calibration", out])]
+    reserve = report["memory"]
+    expect(abs(peaks[1] / peaks[0] - (1 + reserve["allocator_reserve"]) / (1 + reserve["allocator_reserve_shipped"])) < 1e-3, f"peaks {peaks}")
+
+
 def mistakes_have_exit_codes(folder, calibration):
     nothing, bad = folder / "nothing.log", folder / "bad.yaml"
     nothing.write_text("hello\n")
@@ -105,6 +130,7 @@ def main():
         folder = pathlib.Path(name)
         calibration = the_example_improves(folder)
         every_command_takes_it(folder, calibration)
+        arguments_of_a_log_are_read(folder)
         mistakes_have_exit_codes(folder, calibration)
     print("calibrate:", "ok" if not failures else f"{len(failures)} failures")
     return 1 if failures else 0
