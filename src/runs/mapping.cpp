@@ -6,6 +6,7 @@
 #include <charconv>
 #include <cmath>
 
+#include "base/check.h"
 #include "base/format.h"
 #include "job/configuration.h"
 #include "plan/engine.h"
@@ -155,6 +156,7 @@ void Mapper::switch_options_on() {
   for (const EngineOption& option : engine.options)
     if (std::find(on.begin(), on.end(), option.name) != on.end()) name.append("+").append(option.name);
   if (name == run_.job.engine) return;
+  ESPALIER_CHECK(find_engine(name) != nullptr);  // options in the order of the catalogue name one of its engines
   run_.job.engine = name;
   used("engine", name, source);
 }
