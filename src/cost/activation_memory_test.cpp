@@ -209,5 +209,28 @@ TEST(SavedActivations, ExpertsKeepWhatTheirEngineSays) {
   EXPECT_EQ(saved().selective, 40 * 64 + 20 * 256);
 }
 
+// Two frozen linears of 8 features that read the same tensor, each with an adapter of rank 3, 10 tokens: the input once, 2·10·8, and 2·10·3 between
+// the matrices of either adapter.
+TEST(SavedActivations, EveryAdapterKeepsWhatIsBetweenItsMatrices) {
+  LayerKind kind;
+  kind.hidden = 8;
+  for (const char* name : {"q", "k"}) {
+    Operator op;
+    op.kind = OperatorKind::linear;
+    op.name = name;
+    op.in = op.out = 8;
+    op.split = TpSplit::column;
+    op.parameters = 64;
+    op.frozen = true;
+    op.adapters = 1;
+    op.adapter_rank = 3;
+    op.adapter_out = 8;
+    kind.operators.push_back(op);
+  }
+  LayerGeometry g;
+  g.tokens = 10;
+  EXPECT_EQ(saved_activations(kind, g, ActivationPolicy::fused_attention).none, 160 + 2 * 60);
+}
+
 }  // namespace
 }  // namespace espalier::cost

@@ -36,7 +36,10 @@ Pipeline pipeline(std::int64_t first, std::int32_t microbatches, std::int32_t mi
 
 Costs priced(const Model& model, const Training& training, std::vector<Pipeline> pipelines,
              std::vector<KindCosts>* kinds = nullptr) {
-  const Cluster cluster = round_cluster(4);
+  Cluster cluster = round_cluster(2);
+  cluster.groups.front().nodes = 2;
+  cluster.inter = cluster.groups.front().intra;
+  cluster.inter.front().span = 4;
   const ClusterCosts costs(model, cluster, training, plain_engine("generic"));
   Plan plan;
   plan.training = training;

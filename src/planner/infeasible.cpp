@@ -215,8 +215,11 @@ Error infeasible(const Job& job, const EngineModel& engine, const search::Outcom
   watch.stands({"memory", 0, 0, "looking for what would fit", 0, 0});
   if (found.space_size == 0) return nothing_legal(job, engine);
   const std::int64_t limit = memory_room_bytes(job), whole = job.cluster.usable_memory().count();
-  if (const auto least = leanest(job, engine, job.search, watch, Lack::host); least && !least->host.fits())
-    return hosts_lack(job, engine, found, *least, watch);
+  if (const std::string offload(to_string(Dimension::offload));
+      job.search.allow.contains(offload) || job.search.forbid.contains(offload)) {
+    const auto least = leanest(job, engine, job.search, watch, Lack::host);
+    if (least && !least->host.fits()) return hosts_lack(job, engine, found, *least, watch);
+  }
   const auto lean = leanest(job, engine, job.search, watch);
   std::vector<std::string> changes;
   if (lean && lean->peak_bytes <= whole)
