@@ -4,6 +4,7 @@
 #include "base/document.h"
 #include "base/document_kind.h"
 #include "base/format.h"
+#include "exchange/plain_training.h"
 #include "exchange/request.h"
 #include "galvatron/plan_conversion.h"
 #include "galvatron/strategy_document.h"
@@ -44,6 +45,7 @@ Result<ImportedPlan> read_strategy(const ImportRequest& request) {
 }
 
 Result<std::string> write_strategy(const Job&, const Plan& plan) {
+  if (Status error = not_plain_training(plan.training, "galvatron")) return *error;
   const auto document = galvatron::document_of(plan);
   if (!document) return document.error();
   return galvatron::to_json(*document);

@@ -2,6 +2,7 @@
 #include "exchange/uniform_plan.h"
 
 #include "base/format.h"
+#include "exchange/plain_training.h"
 
 namespace espalier::exchange {
 
@@ -12,9 +13,7 @@ Error cannot_say(const std::string& engine, const std::string& found, const std:
 
 Status not_uniform(const Plan& plan, const std::string& engine) {
   if (plan.pipelines.size() != 1) return cannot_say(engine, "several pipelines", "one");
-  if (freezes_weights(plan.training))
-    return Error{ErrorKind::check_failed, engine, "adapters or frozen parts", "training of all weights",
-                 "its adapters are configured in the script that trains; degrees and batch are those of the plan"};
+  if (Status error = not_plain_training(plan.training, engine)) return error;
   for (const Stage& stage : plan.only_pipeline().stages) {
     if (unequal_replicas(stage)) return cannot_say(engine, "replicas with unequal shares", "equal ones");
     for (const Chunk& chunk : stage.chunks)
