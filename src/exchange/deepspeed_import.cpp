@@ -96,11 +96,11 @@ class DeepSpeedReader {
     const bool bf16 = in_.flag("bf16.enabled", in_.flag("bfloat16.enabled", false, "precision bf16"), "precision bf16");
     const bool fp16 = in_.flag("fp16.enabled", false, "precision fp16");
     if (bf16 && fp16) in_.fail("fp16.enabled", "true beside bf16", "one of them");
-    out_.precision = bf16 ? "bf16" : fp16 ? "fp16" : "fp32";
-    for (const char* key : {"bf16.enabled", "bfloat16.enabled", "fp16.enabled"})
-      if (in_.is_auto(key) && !bf16 && !fp16) filled(key);
     in_.word("optimizer.type", {"Adam", "AdamW", "FusedAdam", "DeepSpeedCPUAdam"}, "Adam", "optimizer");
     out_.optimizer = "adam";
+    out_.precision = bf16 ? "bf16" : fp16 ? "fp16" : "fp32";
+    for (const char* key : {"bf16.enabled", "bfloat16.enabled", "fp16.enabled"})
+      if (in_.is_auto(key) && !bf16 && !fp16) return filled(key);
   }
 
   /// "auto": the Trainer's arguments or Accelerate's mixed_precision say it.
@@ -109,6 +109,7 @@ class DeepSpeedReader {
       in_.fail(key, "auto", "bf16, fp16 or fp32: the training script says it, this file does not",
                "--set training.precision=bf16");
     out_.precision = request_.precision;
+    in_.list({ImportedKey::Kind::read, "training.precision", out_.precision, "fills what is auto", 0});
   }
 
   const ConfigurationRequest& request_;

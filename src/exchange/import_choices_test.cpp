@@ -291,9 +291,10 @@ TEST(ComesBack, OffloadOfTheOptimizer) {
 
 TEST(TorchtitanImport, StagesFollowTheWeightsOfTheEnds) {
   const std::string model = std::string(ESPALIER_SOURCE_DIR) + "/models/gpt2/config.json";  // 12 blocks
-  const auto blocks = [&](const std::string& weights) {
+  const auto blocks = [&](const std::string& weights, const char* recompute = "none") {
     const ConfigurationRequest request{
-        "file", "--training.seq_len 1024 --parallelism.pipeline_parallel_degree 4 " + weights, 16, {}, 0, 0, 0, "none", nullptr};
+        "file", "--training.seq_len 1024 --parallelism.pipeline_parallel_degree 4 " + weights, 16, {}, 0, 0, 0, recompute,
+        nullptr};
     const auto read = find_configuration_format("torchtitan")->read(request);
     const auto job = job_of(*read, {model, cluster_path(), {}});
     const auto plan = plan_of(*job, *read);
@@ -307,6 +308,15 @@ TEST(TorchtitanImport, StagesFollowTheWeightsOfTheEnds) {
               ElementsAre(4, 4, 3, 3));  // 3, 4, 3, 2 and the ends' layers
   EXPECT_THAT(blocks("--parallelism.pipeline_parallel_first_stage_less_layers 2"), ElementsAre(3, 4, 4, 3));
   EXPECT_TRUE(blocks("--parallelism.pipeline_parallel_first_stage_less_layers 10").empty());
+  // 12 + 4 + 1 = 17: 5, 4, 4, 4 before the first has 4 and the last 1 less: more than the 3 of even stages.
+  EXPECT_THAT(blocks("--parallelism.pipeline_parallel_first_stage_less_layers 4", "full"), ElementsAre(2, 4, 4, 4));
+  // 1, 4, 4, 3 blocks: every second one of the fullest are 2, which the first stage does not have.
+  EXPECT_TRUE(
+      blocks("--parallelism.pipeline_parallel_first_stage_less_layers 4 --activation_checkpoint.selective_ac_option 2", "")
+          .empty());
+  EXPECT_THAT(
+      blocks("--activation_checkpoint.selective_ac_option 4 --parallelism.pipeline_parallel_first_stage_less_layers 1", ""),
+      ElementsAre(4, 4, 3, 3));
 }
 
 TEST(Offload, OfEachFormat) {

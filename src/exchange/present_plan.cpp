@@ -81,14 +81,25 @@ std::vector<std::int32_t> stated_blocks(const Job& job, const ImportedConfigurat
   return {blocks.begin(), blocks.end()};
 }
 
-/// Blocks of each chunk under the engine's split are of no interest here: only how many the fullest has.
-std::int32_t fullest_chunk(const Job& job, const ImportedConfiguration& c, const Schedule& schedule) {
-  if (const auto blocks = stated_blocks(job, c); !blocks.empty()) return *std::max_element(blocks.begin(), blocks.end());
+/// Blocks of the fullest chunk where the engine splits.
+std::int32_t fullest_of_engine(const Job& job, const ImportedConfiguration& c, const Schedule& schedule) {
   Strategy probe = c.strategy;
   probe.recompute = {RecomputeKind::full, 0};
   Schedule same = schedule;
   complete_configuration(job, probe, same);
   return probe.recompute.layers;
+}
+
+std::int32_t fullest_chunk(const Job& job, const ImportedConfiguration& c, const Schedule& schedule) {
+  const std::vector<std::int32_t> blocks = stated_blocks(job, c);
+  return blocks.empty() ? fullest_of_engine(job, c, schedule) : *std::max_element(blocks.begin(), blocks.end());
+}
+
+/// The strategy as rules of the space judge it, which know the engine's own split alone.
+Strategy for_rules(const Job& job, const ImportedConfiguration& c, Strategy strategy, const Schedule& schedule) {
+  Recompute& r = strategy.recompute;
+  if (r.kind == RecomputeKind::full) r.layers = std::min(r.layers, fullest_of_engine(job, c, schedule));
+  return strategy;
 }
 
 const EngineModel* engine_of(const Job& job) { return job.engine_model ? job.engine_model.get() : find_engine(job.engine); }
@@ -121,6 +132,11 @@ Status cut(const Job& job, const ImportedConfiguration& c, Plan& plan) {
     range.first = next;
     range.last = next + count - 1;
     Recompute& r = range.strategy.recompute;
+    if (c.recompute_every > 1 && blocks[k] <= r.layers)
+      return Error{
+          ErrorKind::bad_input, c.name,
+          cat("every ", c.recompute_every, ". block recomputed, ", r.layers, " in the fullest stage, and a stage of ", blocks[k]),
+          "stages nearly alike, or all or no blocks recomputed", "--recompute full or none"};
     if (r.kind == RecomputeKind::full) r.layers = std::min(r.layers, blocks[k]);
     if (r.kind == RecomputeKind::full && r.layers == 0) r = {};
     ESPALIER_CHECK(range.first <= range.last);
@@ -225,7 +241,7 @@ Result<Plan> plan_of(const Job& job, const ImportedConfiguration& c) {
   const EngineModel* engine = engine_of(job);
   if (engine == nullptr) return Error{ErrorKind::bad_input, c.name, cat("the engine ", job.engine), "one that is known", ""};
   const auto [strategy, schedule] = completed_configuration(job, c);
-  if (Status broken = planner::illegal(job, *engine, strategy, schedule)) {
+  if (Status broken = planner::illegal(job, *engine, for_rules(job, c, strategy, schedule), schedule)) {
     broken->kind = ErrorKind::check_failed;
     broken->where = c.name;
     return *broken;
