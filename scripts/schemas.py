@@ -412,13 +412,15 @@ RUN = nullable({
 })
 
 KEY = open_object({"key": TEXT, "value": TEXT, "line": described(WHOLE, "of the file; 0: not in it"),
-                   "kind": one_of("read", "defaulted", "without effect", "not understood"), "meaning": TEXT}, ["key", "kind"])
+                   "kind": one_of("read", "defaulted", "without effect", "not understood", "known, not modelled"), "meaning": TEXT}, ["key", "kind"])
 IMPROVEMENT = open_object({
     "schema": {"const": "espalier.improvement/1"},
     "import": open_object({"format": TEXT, "file": TEXT, "engine": TEXT, "keys": array(KEY)}, ["format", "keys"]),
     "present": open_object({"label": TEXT, "result": RESULT, "broken": described(TEXT, "the rules that it breaks, in place of a result")}),
     "best": open_object({"label": TEXT, "result": RESULT, "error": described(TEXT, "why no plan fits, in place of a result")}),
     "gain": described({"type": "number"}, "share of the present step that the best plan saves"), "tried": WHOLE,
+    "memory_margin": described({"type": "number"}, "share of the memory that the best plan and the changes leave free"),
+    "margin_of_present": described(YES_NO, "it is that of the present plan, which leaves less than what is usual"),
     "changes": array(open_object({"change": TEXT, "label": TEXT, "iteration_s": SECONDS, "gain": {"type": "number"}, "peak_memory_bytes": BYTES, "fits": YES_NO},
                                  ["change", "label", "iteration_s", "fits"])),
 }, ["schema", "present", "best", "changes"])

@@ -16,6 +16,12 @@ std::string several_pipelines(const Job&, const Plan& plan) {
 
 std::string frozen(const Job&, const Plan& plan) { return freezes_weights(plan.training) ? "adapters or frozen parts" : ""; }
 
+std::string packed(const Job&, const Plan& plan) {
+  const SequenceLengths& lengths = plan.training.lengths;
+  if (!lengths.any() || lengths.packing == Packing::none) return "";
+  return cat("samples made of several sequences (packing: ", to_string(lengths.packing), ")");
+}
+
 std::string unequal_shares(const Job&, const Plan& plan) {
   for (const Stage& stage : plan.only_pipeline().stages)
     if (unequal_replicas(stage)) return "replicas with unequal shares";
@@ -45,10 +51,19 @@ std::string devices_left_out(const Job& job, const Plan& plan) {
   return used == job.cluster.devices() ? "" : cat("a plan on ", used, " of ", job.cluster.devices(), " devices");
 }
 
+constexpr FormatRow kAdapters = {
+    "ADAPTERS", "all weights are trained", frozen, "training of all weights",
+    "its adapters are configured in the script that trains; degrees and batch are those of the plan"};
+constexpr FormatRow kPacked = {
+    "PACKED", "a sample is one sequence", packed, "one sequence a sample",
+    "its packing is configured in the data loader of the script that trains; degrees and batch are those of the plan"};
+
+constexpr std::array kTraining = {kAdapters, kPacked};
+
 constexpr std::array kCommon = {
     FormatRow{"ONE-PIPELINE", "one pipeline", several_pipelines, "one"},
-    FormatRow{"ADAPTERS", "all weights are trained", frozen, "training of all weights",
-              "its adapters are configured in the script that trains; degrees and batch are those of the plan"},
+    kAdapters,
+    kPacked,
     FormatRow{"SHARES", "replicas have equal shares of samples and states", unequal_shares, "equal ones"},
     FormatRow{"ONE-STRATEGY", "one strategy for all layers", own_strategies, "one strategy for all layers"},
     FormatRow{"NODE-SIZE", "nodes of one size", sizes_of_nodes, "nodes of one size"},
@@ -59,6 +74,7 @@ constexpr std::array kCommon = {
 }  // namespace
 
 std::span<const FormatRow> common_rows() { return kCommon; }
+std::span<const FormatRow> training_rows() { return kTraining; }
 
 std::vector<FormatRule> rules_of_rows(std::string_view prefix, std::span<const FormatRow> rows) {
   std::vector<FormatRule> out;

@@ -3,7 +3,7 @@
 // docs/engine-rules.md), and what of a plan breaks it. Rows stand in the order in which they are asked: a later one may rely on those before it.
 //
 // The common rows are those of every framework that has one strategy for all layers and is launched on equal nodes: one pipeline, all weights trained,
-// equal replicas, one strategy, nodes of one size, all devices of the cluster.
+// a sequence a sample, equal replicas, one strategy, nodes of one size, all devices of the cluster.
 #pragma once
 
 #include <optional>
@@ -26,6 +26,8 @@ struct FormatRow {
 };
 
 std::span<const FormatRow> common_rows();
+/// Those of what is trained, and how: no file of a framework is told of adapters, frozen parts and packed samples.
+std::span<const FormatRow> training_rows();
 
 /// With the prefix: "ACC" makes "ACC-PIPELINE". The common rows, then `own`.
 std::vector<FormatRule> rules_of(std::string_view prefix, std::span<const FormatRow> own);

@@ -65,6 +65,7 @@ std::map<std::string, Break> breaks() {
   std::map<std::string, Break> out;
   out["ONE-PIPELINE"] = [](Case& c) { c.plan.pipelines.push_back(c.plan.pipelines[0]); };
   out["ADAPTERS"] = [](Case& c) { c.plan.training.freeze = {"blocks"}; };
+  out["PACKED"] = [](Case& c) { c.plan.training.lengths = {{{512, 1}}, Packing::balanced}; };
   out["SHARES"] = [](Case& c) { c.plan.only_pipeline().stages[0].state_shares = {2, 1}; };
   out["ONE-STRATEGY"] = [](Case& c) {
     auto& ranges = c.plan.only_pipeline().stages[0].chunks[0].ranges;

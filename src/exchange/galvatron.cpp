@@ -4,6 +4,7 @@
 #include "base/document.h"
 #include "base/document_kind.h"
 #include "base/format.h"
+#include "exchange/format_rules.h"
 #include "exchange/request.h"
 #include "galvatron/plan_conversion.h"
 #include "galvatron/strategy_document.h"
@@ -45,9 +46,16 @@ Result<ImportedPlan> read_strategy(const ImportRequest& request) {
 
 constexpr const char* kFileRule = "GAL-FILE";
 
-std::vector<FormatRule> strategy_rules() { return {{kFileRule, "a strategy file can say the plan"}}; }
+constexpr const char* kStrategyPrefix = "GAL";
 
-std::optional<FormatFault> strategy_fault(const Job&, const Plan& plan) {
+std::vector<FormatRule> strategy_rules() {
+  std::vector<FormatRule> out = rules_of_rows(kStrategyPrefix, training_rows());
+  out.push_back({kFileRule, "a strategy file can say the plan"});
+  return out;
+}
+
+std::optional<FormatFault> strategy_fault(const Job& job, const Plan& plan) {
+  if (auto broken = fault_of_rows(kStrategyPrefix, training_rows(), job, plan)) return broken;
   const auto document = galvatron::document_of(plan);
   if (document) return std::nullopt;
   const Error& error = document.error();
@@ -55,9 +63,8 @@ std::optional<FormatFault> strategy_fault(const Job&, const Plan& plan) {
 }
 
 Result<std::string> write_strategy(const ExportRequest& request) {
-  const auto document = galvatron::document_of(request.plan);
-  if (!document) return to_error(*strategy_fault(request.job, request.plan), galvatron_export());
-  return galvatron::to_json(*document);
+  if (const auto broken = strategy_fault(request.job, request.plan)) return to_error(*broken, galvatron_export());
+  return galvatron::to_json(*galvatron::document_of(request.plan));
 }
 
 // ---- the profile files -------------------------------------------------------------------------------------------------------

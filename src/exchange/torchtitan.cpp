@@ -282,18 +282,6 @@ Result<std::string> write_recipe(const ExportRequest& request) {
       request);
 }
 
-/// Whether layers are dealt as the weights say, the earlier stages one more.
-bool cuts(const std::vector<std::int64_t>& blocks, std::int64_t layers, std::int64_t first, std::int64_t last) {
-  const auto stages = static_cast<std::int64_t>(blocks.size());
-  const std::int64_t each = (layers + first + last) / stages, more = (layers + first + last) % stages;
-  if (each == 0 || first > each || last > each) return false;
-  for (std::int64_t k = 0; k < stages; ++k) {
-    const std::int64_t less = (k == 0 ? first : 0) + (k == stages - 1 ? last : 0);
-    if (blocks[static_cast<std::size_t>(k)] != each + (k < more ? 1 : 0) - less) return false;
-  }
-  return true;
-}
-
 /// Layers a stage of which ⌈weighted / it⌉ is the number of stages; 0: unsaid; nothing: there is no such number.
 std::optional<std::int64_t> layers_a_stage(std::int64_t weighted, std::int64_t stages, std::int64_t usual) {
   if (stages == usual) return 0;
@@ -304,11 +292,21 @@ std::optional<std::int64_t> layers_a_stage(std::int64_t weighted, std::int64_t s
 
 }  // namespace
 
+std::vector<std::int64_t> titan_blocks(std::int64_t layers, std::int64_t stages, std::int64_t first, std::int64_t last) {
+  ESPALIER_CHECK(layers >= 0 && stages > 0 && first >= 0 && last >= 0);
+  const std::int64_t each = (layers + first + last) / stages, more = (layers + first + last) % stages;
+  if (each == 0 || first > each || last > each || stages > layers + first + last) return {};
+  std::vector<std::int64_t> out;
+  for (std::int64_t k = 0; k < stages; ++k)
+    out.push_back(each + (k < more ? 1 : 0) - (k == 0 ? first : 0) - (k == stages - 1 ? last : 0));
+  return *std::min_element(out.begin(), out.end()) < 0 ? std::vector<std::int64_t>() : out;
+}
+
 std::optional<TitanCut> titan_cut(const std::vector<std::int64_t>& blocks, std::int64_t usual_stages) {
   const std::int64_t layers = std::accumulate(blocks.begin(), blocks.end(), std::int64_t{0});
   const auto stages = static_cast<std::int64_t>(blocks.size());
   const auto with = [&](std::int64_t first, std::int64_t last) -> std::optional<TitanCut> {
-    if (!cuts(blocks, layers, first, last)) return std::nullopt;
+    if (titan_blocks(layers, stages, first, last) != blocks) return std::nullopt;
     const auto each = layers_a_stage(layers + first + last, stages, usual_stages);
     return each ? std::optional<TitanCut>({first, last, *each}) : std::nullopt;
   };

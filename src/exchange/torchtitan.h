@@ -23,6 +23,8 @@ struct TitanCut {
   std::int64_t layers_per_stage;  ///< 0: not said, where torchtitan takes this number of stages by itself
   bool operator==(const TitanCut&) const = default;
 };
+/// Blocks of each stage when first and last have so many layers less, the earlier stages one more; nothing: a stage would have none, or less.
+std::vector<std::int64_t> titan_blocks(std::int64_t layers, std::int64_t stages, std::int64_t first, std::int64_t last);
 /// Those that cut as many blocks for each of the stages in pipeline order, the usual 1 and 1 if they do; nothing: there are none. `usual_stages` is
 /// the number of stages that torchtitan takes unasked.
 std::optional<TitanCut> titan_cut(const std::vector<std::int64_t>& blocks, std::int64_t usual_stages);

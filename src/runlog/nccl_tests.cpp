@@ -158,7 +158,7 @@ std::size_t first_number(const std::vector<std::string_view>& words, std::size_t
   return at;
 }
 
-enum class RowReading { foreign, row, damaged };
+enum class RowReading { foreign, row, damaged, negative };
 
 RowReading read_row(const std::vector<std::string_view>& words, NcclRow& row, Draft& draft) {
   std::size_t type = 2;
@@ -167,12 +167,13 @@ RowReading read_row(const std::vector<std::string_view>& words, NcclRow& row, Dr
   const auto bytes = whole_integer(words[type - 2]);
   const auto count = whole_integer(words[type - 1]);
   if (!bytes || !count) return RowReading::foreign;
+  if (*bytes < 0 || *count < 0) return RowReading::negative;
   bool reduces = false;
   const std::size_t at = first_number(words, type, reduces);
   if (at + 3 > words.size()) return RowReading::damaged;
   auto time = whole_number(words[at]);
   if (!time && at + 4 < words.size()) time = whole_number(words[at + 4]);  // only in place
-  if (*bytes < 0 || !time || *time < 0 || *time > kMaxMicroseconds) return RowReading::damaged;
+  if (!time || *time < 0 || *time > kMaxMicroseconds) return RowReading::damaged;
   row.bytes = *bytes;
   row.microseconds = *time;
   const auto algorithm = whole_number(words[at + 1]), bus = whole_number(words[at + 2]);
@@ -234,6 +235,8 @@ class TextReader {
   void row(std::int64_t number, std::string_view text) {
     NcclRow r;
     const RowReading reading = read_row(words_of(text), r, draft_);
+    if (reading == RowReading::negative && !error_)
+      error_ = bad(where_ + ":" + std::to_string(number), "a row with a negative size or count", "bytes and elements from 0");
     if (reading == RowReading::damaged && damaged_ == 0) damaged_ = number;
     if (reading != RowReading::row || draft_.table.rows.size() >= kMaxRows) return;
     r.line = number;
