@@ -320,7 +320,10 @@ at::Tensor Communicator::reduced(const at::Tensor& whole) {
 void Communicator::all_gather(at::Tensor whole, const at::Tensor& part, const std::vector<std::int64_t>& sizes) {
   const Busy busy(impl_->busy, impl_->depth);
   at::Tensor out = whole.view({-1});
-  at::Tensor copies = part.reshape({1, -1}).expand({impl_->size, part.numel()}).reshape({-1});
+  at::Tensor copies = part.reshape({1, -1})
+                          .expand({impl_->size, part.numel()})
+                          .reshape({-1})
+                          .contiguous();  // of one element reshape copies nothing
   exchange(*impl_->group, out, copies, sizes, std::vector<std::int64_t>(sizes.size(), part.numel()));
 }
 

@@ -98,6 +98,26 @@ void all_collectives(Communicator& group) {
   }
 }
 
+/// Parts of unequal sizes: member m has m + 1 elements, the first a single one.
+void unequal_parts(Communicator& group) {
+  const int n = group.size(), here = group.rank();
+  std::vector<std::int64_t> sizes;
+  for (int m = 0; m < n; ++m) sizes.push_back(m + 1);
+  Tensor whole = at::empty({std::int64_t{n} * (n + 1) / 2}), sum = at::empty({here + 1});
+  group.all_gather(whole, numbers(here, here + 1), sizes);
+  group.reduce_scatter(sum, whole, sizes);
+  std::int64_t first = 0;
+  for (int m = 0; m < n; ++m) {
+    expect_equal(whole.narrow(0, first, m + 1), numbers(m, m + 1), "all-gather of unequal parts", here);
+    if (m == here) expect_equal(sum, numbers(m, m + 1) * static_cast<float>(n), "reduce-scatter of unequal parts", here);
+    first += m + 1;
+  }
+}
+
+TEST(Communicator, PartsMayBeOfUnequalSizes) {
+  for (const int size : {2, 3}) as_group(size, {kDirectBytes}, unequal_parts);
+}
+
 /// 48 and 480 bytes of a tensor, and as many from every member in one exchange: direct; direct in two exchanges; rings.
 TEST(Communicator, CollectivesAreTheSameWhicheverWayTheyGo) {
   for (const int size : {2, 3, 4}) as_group(size, {0, 64, 600, kDirectBytes}, all_collectives);
