@@ -36,8 +36,10 @@ CHANGES = {
 TOWERS = {"gemma3", "idefics3", "internvl", "llava", "llava_next", "mistral3", "paligemma", "qwen2_5_vl", "qwen2_vl", "qwen3_vl",
           "qwen3_vl_moe", "smolvlm"}
 MASKED = {"bert", "roberta", "xlm-roberta", "camembert", "ernie", "distilbert", "modernbert"}
-CLASSES = {**dict.fromkeys(MASKED, "AutoModelForMaskedLM"), **dict.fromkeys(("t5", "mt5", "umt5"), "AutoModelForSeq2SeqLM"),
-           **dict.fromkeys(("vit", "swin"), "AutoModelForImageClassification"),
+PAIRS = ("t5", "mt5", "umt5", "bart", "mbart", "m2m_100", "marian", "pegasus")
+CLASSES = {**dict.fromkeys(MASKED, "AutoModelForMaskedLM"), **dict.fromkeys(PAIRS, "AutoModelForSeq2SeqLM"),
+           "whisper": "AutoModelForSpeechSeq2Seq",
+           **dict.fromkeys(("vit", "swin", "dinov2"), "AutoModelForImageClassification"),
            **dict.fromkeys(TOWERS, "AutoModelForImageTextToText"), "electra": "AutoModelForPreTraining"}
 
 

@@ -110,7 +110,7 @@ struct LayerKind {
   TokenStream carried = TokenStream::encoder;  ///< what travels along to later layers beside this layer's own output:
   std::int64_t carried_hidden = 0;             ///< so many features of each token of that stream (T5: the encoder's output past
                                                ///< the decoder; towers: the embedded text past the tower); 0 = nothing
-  bool backward = true;  ///< something is trained in it or before it; else no gradient gets here
+  bool backward = true;                        ///< something is trained in it or before it; else no gradient gets here
   std::vector<Operator> operators;
   bool operator==(const LayerKind&) const = default;
 };

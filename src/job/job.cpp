@@ -139,6 +139,13 @@ Sequence read_sequence(base::Reader& training, const Model& model) {
                                                 : both.required_int("encoder", 1, kMaxTokens);
     sequence.decoder = both.required_int("decoder", 1, kMaxTokens);
     both.finish();
+    const std::int64_t learned = model.encoder_tokens > 0 ? sequence.decoder : std::max(sequence.encoder, sequence.decoder);
+    if (model.max_positions > 0 && learned > model.max_positions)
+      training.fail(key, std::to_string(learned), "at most " + std::to_string(model.max_positions),
+                    "the model learns that many positions");
+    if (model.encoder_tokens > 0 && sequence.encoder != model.encoder_tokens)
+      training.fail(key, std::to_string(sequence.encoder) + " tokens of the encoder", std::to_string(model.encoder_tokens),
+                    "the model's own file sets them; leave encoder out");
     return sequence;
   }
   if (given && node->kind == NodeKind::mapping) {

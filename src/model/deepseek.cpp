@@ -6,9 +6,9 @@
 //        n qk_nope_head_dim, p qk_rope_head_dim, v v_head_dim; after kv_b every head has its own keys (num_key_value_heads void)
 //   Under tensor parallelism q_a and kv_a are replicated, q_b and kv_b split by heads.
 //   Layer i is a mixture of experts iff i ≥ first_k_dense_replace and i mod moe_layer_freq = 0.
-//   The router's correction bias is set by a rule, not by gradients: no parameter here. Multi-token-prediction modules are
-//   counted apart: each has two norms, a projection 2h → h, one MoE block and a final norm; embedding and head are the main
-//   model's.
+//   The router's correction bias is set by a rule, not by gradients: no parameter here. Modules of multi-token prediction are in
+//   prediction.cpp.
+//   V3.2 (sparse attention): indexer q [r_q, H_i·d_i], k [h, d_i], weights [h, H_i], LayerNorm d_i.
 #include <string>
 #include <vector>
 
@@ -20,6 +20,7 @@ namespace {
 struct Latent {
   std::int64_t hidden = 0, heads = 0, q_rank = 0, kv_rank = 0, rope = 0, nope = 0, value = 0;
   bool bias = false, score_dropout = false;
+  std::int64_t index_heads = 0, index_dim = 0, index_top = 0;  ///< of V3.2's indexer; 0 heads: attention to everything
 };
 
 struct DeepSeek {
@@ -28,6 +29,22 @@ struct DeepSeek {
   Latent attention;
   ExpertShape experts;
 };
+
+/// DeepSeek-V3.2: an indexer scores every earlier token, and attention reads the best `index_top` of them. The first of those queries see
+/// fewer, as those of a window do. Its weights are whole on every rank of a tensor group; its scores are products like attention's.
+void add_indexer(Operators& list, const Latent& a) {
+  if (a.index_heads == 0) return;
+  const std::int64_t width = a.index_heads * a.index_dim, from = a.q_rank > 0 ? a.q_rank : a.hidden;
+  list.push_back(linear("index.q", from, width, TpSplit::none, false));
+  list.push_back(linear("index.weights", a.hidden, a.index_heads, TpSplit::none, false));
+  list.push_back(linear("index.k", a.hidden, a.index_dim, TpSplit::none, false));
+  list.push_back(norm("index.k_norm", a.index_dim, 2));
+  Operator core = attention_core("index.core", {a.hidden, a.index_heads, 1, a.index_dim});
+  core.in = width + a.index_dim;
+  core.out = a.index_heads;
+  core.v_dim = 0;
+  list.push_back(core);
+}
 
 void add_latent_attention(Operators& list, const Latent& a) {
   const std::int64_t qk = a.nope + a.rope;
@@ -51,6 +68,8 @@ void add_latent_attention(Operators& list, const Latent& a) {
   core.in = a.heads * (2 * qk + a.value);
   core.out = a.heads * a.value;
   core.v_dim = static_cast<std::int32_t>(a.value);
+  core.window = a.index_heads > 0 ? a.index_top : 0;
+  add_indexer(list, a);
   list.push_back(core);
   list.push_back(linear("attn.out", a.heads * a.value, a.hidden, TpSplit::row, a.bias));
 }
@@ -77,7 +96,7 @@ LayerKind block(const DeepSeek& d, bool sparse) {
 struct Defaults {
   std::int64_t dense_layers = 3, experts = 256, top_k = 8, shared = 1;  ///< experts = 0: a dense family
   std::int64_t kv_rank = 512, rope = 64, nope = 128, value = 128;
-  bool tied = false;
+  bool tied = false, indexer = false;
 };
 
 Latent read_latent(Fields& f, std::int64_t hidden, const Defaults& absent) {
@@ -91,6 +110,12 @@ Latent read_latent(Fields& f, std::int64_t hidden, const Defaults& absent) {
   a.value = f.integer_or({"v_head_dim"}, SizeLimits::head_dim, absent.value);
   a.bias = f.flag("attention_bias", false);
   a.score_dropout = f.positive_rate({"attention_dropout"}, 0);
+  if (absent.indexer) {
+    a.index_heads = f.integer_or({"index_n_heads"}, SizeLimits::heads, 64);
+    a.index_dim = f.integer_or({"index_head_dim"}, SizeLimits::head_dim, 128);
+    a.index_top = f.integer_or({"index_topk"}, SizeLimits::tokens, 2048);
+    (void)per_layer_list(f, "layer_types", f.integer({"num_hidden_layers"}, SizeLimits::layers), {"indexed_attention"});
+  }
   return a;
 }
 
@@ -157,6 +182,7 @@ void read(Fields& f, Model& model, const Defaults& absent) {
 
 void read_deepseek_v2(Fields& f, Model& model) { read(f, model, {.dense_layers = 0, .experts = 64, .shared = 2}); }
 void read_deepseek_v3(Fields& f, Model& model) { read(f, model, {}); }
+void read_deepseek_v32(Fields& f, Model& model) { read(f, model, {.indexer = true}); }
 /// Latent attention with a plain MLP (minicpm3, youtu).
 void read_latent_dense(Fields& f, Model& model) {
   const bool minicpm = model.family == "minicpm3";

@@ -18,6 +18,7 @@ using ReadFamily = void (*)(Fields& fields, Model& model);
 
 void read_deepseek_v2(Fields&, Model&);
 void read_deepseek_v3(Fields&, Model&);
+void read_deepseek_v32(Fields&, Model&);
 void read_latent_dense(Fields&, Model&);
 void read_mamba(Fields&, Model&);
 void read_mamba2(Fields&, Model&);
@@ -36,6 +37,7 @@ void read_bloom(Fields&, Model&);
 void read_gpt_neox(Fields&, Model&);
 void read_bert(Fields&, Model&);
 void read_t5(Fields&, Model&);
+void read_bart(Fields&, Model&);
 void read_vit(Fields&, Model&);
 void read_generic(Fields&, Model&);  ///< `blocks`: what no config.json says (blocks.cpp)
 void read_swin(Fields&, Model&);
