@@ -88,7 +88,7 @@ set_tests_properties(report_browser PROPERTIES TIMEOUT 600 SKIP_RETURN_CODE 77)
 
 # What is exported is read by the frameworks' own parsers, where `./dev parsers` has installed them.
 add_test(NAME engine_parsers COMMAND ${PROJECT_SOURCE_DIR}/tests/engines/parsers.py $<TARGET_FILE:espalier_binary> ${PROJECT_SOURCE_DIR})
-set_tests_properties(engine_parsers PROPERTIES TIMEOUT 600 SKIP_RETURN_CODE 77)
+set_tests_properties(engine_parsers PROPERTIES TIMEOUT 1500 SKIP_RETURN_CODE 77)
 
 # The Python package, where `./dev python` has installed it.
 add_test(NAME python COMMAND ${PROJECT_SOURCE_DIR}/tests/python/package.py ${PROJECT_SOURCE_DIR})

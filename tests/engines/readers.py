@@ -70,7 +70,7 @@ def schedule_csv(case):
     runtime = schedules._PipelineScheduleRuntime.__new__(schedules._PipelineScheduleRuntime)
     own = [types.SimpleNamespace(stage_index=s, stage_index_to_group_rank=None, has_backward=True) for s in range(0, stages, ranks)]
     runtime.__dict__.update(pipeline_order={}, pp_group_size=ranks, _num_stages=stages, _n_microbatches=case["microbatches"], _stages=own, rank=0,
-                            _unshard_lookahead=None, _max_active_stages=3, _has_backward=True, stage_index_to_group_rank={})
+                            _unshard_lookahead="full", _max_active_stages=3, _defer_reduce_grad_wait=False, _max_outstanding_sends=None, _defer_pp_recv=False, _has_backward=True, stage_index_to_group_rank={})
     with open(case["csv"], encoding="utf-8") as file:
         assert "" not in file.read().split("\n")[:-1], "an empty row"
     runtime._load_csv(case["csv"])
@@ -143,11 +143,14 @@ class StandIns(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         pass
 
 
-def bridge(case):
+def stand_in():
     import importlib.metadata
     known = importlib.metadata.version
     importlib.metadata.version = lambda name: "2.13.0" if name.startswith("transformer") and "engine" in name else known(name)
     sys.meta_path.append(StandIns())
+
+
+def bridge(case):
     from megatron.bridge.models.gpt_provider import GPTModelProvider
     from megatron.bridge.training import comm_overlap, config
     spec = importlib.util.spec_from_file_location("planned", case["recipe"])
@@ -181,6 +184,10 @@ def bridge(case):
 
 
 READERS = {"torchtitan": titan, "schedule-csv": schedule_csv, "galvatron": galvatron, "bridge": bridge}
+# What takes long to import, once for all cases.
+MODULES = {"torchtitan": ("torchtitan.config", "torchtitan.distributed.pipeline_parallel", "torchtitan.models.llama3.config_registry"),
+           "schedule-csv": ("torch.distributed.pipelining.schedules",), "galvatron": ("torch", "scipy.optimize"),
+           "bridge": ("megatron.bridge.models.gpt_provider", "megatron.bridge.training.comm_overlap", "megatron.bridge.training.config")}
 
 
 def answer(read, case):
@@ -194,6 +201,11 @@ def answer(read, case):
 
 def main():
     read = READERS[sys.argv[1]]
+    with contextlib.redirect_stdout(io.StringIO()):
+        if read is bridge:
+            stand_in()
+        for name in MODULES[sys.argv[1]]:
+            importlib.import_module(name)
     for line in sys.stdin:
         sys.stdout.flush()
         if os.fork() == 0:
