@@ -21,12 +21,15 @@ constexpr std::size_t kKeptRows = 600;  // of a table, about
 constexpr double kOtherShapes =
     0.01;                       // weight of a row whose shape training does not meet: it decides where training says nothing
 constexpr double kHuber = 0.1;  // a row that is off by more than 10 % pulls no harder
+constexpr double kLargeProduct = 1e12,
+                 kLeastShare = 0.05;  // operations of a product that counts whole, and what a small one counts for
 
 /// One measured operator: how it is predicted from the device under trial and the parameters of its program.
 struct Sample {
   double seconds = 0;
   bool kept = true;      ///< fitted; else held out
   bool training = true;  ///< of a shape that training meets
+  double weight = 1;     ///< of such a shape
   std::function<double(const cost::DeviceRates&, std::span<const double>)> predict;
 };
 
@@ -97,7 +100,7 @@ void solve(const Problem& problem, DeviceKind& device, DeviceFit& fit) {
   for (const Sample& s : problem.samples)
     if (s.kept) {
       kept.push_back(&s);
-      options.weight.push_back(s.training ? 1.0 : kOtherShapes);
+      options.weight.push_back(s.training ? s.weight : kOtherShapes);
     }
   const auto errors = [&](std::span<const double> x, const auto& samples, std::span<double> out) {
     DeviceKind trial = device;
@@ -144,6 +147,7 @@ Problem gemm_problem(const OperatorTable& table, bool fp8) {
     s.seconds = table.number(i, "latency_ms") * 1e-3;
     s.kept = row_hash(table.lines[i]) % step == 0;
     s.training = m >= 1024 && n >= 512 && k >= 512;
+    s.weight = std::clamp(std::sqrt(2 * m * n * k / kLargeProduct), kLeastShare, 1.0);  // a step spends its time in large ones
     s.predict = [m, n, k, fp8](const cost::DeviceRates& d, std::span<const double> q) {
       if (!fp8) return cost::gemm_s(d, d.gemm, m, n, k, 2);
       return cost::gemm_s(d, d.gemm, m, n, k, 1) - d.floor + q[0] * 1e-6 + q[1] * m * k / d.memory;

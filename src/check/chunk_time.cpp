@@ -11,6 +11,7 @@
 #include "check/layer_time.h"
 #include "check/messages.h"
 #include "check/static_memory.h"
+#include "plan/transformer_engine.h"
 #include "profile/measured_operators.h"
 
 namespace espalier::check {
@@ -182,7 +183,8 @@ class PlanClock {
       sum.backward_input += moved;
       before = &range;
     }
-    const double launches = view_.engine.measured != nullptr ? 0 : kPassLaunches * kernels_.launch;
+    const double each = std::min(1.0, eager_share(view_.engine)) * kernels_.launch;  // PyTorch's, between layers
+    const double launches = view_.engine.measured != nullptr ? 0 : kPassLaunches * each;
     const double pass = launches + view_.engine.coefficients.micro_batch_s / 2;
     sum.forward += pass;
     sum.backward += pass;

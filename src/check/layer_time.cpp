@@ -8,6 +8,7 @@
 #include "check/measured_time.h"
 #include "check/packed_lengths.h"
 #include "check/static_memory.h"
+#include "plan/transformer_engine.h"
 
 namespace espalier::check {
 namespace {
@@ -235,12 +236,14 @@ class LayerClock {
       starts_input_ += kCollectiveLaunches;
       wait(1, 1);
     } else {
-      const double move = fabric_.gather(tp_, bytes);
+      const bool eight_bits = of_transformer_engine(e_) && k_.operand < k_.a;
+      const double scatter = fabric_.gather(tp_, bytes), gather = eight_bits ? fabric_.gather(tp_, bytes / 2) : scatter;
       const bool beside = s_.overlap.tp;
-      exposed_forward_ += beside ? hide(move, column_forward_) + hide(move, row_forward) : 2 * move;
-      exposed_backward_ += (beside ? hide(move, row_input) : move) + hide(move, column_input_) + hide(move, column_weight_);
-      exposed_input_ += beside ? hide(move, row_input) + hide(move, column_input_) : 2 * move;
-      exposed_weight_ += hide(move, column_weight_);
+      exposed_forward_ += beside ? hide(gather, column_forward_) + hide(scatter, row_forward) : gather + scatter;
+      exposed_backward_ +=
+          (beside ? hide(gather, row_input) : gather) + hide(gather, column_input_) + hide(scatter, column_weight_);
+      exposed_input_ += beside ? hide(gather, row_input) + hide(scatter, column_input_) : gather + scatter;
+      exposed_weight_ += hide(gather, column_weight_);
       starts_forward_ += 2 * kCollectiveLaunches;
       starts_input_ += 3 * kCollectiveLaunches;
       wait(2, 3);
@@ -340,8 +343,11 @@ class LayerClock {
     (op.split == TpSplit::row ? k : n) /= s_.etp;
     const double pass = k_.multiply_many(k_.grouped, local, m, n, k);
     compute(pass, pass, 1, 1);
-    if (k_.operand < k_.a && !e_.kernels.fused_experts)
-      compute(k_.move(4 * local * m * k), k_.move(4 * local * m * n), 1, 1);  // scaled and cast to 8 bits
+    if (k_.operand < k_.a && !e_.kernels.fused_experts) {  // scaled and cast to 8 bits, by hosts that have nothing queued
+      const bool one_by_one = of_transformer_engine(e_) && e_.measured == nullptr;
+      const double host = one_by_one ? local * eager_share(e_) * k_.launch : 0;
+      compute(std::max(host, k_.move(4 * local * m * k)), std::max(host, k_.move(4 * local * m * n)), 1, 1);
+    }
     write_out(op, local * n * k);
     if (op.frozen) return;
     weight_ += k_.multiply_many(k_.grouped, local, m, n, k, local * accumulated_bytes() * n * k) + accumulate(local * n * k);

@@ -17,6 +17,7 @@
 #include "cost/state_memory.h"
 #include "cost/zero_steps.h"
 #include "plan/program.h"
+#include "plan/transformer_engine.h"
 
 namespace espalier::cost {
 
@@ -45,7 +46,9 @@ Assembly assembly_of(const CostContext& c, const Strategy& s, std::int32_t stage
 
 /// Framework overhead of one pass of one micro-batch through a chunk.
 inline std::int64_t pass_ns(const DeviceCost& device, const EngineModel& engine) {
-  const double launches = engine.measured != nullptr ? 0.0 : kPassLaunches * device.rates.launch;  // measured: in micro_batch_s
+  // What happens between layers is PyTorch's, whatever modules they are made of. Measured: in micro_batch_s.
+  const double launch = std::min(1.0, eager_share(engine)) * device.rates.launch;
+  const double launches = engine.measured != nullptr ? 0.0 : kPassLaunches * launch;
   return round_ns(launches + engine.coefficients.micro_batch_s / 2);
 }
 

@@ -121,15 +121,21 @@ TEST(LayerCost, AttentionKernelsOfTheEngine) {
   EXPECT_EQ(cost_of(kind, {}, c, "llm-foundry").forward.compute_ns, 853333 + 512);
 }
 
+/// `kind` trained as `t` says.
+LayerCost trained_on(const LayerKind& kind, const Training& t, const Cluster& cluster, const Strategy& strategy,
+                     const char* engine) {
+  Model model = model_of(kind);
+  EXPECT_EQ(mark_trained(model, t, ""), std::nullopt);
+  const CostContext context(model, cluster, t, plain_engine(engine));
+  std::vector<LayerCost> out;
+  layer_costs(context, strategy, 1, 1, out);
+  return out.front();
+}
+
 /// `kind` on one device, trained at `precision` as `t` says.
 LayerCost trained(const LayerKind& kind, Precision precision, Training t = tokens(1000)) {
-  Model model = model_of(kind);
   t.precision = precision;
-  EXPECT_EQ(mark_trained(model, t, ""), std::nullopt);
-  const CostContext context(model, round_cluster(1), t, plain_engine("generic"));
-  std::vector<LayerCost> out;
-  layer_costs(context, {}, 1, 1, out);
-  return out.front();
+  return trained_on(kind, t, round_cluster(1), {}, "generic");
 }
 
 // Frozen weights: no weight gradients. One pair of rank 4 beside the query-key-value projection: 2 · 1000 · 4 · 64 FLOPs and 1000 · 2 · 64 bytes down,
@@ -152,6 +158,20 @@ TEST(LayerCost, EightBitCasts) {
   const LayerCost c = trained(mlp(), Precision::fp8);
   EXPECT_EQ(c.forward.compute_ns, 2 * kGemm + 640);
   EXPECT_EQ(c.backward.compute_ns, 4 * kGemm + 1280);
+}
+
+// Sequence parallelism in 8 bits where the engine casts before it gathers: of two gathers and a sum in the backward pass, and one of each forward, the
+// gathers have half the bytes. Products and casts to hide them are those of an engine that gathers 16 bits.
+TEST(LayerCost, EightBitOperandsAreGathered) {
+  Training t = tokens(1000);
+  t.precision = Precision::fp8;
+  const auto exposed = [&](const char* engine) {
+    return trained_on(mlp(), t, round_cluster(2), tp(2, SequenceParallel::megatron), engine);
+  };
+  const LayerCost wide = exposed("megatron-lm-2023"), eight = exposed("megatron-core");
+  EXPECT_EQ(wide.forward.exposed_ns, 2 * kBoundary);
+  EXPECT_EQ(eight.forward.exposed_ns, 3 * kBoundary / 2);
+  EXPECT_EQ(wide.backward.exposed_ns - eight.backward.exposed_ns, 2 * kBoundary / 2);
 }
 
 // Top 4 over 2 ranks of a node: 2·(1 − 1/2⁴) = 1.875 distinct ranks of 4 copies.
@@ -327,6 +347,23 @@ TEST(LayerCost, GraphsTakeLaunchesAway) {
   EXPECT_EQ(forward("megatron-core").duration_ns(), (2 * (6 + 2) + 2 + 1) * kLaunch);
   EXPECT_EQ(forward("megatron-core+moe-graphs").duration_ns(), (2 * (6 + 2) + 2) * kLaunch);
   EXPECT_EQ(forward("megatron-core+cuda-graphs").other_ns, 0);
+}
+
+// Two experts a rank are cast one by one: two products of 2 · 9 launches of 50 µs forward, and as many backward, which no casts of 1000 tokens fill.
+TEST(LayerCost, EightBitExpertsAreCastOneByOne) {
+  Cluster c = round_cluster(2);
+  c.groups[0].device.efficiency.kernel_launch = microseconds(50);
+  Training t = tokens(1000);
+  Strategy s;
+  s.dp = s.ep = 2;
+  const auto cost = [&](Precision precision) {
+    t.precision = precision;
+    return trained_on(experts(), t, c, s, "megatron-core");
+  };
+  const LayerCost wide = cost(Precision::bf16), eight = cost(Precision::fp8);
+  constexpr std::int64_t kCasts = 2 * 2 * 9 * 50000;
+  EXPECT_EQ(eight.forward.compute_ns - wide.forward.compute_ns, kCasts);
+  EXPECT_EQ(eight.backward.compute_ns - wide.backward.compute_ns, kCasts);
 }
 
 // 8-bit experts are cast as well: 4 bytes of traffic an element of the input forward, of the output gradient backward.

@@ -14,6 +14,7 @@
 #include "cost/tensor_region.h"
 #include "plan/key_value.h"
 #include "plan/latent_attention.h"
+#include "plan/transformer_engine.h"
 #include "profile/measured_operators.h"
 
 namespace espalier::cost {
@@ -75,10 +76,15 @@ void add_casts(Sum& sum, const Scene& x, double m, double n, double k) {
   sum.compute(memory_bound_s(x.c.device.rates, 2 * m * k), memory_bound_s(x.c.device.rates, 4 * m * n), 1, 1);
 }
 
-/// The same of experts, whose input comes from the permutation and is read for its cast (2 bytes in, 1 + 1 out).
+/// The same of `local` experts, whose input comes from the permutation and is read for its cast (2 bytes in, 1 + 1 out). Cast one by one they take
+/// at least what the host needs to launch them: it has waited for the counts of the routing, so that nothing is queued.
 template <class Sum>
-void add_expert_casts(Sum& sum, const Scene& x, double m, double n, double k) {
-  sum.compute(memory_bound_s(x.c.device.rates, 4 * m * k), memory_bound_s(x.c.device.rates, 4 * m * n), 1, 1);
+void add_expert_casts(Sum& sum, const Scene& x, double local, double m, double n, double k) {
+  const EngineModel& engine = *x.c.engine;
+  const bool one_by_one = of_transformer_engine(engine) && engine.measured == nullptr;
+  const double host = one_by_one ? local * eager_share(engine) * x.c.device.rates.launch : 0.0;
+  sum.compute(std::max(host, memory_bound_s(x.c.device.rates, 4 * m * k)),
+              std::max(host, memory_bound_s(x.c.device.rates, 4 * m * n)), 1, 1);
 }
 
 template <class Sum>
@@ -213,7 +219,8 @@ void add_expert_linear(Sum& sum, const Scene& x, const LayerKind& kind, const Op
   const DeviceRates& d = x.c.device.rates;
   const double forward = batched_gemm_s(d, d.grouped, local, m, n, k, x.a);
   sum.compute(forward, forward, 1, 1);
-  if (x.c.workload.operand_bytes < x.a && !x.c.engine->kernels.fused_experts) add_expert_casts(sum, x, m * local, n, k);
+  if (x.c.workload.operand_bytes < x.a && !x.c.engine->kernels.fused_experts)
+    add_expert_casts(sum, x, local, m * local, n, k);
   add_dequantisation(sum, x, kind, op, local * n * k);
   if (op.frozen) return;
   sum.weight(batched_gemm_s(d, d.grouped, local, m, n, k, x.a, local * accumulated_bytes(x) * n * k));

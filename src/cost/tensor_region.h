@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "cost/layer_scene.h"
+#include "plan/transformer_engine.h"
 
 namespace espalier::cost {
 
@@ -14,6 +15,12 @@ struct Region {
   double column_forward = 0, column_input = 0, column_weight = 0;
   std::int32_t first_column = -1, last_column = -1;  // operators
 };
+
+/// Bytes of a gather that the products of a region need: the operands that they multiply, of 8 bits where the engine casts before it gathers.
+inline double gathered_bytes(const Scene& x, double bytes) {
+  const double operand = x.c.workload.operand_bytes;
+  return of_transformer_engine(*x.c.engine) && operand < x.a ? bytes * operand / x.a : bytes;
+}
 
 /// Collectives that nothing runs beside: of the output; of the input gradient; under sequence parallelism the input gathered again.
 template <class Sum>
@@ -65,7 +72,7 @@ template <class Sum>
     return;
   }
   using enum StepPart;
-  const PricedTraffic gather = price<CollectiveKind::all_gather, GroupKind::tensor>(x, bytes);
+  const PricedTraffic gather = price<CollectiveKind::all_gather, GroupKind::tensor>(x, gathered_bytes(x, bytes));
   const PricedTraffic scatter = price<CollectiveKind::reduce_scatter, GroupKind::tensor>(x, bytes);
   const auto columns = [&](const PricedTraffic& moved, double compute, StepPart part) {
     return beside(moved, compute, x.tp_slowdown, part, r.first_column, r.last_column);
