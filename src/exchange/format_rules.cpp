@@ -3,6 +3,7 @@
 
 #include <array>
 
+#include "base/check.h"
 #include "base/format.h"
 
 namespace espalier::exchange {
@@ -84,9 +85,11 @@ std::vector<FormatRule> rules_of_rows(std::string_view prefix, std::span<const F
 
 std::optional<FormatFault> fault_of_rows(std::string_view prefix, std::span<const FormatRow> rows, const Job& job,
                                          const Plan& plan) {
-  for (const FormatRow& row : rows)
+  for (const FormatRow& row : rows) {
+    ESPALIER_CHECK(row.found != nullptr && !row.expected.empty());  // a rule asks something, and says what it wants
     if (std::string found = row.found(job, plan); !found.empty())
       return FormatFault{cat(prefix, "-", row.name), std::move(found), std::string(row.expected), std::string(row.hint)};
+  }
   return std::nullopt;
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "exchange/galvatron.h"
 
+#include "base/check.h"
 #include "base/document.h"
 #include "base/document_kind.h"
 #include "base/format.h"
@@ -64,7 +65,9 @@ std::optional<FormatFault> strategy_fault(const Job& job, const Plan& plan) {
 
 Result<std::string> write_strategy(const ExportRequest& request) {
   if (const auto broken = strategy_fault(request.job, request.plan)) return to_error(*broken, galvatron_export());
-  return galvatron::to_json(*galvatron::document_of(request.plan));
+  const auto document = galvatron::document_of(request.plan);
+  ESPALIER_CHECK(document.ok());  // its rules are kept
+  return galvatron::to_json(*document);
 }
 
 // ---- the profile files -------------------------------------------------------------------------------------------------------

@@ -3,6 +3,7 @@
 
 #include <utility>
 
+#include "base/check.h"
 #include "base/format.h"
 #include "exchange/format_rules.h"
 #include "exchange/megatron.h"
@@ -80,6 +81,7 @@ void add_data_parallelism(const Strategy& s, Settings& out) {
 
 std::string recipe(const ExportRequest& r) {
   const Plan& plan = r.plan;
+  ESPALIER_CHECK(plan.pipelines.size() == 1 && plan.uniform());  // the rules of the format were asked
   const Strategy& s = plan.strategy();
   Settings out;
   add_degrees(r.job, s, out);

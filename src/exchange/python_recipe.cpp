@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "exchange/python_recipe.h"
 
+#include "base/check.h"
 #include "base/format.h"
 #include "exchange/format_rules.h"
 
@@ -10,8 +11,10 @@ using base::cat;
 
 std::string assignments(const std::string& object, const std::vector<PythonSetting>& settings) {
   std::string out;
-  for (const PythonSetting& s : settings)
+  for (const PythonSetting& s : settings) {
+    ESPALIER_CHECK(!s.path.empty() && !s.literal.empty());  // both sides of an assignment
     out += cat("    ", object, ".", s.path, " = ", s.literal, s.reason.empty() ? "" : cat("  # ", s.reason), "\n");
+  }
   return out;
 }
 
