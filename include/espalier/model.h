@@ -179,7 +179,7 @@ std::int64_t boundary_elements(const LayerKind& kind, const Sequence& sequence);
 /// Scans, per token (c chunk, k states, v features of each of H heads; of the triangle half with `causal_half`):
 ///   chunked_scan  H·(2c(k + v) + 4kv)      gated_delta  H·(2c(3k + 2v) + 6kv + c²/3)      scan  6·in·k      causal_conv  2·in·c
 Flops forward_flops(const LayerKind& kind, const Sequence& sequence, bool causal_half);
-/// 3 × the forward pass of the whole model for one sample (the usual "model FLOPs" of MFU, no recomputation).
+/// 3 × the forward pass of the whole model for one sample ("model FLOPs" of MFU, no recomputation), less gradients that frozen parts spare.
 Flops training_flops(const Model& model, const Sequence& sequence, bool causal_half = false);
 
 /// Reads the text of a Hugging Face config.json. Unknown `model_type` is refused with the list of known ones. Unknown keys are

@@ -80,9 +80,12 @@ planned(PACKED, "training.freeze=[embedding]", *tied)
 with_price = ("--price", "2", "--tokens", "1e9", "--json", "--quiet", "--set", "training.lengths.packing=none")
 fast = run("plan", PACKED, *with_price, "--deadline", "1000d")
 if fast.returncode == 0:
-    hours = json.loads(fast.stdout)["prediction"]["days"] * 24
-    late = run("plan", PACKED, *with_price, "--deadline", f"{0.9 * hours:.3f}h")
-    expect(late.returncode == 4, f"a deadline that is missed: exit {late.returncode}: {late.stderr[-400:]}")
+    size = json.loads(fast.stdout)["sizes"][0]
+    hours = size["days"] * 24
+    for flag, most, unit in (("--deadline", hours, "h"), ("--budget", hours * size["price_per_hour"], "")):
+        for share, code in ((0.9, 4), (1.1, 0)):
+            ran = run("plan", PACKED, *with_price, flag, f"{share * most:.3f}{unit}")
+            expect(ran.returncode == code, f"{flag} of {share} of what is needed: exit {ran.returncode}: {ran.stderr[-400:]}")
 else:
     expect(False, f"a deadline that is far: exit {fast.returncode}: {fast.stderr[-400:]}")
 
