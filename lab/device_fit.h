@@ -2,6 +2,8 @@
 // Operator coefficients of a device from published operator times, with the functions that the cost model itself uses
 // (src/cost/operator_cost.h). Rows are thinned by their hash (operator_tables.h): those kept are fitted, all others are held out,
 // so that the coefficients are the same whether the full tables are there or only the thinned ones.
+// A GEMM counts by the root of its operations, from 0.05 to 1 at 10¹² (a step spends its time in large products, and one rate does not hold for all
+// sizes); shapes that training does not meet count 0.01.
 //
 // What a table holds beside the operator is fitted with it and not shipped: the fixed time of the kernels of its program, casts of
 // an fp8 GEMM, rotation and cache writes before attention, permutation around experts.
