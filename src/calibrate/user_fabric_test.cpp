@@ -178,9 +178,10 @@ TEST(FitUserFabric, OwnCollectivesOverFarHostsAreFound) {
   const auto fit = fit_user_fabric(near, tables);
   ASSERT_TRUE(fit.ok()) << fit.error().message();
   EXPECT_LT(fit->held_out, 0.02);
-  ASSERT_EQ(fit->calibrated().size(), 1u);
-  EXPECT_EQ(fit->calibrated().front().direct_bytes, 500000);
-  for (const auto& [field, value] : fit->calibrated().front().values)
+  const std::vector<job::CalibratedLevel> levels = fit->calibrated();
+  ASSERT_EQ(levels.size(), 1u);
+  EXPECT_EQ(levels.front().direct_bytes, 500000);
+  for (const auto& [field, value] : levels.front().values)
     if (field->name == "latency_us" || field->name == "start_us") {
       EXPECT_NEAR(value, 2000, 200) << field->name;
     }
