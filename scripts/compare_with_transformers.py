@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Counts the parameters of every model type that is read here with Hugging Face transformers, on the meta device, and compares.
 
-usage: compare_with_transformers.py ESPALIER [TYPE ...]        needs transformers (5.23 is what the tests were written from) and torch
+usage: compare_with_transformers.py ESPALIER [TYPE ... | --published]        needs transformers (5.23 is what the tests were written from) and torch
 
 A type's configuration is its class's default one; CHANGES holds what some classes need to be built at all. Exit code 1 where a count differs;
 types that the installed transformers does not know are named and skipped, and so is everything where it is not installed.
@@ -56,6 +56,21 @@ def count(transformers, torch, config, name):
     return sum(p.numel() for p in {id(p): p for p in model.parameters() if p.requires_grad}.values())
 
 
+def published(torch, transformers):
+    """Counts the models of tests/models/published.json again."""
+    rows = json.loads((pathlib.Path(__file__).parents[1] / "tests/models/published.json").read_text())["models"]
+    different = 0
+    for row in rows:
+        kind = row["config"]["model_type"]
+        config = transformers.CONFIG_MAPPING[kind](**{key: value for key, value in row["config"].items() if key != "model_type"})
+        theirs = count(transformers, torch, config, CLASSES.get(kind, "AutoModelForCausalLM"))
+        if theirs != row["parameters"]:
+            different += 1
+            print(f"{row['name']}: transformers {theirs}, here {row['parameters']}")
+    print(f"{len(rows) - different} published models equal, {different} different")
+    return 1 if different else 0
+
+
 def main():
     try:
         import torch
@@ -65,6 +80,8 @@ def main():
         return 0
     logging.disable(logging.CRITICAL)
     espalier, wanted = sys.argv[1], sys.argv[2:]
+    if wanted == ["--published"]:
+        return published(torch, transformers)
     different, same, skipped = [], 0, []
     for kind in wanted or known_types(espalier):
         if kind not in transformers.CONFIG_MAPPING:

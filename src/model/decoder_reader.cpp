@@ -388,7 +388,7 @@ void read_decoder(Fields& f, Model& model, const Traits& t) {
                      "ssm_multipliers",
                      "mlp_multipliers"});
   const std::int64_t modules =
-      t.prediction.empty() ? 0 : f.integer_or({t.prediction}, SizeLimits::layers, 0, "no multi-token prediction", 0);
+      t.prediction.empty() ? 0 : f.integer_or({t.prediction}, SizeLimits::prediction, 0, "no multi-token prediction", 0);
   if (!t.experts_key.empty()) read_routing_groups(f);
   const std::int64_t context_length = f.context_length();
   if (!f.ok()) return;

@@ -150,7 +150,7 @@ void read(Fields& f, Model& model, const Defaults& absent) {
   d.vocabulary = f.integer({"vocab_size"}, SizeLimits::vocabulary);
   d.dense_layers = f.integer_or({"first_k_dense_replace"}, SizeLimits::layers, absent.dense_layers, kFamilyDefault, 0);
   d.moe_every = f.integer_or({"moe_layer_freq"}, SizeLimits::layers, 1, "every layer after the dense ones");
-  d.mtp = f.integer_or({"num_nextn_predict_layers"}, SizeLimits::layers, 0, "no multi-token prediction", 0);
+  d.mtp = f.integer_or({"num_nextn_predict_layers"}, SizeLimits::prediction, 0, "no multi-token prediction", 0);
   d.tied = f.flag("tie_word_embeddings", absent.tied);
   d.attention = read_latent(f, d.hidden, absent);
   if (absent.experts > 0) d.experts = read_experts(f, d.hidden, absent);

@@ -31,6 +31,7 @@ struct SizeLimits {
   static constexpr std::int64_t vocabulary = std::int64_t{1} << 24;
   static constexpr std::int64_t experts = 65536;
   static constexpr std::int64_t tokens = std::int64_t{1} << 31;  ///< positions, windows
+  static constexpr std::int64_t prediction = 64;                 ///< modules of multi-token prediction
   static constexpr std::int64_t pixels = std::int64_t{1} << 16;
 };
 

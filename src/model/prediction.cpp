@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Multi-token prediction: modules behind the last block that predict the tokens after the next one.
+#include <algorithm>
 #include <string>
 #include <utility>
 
@@ -26,6 +27,8 @@ Operators module_operators(const Model& model, std::int64_t index, const LayerKi
   return list;
 }
 
+constexpr std::int64_t kHuge = std::int64_t{1} << 60;  // hostile sizes end in "too many parameters", never in overflow
+
 }  // namespace
 
 void add_prediction(Model& model, std::int64_t modules, const LayerKind& block) {
@@ -35,7 +38,7 @@ void add_prediction(Model& model, std::int64_t modules, const LayerKind& block) 
   for (std::int64_t i = 0; i < modules; ++i) {
     const Operators list = module_operators(model, i, block);
     head.operators.insert(head.operators.end(), list.begin(), list.end());
-    for (const Operator& op : list) model.mtp_parameters += op.parameters;
+    for (const Operator& op : list) model.mtp_parameters = std::min(model.mtp_parameters + op.parameters, kHuge);
   }
 }
 

@@ -7,10 +7,12 @@
 //   sizes  computed by hand from the published sizes; no exact count is published
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <map>
 #include <set>
 
+#include "base/document.h"
 #include "data/source_dir.h"
 #include "espalier/model.h"
 
@@ -120,6 +122,30 @@ TEST(PublishedModels, EveryFolderIsTested) {
     if (entry.is_directory()) found.insert(entry.path().filename().string());
   }
   EXPECT_EQ(found, tested);
+}
+
+/// Models by their sizes alone, beside those that have folders (tests/models/published.json says where each count is from).
+TEST(PublishedModels, BySizesAreExact) {
+  const std::string path = std::string(ESPALIER_SOURCE_DIR) + "/tests/models/published.json";
+  const auto text = base::read_file(path);
+  ASSERT_TRUE(text.ok());
+  const auto document = base::read_json(*text, path);
+  ASSERT_TRUE(document.ok());
+  const auto member = [](const base::Node& node, std::string_view key) -> const base::Node& {
+    const auto at = std::find_if(node.members.begin(), node.members.end(), [&](const auto& m) { return m.first == key; });
+    EXPECT_NE(at, node.members.end()) << key;
+    return at->second;
+  };
+  std::set<std::string> names;
+  for (const base::Node& row : member(document->root, "models").items) {
+    const std::string name = member(row, "name").text;
+    const auto m = load_model(base::to_json(member(row, "config")), name);
+    ASSERT_TRUE(m.ok()) << m.error().message();
+    EXPECT_EQ(parameter_count(*m), member(row, "parameters").integer) << name;
+    EXPECT_FALSE(member(row, "source").text.empty()) << name;
+    EXPECT_TRUE(names.insert(name).second) << name;
+  }
+  EXPECT_GE(names.size() + std::size(kPublished), 80u);
 }
 
 // The files of DeepSeek-V3 hold 684,489,845,504 weights (Hugging Face model page; fp8 scales not counted): the model, one

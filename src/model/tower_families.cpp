@@ -25,6 +25,7 @@ TowerShape read_common(Fields& v, std::int64_t patch, std::int64_t image) {
     const std::int64_t pixels = read_side(v, "image_size", image), across = std::max<std::int64_t>(1, pixels / side);
     if (pixels < side) v.fail("image_size", pixels, "at least patch_size = " + std::to_string(side));
     t.tokens = times(across, across);
+    if (t.tokens > SizeLimits::tokens) v.fail("image_size", pixels, "an image of at most 2^31 patches");
   }
   v.reader().ignore(
       {"hidden_act", "projection_dim", "projector_hidden_act", "vocab_size", "num_image_tokens", "intermediate_act"});

@@ -99,6 +99,28 @@ TEST(Tower, SizesThatTheClassAssumesAreNoted) {
   EXPECT_EQ(m.blocks(), 32 + 24 + 1);
 }
 
+// Sizes at their limits end in a message, never in an overflow.
+TEST(Tower, HostileSizesRefuse) {
+  const auto hostile = [](const std::string& vision) {
+    return R"({"model_type": "llava", "text_config": {"model_type": "llama", "hidden_size": 16777216, "intermediate_size": 16777216,
+      "num_hidden_layers": 4096, "num_attention_heads": 1, "num_key_value_heads": 1, "vocab_size": 16777216}, "vision_config": )" +
+           vision + "}";
+  };
+  EXPECT_THAT(error_of(hostile(R"({"hidden_size": 16777216, "intermediate_size": 16777216, "num_hidden_layers": 4096,
+    "num_attention_heads": 1, "image_size": 4096, "patch_size": 1})")),
+              HasSubstr("at most 2^50 parameters"));
+  EXPECT_THAT(error_of(hostile(R"({"hidden_size": 8, "intermediate_size": 8, "num_hidden_layers": 1, "num_attention_heads": 1,
+    "image_size": 65536, "patch_size": 1})")),
+              HasSubstr("at most 2^31 patches"));
+  EXPECT_THAT(error_of(hostile(R"({"hidden_size": 8, "intermediate_size": 8, "num_hidden_layers": 1, "num_attention_heads": 1,
+    "image_size": 4, "patch_size": 8})")),
+              HasSubstr("at least patch_size = 8"));
+  EXPECT_THAT(
+      error_of(hostile(R"({"hidden_size": 8, "intermediate_size": 8, "num_hidden_layers": 1, "num_attention_heads": 65536})")),
+      HasSubstr("num_attention_heads"));
+  EXPECT_THAT(error_of(hostile("[1, 2]")), HasSubstr("vision_config"));
+}
+
 TEST(Tower, TextOfAnotherFamilyRefuses) {
   EXPECT_THAT(error_of(small_llava(R"({"model_type": "bloom", "hidden_size": 16})")), HasSubstr("a row of decoder families"));
 }
