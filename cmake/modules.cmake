@@ -87,7 +87,7 @@ espalier_module(sim DEPENDS base solve model cluster partition plan cost LIBRARI
 espalier_module(job DEPENDS base model cluster profile plan ONCE)
 espalier_module(planner DEPENDS base model cluster partition profile plan cost check search sim job LIBRARIES Threads::Threads)
 espalier_module(adapt DEPENDS base solve model cluster plan cost search sim job planner ONCE)
-espalier_module(exchange DEPENDS base runlog model cluster plan galvatron job planner LIBRARIES pugixml::pugixml ONCE)
+espalier_module(exchange DEPENDS base runlog model cluster profile plan galvatron job planner LIBRARIES pugixml::pugixml ONCE)
 espalier_module(runs DEPENDS base model cluster profile plan job planner LIBRARIES Threads::Threads ONCE)
 espalier_module(calibrate DEPENDS base runlog model cluster profile plan cost job planner runs LIBRARIES Threads::Threads ONCE)
 espalier_module(launch DEPENDS base ONCE)

@@ -6,6 +6,7 @@
   worked example  docs/cost-model.md, scripts/worked_example.py    = the equations, computed anew; with a binary: what it predicts
   devices         tables of docs/devices.md                        = data/devices.yaml and what data/calibration puts over it
   plan output     README.md, what the first command prints (with a binary)
+  improve output  README.md, the head of what `improve` says of a launch script (with a binary)
   unequal devices README.md, the head of what a plan on unlike devices prints (with a binary)
   mixed examples  docs/clusters.md, answers on unlike devices against what stands beside them (with a binary)
   library         docs/library.md = the marked pieces of tests/consumer/main.cpp, which is built against the installed package and run
@@ -224,6 +225,15 @@ class Pages:
             return
         self.hold("README.md", "plan output", "```text\n" + "\n".join(line.rstrip() for line in run.stdout.splitlines()) + "\n```")
 
+    def improve_output(self, binary):
+        command = ["improve", "--from", "megatron-args", "examples/improve/llama3-8b-megatron.sh", "--cluster", "examples/clusters/1x8-h100.yaml"]
+        run = subprocess.run([binary, *command, "--quiet"], cwd=self.root, capture_output=True, text=True, check=False)
+        if run.returncode != 0:
+            self.bad.append(f"espalier {' '.join(command)}: exit {run.returncode}: {run.stderr.strip()}")
+            return
+        head, _, _ = run.stdout.partition("\n\n1  present:")
+        self.hold("README.md", "improve output", "```text\n" + "\n".join(line.rstrip() for line in head.splitlines()) + "\n```")
+
     def unequal_devices(self, binary):
         command = ["plan", "examples/clusters/scenarios/06-near-t4.yaml"]
         run = subprocess.run([binary, *command, "--quiet"], cwd=self.root, capture_output=True, text=True, check=False)
@@ -284,6 +294,7 @@ def main():
     pages.example(binary)
     if binary:
         pages.plan_output(binary)
+        pages.improve_output(binary)
         pages.unequal_devices(binary)
         pages.mixed_examples(binary)
         pages.commands(binary)

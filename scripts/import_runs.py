@@ -75,16 +75,7 @@ def switches(extra):
 
 
 def options_of(record):
-    """Engine options (data/engines.yaml) that a Megatron-Bridge recipe or the notes switch on, with what does, in the order of src/runs/remarks.cpp."""
-    out = recipe_options_of(record)
-    notes = record.get("notes")
-    at = says(notes, ("tokendrop", "token drop", "token-drop")) if isinstance(notes, str) else -1
-    if at >= 0:
-        out["token-drop"] = f"notes: {sentence(notes, at)}"
-    return out
-
-
-def recipe_options_of(record):
+    """Engine options (data/engines.yaml) that a Megatron-Bridge recipe switches on, with the key that does, in the order of src/runs/remarks.cpp."""
     extra = record.get("extra")
     recipe = extra.get("recipe") if isinstance(extra, dict) else None
     if not isinstance(recipe, dict):
@@ -95,10 +86,16 @@ def recipe_options_of(record):
     if recipe.get("moe_a2a_overlap") is True:
         out["overlap-experts"] = "extra.recipe.moe_a2a_overlap"
     scope = recipe.get("cuda_graph_scope")
-    if recipe.get("cuda_graph_impl") == "transformer_engine" and isinstance(scope, list) and "moe_router" in scope:
+    if recipe.get("cuda_graph_impl") == "transformer_engine" and isinstance(scope, list) and "attn" in scope and "moe_router" in scope:
         out["moe-graphs"] = "extra.recipe.cuda_graph_scope"
     if recipe.get("cuda_graph_impl") == "full_iteration":
         out["cuda-graphs"] = "extra.recipe.cuda_graph_impl"
+        out["fused-experts"] = "extra.recipe.cuda_graph_impl"
+    elif recipe.get("cutedsl_fused_grouped_mlp") is True:
+        out["fused-experts"] = "extra.recipe.cutedsl_fused_grouped_mlp"
+    modules = recipe.get("recompute_modules")
+    if isinstance(modules, list) and any(m in modules for m in ("mla_up_proj", "moe_act", "layernorm")):
+        out["recompute-modules"] = "extra.recipe.recompute_modules"
     return out
 
 

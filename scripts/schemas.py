@@ -76,18 +76,20 @@ DIMENSIONS = {**{name: WHOLE for name in COUNTING}, **{name: one_of(*words) for 
 VALUES = {name: either(value, array(value, minItems=1)) for name, value in DIMENSIONS.items()}
 
 SEQUENCE = either(POSITIVE, closed_object({"encoder": POSITIVE, "decoder": POSITIVE}, ("encoder", "decoder")),
+                  closed_object({"main": POSITIVE, "encoder": described(POSITIVE, "patches of all images of a sample")}, ("main",)),
                   description="tokens per sample; absent for vision models")
 
 ADAPTER = closed_object({"kind": one_of("lora", default="lora"), "rank": POSITIVE, "alpha": {"type": "number", "minimum": 0},
                          "targets": array(TEXT, minItems=1, description="operators or projections: attn.qkv, q_proj, all-linear"),
                          "quantize_base": one_of("none", "nf4", "int8", default="none")}, ("rank", "targets"))
-FREEZE = array(TEXT, description="parts that are not trained: embedding, head, layers 0-15")
+FREEZE = array(TEXT, description="parts that are not trained: embedding, head, tower, projector, layers 0-15")
 HISTOGRAM = array(array({"type": "number"}, minItems=2, maxItems=2), minItems=1, description="pairs of tokens and weight")
 PACKING = one_of("none", "packed", "balanced", default="none")
 LENGTHS = closed_object({"histogram": either(TEXT, HISTOGRAM), "packing": PACKING}, ("histogram",))
 
 TRAINING = closed_object({
     "sequence_length": SEQUENCE,
+    "images_per_sample": described(POSITIVE, "images of a sample, of models with a tower"),
     "global_batch": described(POSITIVE, "samples per iteration"),
     "precision": one_of(*PRECISIONS, default="bf16"),
     "optimizer": one_of(*OPTIMIZERS, "adamw", default="adam"),
@@ -255,9 +257,12 @@ ENGINE_ANSWER = open_object({"engine": TEXT, "status": one_of("runs", "has a pla
 SIMPLEST = open_object({"label": TEXT, "iteration_s": SECONDS, "loss": {"type": "number"}, "dimensions": WHOLE, "within": COUNT,
                         "certified": YES_NO, "simulated": WHOLE}, ("label", "iteration_s", "loss", "dimensions", "within", "certified"))
 
+RESTRICTION = open_object({"engine": TEXT, "label": TEXT, "iteration_s": SECONDS, "price": {"type": "number"}, "certified": YES_NO, "rules": array(TEXT)},
+                          ("engine",), description="what the rules of the engine cost: the best plan of the same space without them")
+
 # What was searched for: check --search does it again.
 ASKED = open_object({"space": one_of(*SPACES), "devices": one_of("equal", "any", "all"), "allow": mapping(array(ANY)), "forbid": mapping(array(ANY)), "limits": mapping(WHOLE),
-                     "memory_margin": COUNT, "node_limit": WHOLE, "disabled_rules": array(TEXT), "left_out_phases": array(TEXT), "exhaustive": YES_NO, "simple": YES_NO, "simple_within": COUNT, "engines": YES_NO, "alternatives": WHOLE}, ("space", "alternatives"))
+                     "memory_margin": COUNT, "node_limit": WHOLE, "disabled_rules": array(TEXT), "left_out_phases": array(TEXT), "exhaustive": YES_NO, "simple": YES_NO, "simple_within": COUNT, "engines": YES_NO, "restriction": YES_NO, "alternatives": WHOLE}, ("space", "alternatives"))
 
 RESULT = open_object({
     "schema": {"const": "espalier.result/1"},
@@ -276,7 +281,7 @@ RESULT = open_object({
                         description="of the search, in order: what each did"),
     }, ("space_size", "simulated", "pruned", "optimal", "lower_bound_s", "gap", "reason")),
     "runs_on": array(TEXT, description="engines whose rules accept this very plan"),
-    "runnable": ENGINE_ANSWER, "engines": array(ENGINE_ANSWER), "simplest": SIMPLEST,
+    "runnable": ENGINE_ANSWER, "engines": array(ENGINE_ANSWER), "restriction": RESTRICTION, "simplest": SIMPLEST,
     "batch_hint": open_object({"global_batch": POSITIVE, "label": TEXT, "iteration_s": SECONDS, "gain": COUNT}, ("global_batch", "gain")),
     "alternatives": array(open_object({"label": TEXT, "configuration": TEXT, "baseline": YES_NO, "fits": YES_NO, "iteration_s": SECONDS,
                                        "peak_memory_bytes": BYTES, "lost_to": TEXT, "strategy": STRATEGY, "schedule": {"type": "object"}},
@@ -407,13 +412,15 @@ RUN = nullable({
 })
 
 KEY = open_object({"key": TEXT, "value": TEXT, "line": described(WHOLE, "of the file; 0: not in it"),
-                   "kind": one_of("read", "defaulted", "without effect", "not understood"), "meaning": TEXT}, ["key", "kind"])
+                   "kind": one_of("read", "defaulted", "without effect", "not understood", "known, not modelled"), "meaning": TEXT}, ["key", "kind"])
 IMPROVEMENT = open_object({
     "schema": {"const": "espalier.improvement/1"},
     "import": open_object({"format": TEXT, "file": TEXT, "engine": TEXT, "keys": array(KEY)}, ["format", "keys"]),
     "present": open_object({"label": TEXT, "result": RESULT, "broken": described(TEXT, "the rules that it breaks, in place of a result")}),
     "best": open_object({"label": TEXT, "result": RESULT, "error": described(TEXT, "why no plan fits, in place of a result")}),
     "gain": described({"type": "number"}, "share of the present step that the best plan saves"), "tried": WHOLE,
+    "memory_margin": described({"type": "number"}, "share of the memory that the best plan and the changes leave free"),
+    "margin_of_present": described(YES_NO, "it is that of the present plan, which leaves less than what is usual"),
     "changes": array(open_object({"change": TEXT, "label": TEXT, "iteration_s": SECONDS, "gain": {"type": "number"}, "peak_memory_bytes": BYTES, "fits": YES_NO},
                                  ["change", "label", "iteration_s", "fits"])),
 }, ["schema", "present", "best", "changes"])

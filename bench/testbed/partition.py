@@ -18,7 +18,7 @@ import sys
 import prediction as p
 
 # Links in Mb/s.
-CLUSTERS = {"400 Mb/s": {"hosts": 4, "rate": 400}, "100 Mb/s": {"hosts": 4, "rate": 100}}
+CLUSTERS = {"400 Mb/s": {"hosts": 4, "rate": 400}, "200 Mb/s": {"hosts": 4, "rate": 200}}
 MICRO_BATCH = 4
 
 

@@ -7,6 +7,8 @@
   prediction.py table FOLDER     compares, as Markdown
   prediction.py gain FOLDER      measured speed-up of the recommended plan over what people would run without a planner
 
+`predict` and `measure` take names of clusters after FOLDER (the whole name, or a part of it that no whole name is): those alone, what FOLDER has of others stays.
+
 A configuration runs 3 times 1 + 10 steps; its time is the median of the 30, its repeatability their p90/p10. One above 1.05 is run again, twice at
 most, and kept either way. Hosts play a device (espalier run --pace): an operator lasts what the profile of the device says, so that hosts do not
 compete for cores. Exit code 3: no testbed can be built here.
@@ -140,9 +142,17 @@ def row_of(cluster, configuration, out, folder, result):
             "predicted_peak_bytes": p["peak_memory_bytes"]}
 
 
-def predict(folder):
-    rows = []
-    for name, cluster in CLUSTERS.items():
+def chosen(names):
+    def means(word, name):
+        return word == name if word in CLUSTERS else word in name
+    return {name: cluster for name, cluster in CLUSTERS.items() if not names or any(means(word, name) for word in names)}
+
+
+def predict(folder, names):
+    path = folder / "predictions.json"
+    known = json.loads(path.read_text()) if path.exists() else []
+    rows = [row for row in known if row["cluster"] not in chosen(names)]
+    for name, cluster in chosen(names).items():
         place = folder / re.sub(r"[^0-9a-z]+", "-", name.lower())
         place.mkdir(parents=True, exist_ok=True)
         job = profiled(name, cluster, place)
@@ -153,8 +163,9 @@ def predict(folder):
             out = place / f"plan{number}"
             result = predicted(job, flags.split(), out)
             rows.append(row_of(name, flags, out, folder, result))
-    (folder / "predictions.json").write_text(json.dumps(rows, indent=1) + "\n")
-    print(len(rows), "rows in", folder / "predictions.json")
+    rows.sort(key=lambda row: list(CLUSTERS).index(row["cluster"]))
+    path.write_text(json.dumps(rows, indent=1) + "\n")
+    print(len(rows), "rows in", path)
 
 
 STEP = re.compile(r"^step (\d+)\b.*?([0-9.]+) s$", re.M)
@@ -175,13 +186,13 @@ def spread(steps):
     return cuts[8] / cuts[0]
 
 
-def measure(folder):
+def measure(folder, names):
     rows = json.loads((folder / "predictions.json").read_text())
     path = folder / "measured.json"
     done = json.loads(path.read_text()) if path.exists() else []
     known = {(r["cluster"], r["configuration"]) for r in done}
     for name, group in itertools.groupby(rows, key=lambda r: r["cluster"]):
-        group = [r for r in group if (name, r["configuration"]) not in known]
+        group = [r for r in group if name in chosen(names) and (name, r["configuration"]) not in known]
         if not group:
             continue
         bring_up(CLUSTERS[name])
@@ -256,13 +267,17 @@ def gain(folder):
 
 
 def main():
-    if len(sys.argv) != 3 or sys.argv[1] not in ("predict", "measure", "table", "gain"):
+    with_names, of_all = {"predict": predict, "measure": measure}, {"table": table, "gain": gain}
+    if len(sys.argv) < 3 or sys.argv[1] not in {**with_names, **(of_all if len(sys.argv) == 3 else {})}:
         print(__doc__, file=sys.stderr)
         return 2
     folder = pathlib.Path(sys.argv[2])
     folder.mkdir(parents=True, exist_ok=True)
     try:
-        {"predict": predict, "measure": measure, "table": table, "gain": gain}[sys.argv[1]](folder)
+        if sys.argv[1] in with_names:
+            with_names[sys.argv[1]](folder, sys.argv[3:])
+        else:
+            of_all[sys.argv[1]](folder)
     except Failed as error:
         print(error, file=sys.stderr)
         return 1

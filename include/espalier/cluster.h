@@ -114,7 +114,10 @@ struct FabricLevel {
   double small_group = 0.0;  ///< share of a ring step that a rank's own part costs: bytes · (1 + small_group/(g−1)), 0 … 1
   double congestion = 0.0;   ///< bandwidth / (1 + congestion·log2(domains joined)), 0 … 0.5
   bool in_network_reduction = false;  ///< NVLS / SHARP: all-reduce moves each byte once
-  std::vector<LinkChange> trace;      ///< empty = constant
+  /// Above 0: collectives are those of Espalier's runtime, from everyone to everyone up to so many bytes of the whole tensor, beyond them rings, no
+  /// trees. 0: as NCCL.
+  double direct_bytes = 0;
+  std::vector<LinkChange> trace;  ///< empty = constant
   bool operator==(const FabricLevel&) const = default;
 };
 

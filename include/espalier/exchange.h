@@ -73,17 +73,52 @@ std::string_view to_string(Launcher launcher);  ///< "torchrun", "sbatch", "mpir
 /// By that name; nothing when there is none.
 std::optional<Launcher> parse_launcher(std::string_view name);
 
+struct ExportRequest {
+  const Job& job;  ///< the plan's own
+  const Plan& plan;
+  std::optional<Launcher> launcher = std::nullopt;  ///< none: what the format is without one
+  std::vector<std::string> lost = {};               ///< of closest_plan(): said in the first lines of what is written
+};
+
+/// Something that a format cannot be told of any plan that has it.
+struct FormatRule {
+  std::string id;        ///< "ACC-PIPELINE", an anchor of docs/engine-rules.md
+  std::string sentence;  ///< what a plan must be for the format
+};
+
+/// What a plan has and its format cannot be told.
+struct FormatFault {
+  std::string id, found, expected;
+  std::string hint = {};  ///< empty: the engine finds a plan of its own
+};
+
 struct Exporter {
   std::string name;       ///< "plan", "timeline", "galvatron"
   std::string writes;     ///< for people
   std::string file_name;  ///< what such a file is usually called
-  /// The bytes of the file. bad_input: the plan says what the format cannot. `job` is the plan's own.
-  Result<std::string> (*write)(const Job& job, const Plan& plan) = nullptr;
+  /// The bytes of the file. check_failed: the plan says what the format cannot; bad_input: an input of the plan cannot be read.
+  Result<std::string> (*write)(const ExportRequest& request) = nullptr;
   /// Of a format that launches a framework: whose rules the plan must keep before it is written. Empty: none.
   std::string engine = {};
-  /// What `write` writes, for any launcher; null: the format is a file that launchers do not change.
-  Result<std::string> (*launch)(const Job& job, const Plan& plan, Launcher launcher) = nullptr;
+  std::vector<Launcher> launchers = {};  ///< what `write` knows; empty: the format is a file that launchers do not change
+  /// Its rules, and the first that a plan breaks; null: none beside those of the engine.
+  std::vector<FormatRule> (*rules)() = nullptr;
+  std::optional<FormatFault> (*fault)(const Job& job, const Plan& plan) = nullptr;
 };
+
+/// The error of a fault: check_failed, with its id.
+Error to_error(const FormatFault& fault, const Exporter& format);
+
+/// A plan that a format can be told, and what of the plan that was asked for it is not.
+struct ClosestPlan {
+  Plan plan;
+  std::vector<std::string>
+      lost;  ///< "MEG-P2P: overlap_p2p works with interleaving only, not 1f1b; written with overlap_p2p off"; empty: nothing
+};
+/// The plan, changed until the rules of the format and of its engine hold: one strategy for all layers, then what has no part in how ranks are
+/// laid out (overlap, rank order, kind of context and sequence parallelism, recomputation, offload, schedule, ZeRO), one value at a time. The
+/// degrees, the batch and the devices stay; what only they could mend is check_failed with the ids.
+Result<ClosestPlan> closest_plan(const Exporter& format, const Job& job, const Plan& plan);
 
 /// Traces of clusters whose nodes come and go, as other tools write them.
 struct TraceRequest {

@@ -6,12 +6,13 @@
 //   auto job = espalier::job_of(*configuration, {"", "cluster.yaml", {}});             // the model is in the flags
 //   auto plan = espalier::plan_of(*job, *configuration);                               // ready for simulate() and improve()
 //
-// Nothing is guessed silently: every key is listed as read, defaulted, without effect or not understood, and a key that may change the plan and is
-// not understood refuses the file by its name (ConfigurationRequest::ignored takes it out).
+// Nothing is guessed silently: every key is listed as read, defaulted, known and not modelled, without effect or not understood, and a key that may
+// change the plan and is not understood refuses the file by its name (ConfigurationRequest::ignored takes it out).
 #pragma once
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -30,13 +31,15 @@ struct ImportedKey {
     defaulted,       ///< absent; the framework's default was taken
     without_effect,  ///< known to change neither time nor memory of a step, or switched off
     not_understood,  ///< not known here
+    not_modelled,    ///< known to change time or memory in a way that is not predicted
   };
   Kind kind = Kind::read;
   std::string key, value;
   std::string meaning;    ///< "tp 8"; of those that are not read: why
   std::int64_t line = 0;  ///< of the file; 0: not in it
 };
-std::string_view to_string(ImportedKey::Kind kind);  ///< "read", "defaulted", "without effect", "not understood"
+std::string_view to_string(
+    ImportedKey::Kind kind);  ///< "read", "defaulted", "without effect", "not understood", "known, not modelled"
 
 struct ConfigurationRequest {
   std::string name, text;            ///< what messages call the file, and its bytes
@@ -49,6 +52,8 @@ struct ConfigurationRequest {
   std::string recompute;  ///< "none", "selective", "full"
   /// The text of a file that this one names; null: none can be read.
   std::function<Result<std::string>(const std::string& path)> file;
+  /// What a file leaves to the training script by "auto": "fp32", "bf16", "fp16", "fp8"; empty: not said.
+  std::string precision = {};
 };
 
 /// A job without model and cluster, and how it is run.
@@ -67,6 +72,12 @@ struct ImportedConfiguration {
   bool usual_overlap = false;        ///< what the engine overlaps unless told otherwise, as far as it can here
   std::int32_t recompute_every = 0;  ///< every so many blocks one is recomputed; 0: as strategy.recompute says
   std::vector<std::int32_t> blocks;  ///< of each chunk, in the order of the pipeline; empty: as the engine splits them
+  /// torchtitan's split of the blocks, which needs their number; none: as `blocks` says.
+  struct EndWeights {
+    std::int64_t first, last;       ///< layers that the first and the last stage have less
+    std::int64_t layers_per_stage;  ///< 0: as many stages as the schedule says
+  };
+  std::optional<EndWeights> end_weights = {};
   std::vector<ImportedKey> keys;
 };
 

@@ -8,7 +8,8 @@
 //
 // A single change gives one dimension another value. What follows from it follows: dp takes the devices that are left, ZeRO shards over the ranks that
 // hold the same weights, overlaps stay where there is something to overlap, stages are cut as the engine cuts them. Changes are held to what plan()
-// holds its answer to: the memory margin, the job's search part, and no overlap_tp unless the job names it.
+// holds its answer to: the memory margin, the job's search part, and no overlap_tp unless the job names it. A present plan that fits and leaves less
+// than the usual margin is compared with what leaves as much as it does; a margin that the job names stays.
 #pragma once
 
 #include <cstdint>
@@ -46,7 +47,9 @@ struct Improvement {
   double gain = 0;                       ///< share of the present step that the best plan saves
   /// Those that fit with the margin and gain, fastest first; of a present configuration that does not run, those that make it run.
   std::vector<SingleChange> changes;
-  std::int64_t tried = 0;  ///< single changes that are legal
+  std::int64_t tried = 0;          ///< single changes that are legal
+  double memory_margin = 0;        ///< share of the memory that the best plan and the changes leave free
+  bool margin_of_present = false;  ///< that of the present plan, which is less than the usual
 };
 
 /// Errors: those of plan() but infeasible, which is part of the answer.

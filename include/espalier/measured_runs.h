@@ -99,7 +99,7 @@ struct RunMixture {
 /// One record. What it does not hold is empty.
 struct RunRecord {
   std::int64_t line = 0;
-  std::string id, source;
+  std::string id, source, table;
   RunModel model;
   std::optional<std::int64_t> seq;
   RunDevices gpu;
@@ -110,6 +110,7 @@ struct RunRecord {
   std::string sp_kind;  ///< sp as a word: "megatron", "ulysses"
   std::string recompute, precision, schedule, framework, status, tokenizer;
   RunTechniques techniques;
+  bool recipe_stated = false;  ///< extra.recipe: the record says itself which options of its engine were on
   /// Share of the operators that are computed again, when not all or none (extra.recompute_op_fraction).
   std::optional<double> recomputed_share;
   RunMeasurement measured;

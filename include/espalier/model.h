@@ -110,7 +110,7 @@ struct LayerKind {
   TokenStream carried = TokenStream::encoder;  ///< what travels along to later layers beside this layer's own output:
   std::int64_t carried_hidden = 0;             ///< so many features of each token of that stream (T5: the encoder's output past
                                                ///< the decoder; towers: the embedded text past the tower); 0 = nothing
-  bool backward = true;  ///< something is trained in it or before it; else no gradient gets here
+  bool backward = true;                        ///< something is trained in it or before it; else no gradient gets here
   std::vector<Operator> operators;
   bool operator==(const LayerKind&) const = default;
 };
@@ -146,7 +146,7 @@ struct Model {
   std::int64_t context_length =
       0;  ///< max_position_embeddings where positions are computed (rotary); beyond it a sequence can be
           ///< planned, but the published weights have not seen it. 0 = not stated
-  std::int64_t mtp_parameters = 0;  ///< multi-token-prediction modules, held apart and not planned
+  std::int64_t mtp_parameters = 0;  ///< of all parameters those of multi-token-prediction modules, operators of the head
   bool vision = false;              ///< needs no training.sequence_length
   bool tower = false;               ///< images stand in the text: the encoder's sequence is theirs
   std::int64_t encoder_tokens = 0;  ///< tokens of one image or recording, where the configuration sets them; 0 = the job does
@@ -158,7 +158,7 @@ struct Model {
   bool operator==(const Model&) const = default;
 };
 
-/// Trainable parameters: Σ over layers and operators; tied weights once; MTP apart.
+/// Trainable parameters: Σ over layers and operators; tied weights once; multi-token prediction included.
 std::int64_t parameter_count(const Model& model);
 std::int64_t parameter_count(const LayerKind& kind);
 /// Of those, what is not frozen, and adapters.
@@ -179,7 +179,7 @@ std::int64_t boundary_elements(const LayerKind& kind, const Sequence& sequence);
 /// Scans, per token (c chunk, k states, v features of each of H heads; of the triangle half with `causal_half`):
 ///   chunked_scan  H·(2c(k + v) + 4kv)      gated_delta  H·(2c(3k + 2v) + 6kv + c²/3)      scan  6·in·k      causal_conv  2·in·c
 Flops forward_flops(const LayerKind& kind, const Sequence& sequence, bool causal_half);
-/// 3 × the forward pass of the whole model for one sample (the usual "model FLOPs" of MFU, no recomputation).
+/// 3 × the forward pass of the whole model for one sample ("model FLOPs" of MFU, no recomputation), less gradients that frozen parts spare.
 Flops training_flops(const Model& model, const Sequence& sequence, bool causal_half = false);
 
 /// Reads the text of a Hugging Face config.json. Unknown `model_type` is refused with the list of known ones. Unknown keys are

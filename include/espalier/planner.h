@@ -123,6 +123,7 @@ struct SearchRequest {
   std::vector<std::string> left_out_phases = {};
   bool simple = false;  ///< the simplest plan was the answer
   bool engines = false;
+  bool restriction = false;
   double simple_within = 0.01;
 };
 
@@ -174,10 +175,13 @@ struct DeviceGroupsSummary {
   std::int64_t columns = 0;       ///< pipelines on one of several node groups that were put beside each other
   std::int64_t combinations = 0;  ///< sets of them, samples dealt
   std::int64_t beside_simulated = 0;
-  bool several_pipelines = false;  ///< the answer has several; the bound then speaks of all plans on these devices
+  /// The answer has several pipelines; the bound then speaks of chains of stages and of pipelines beside each other, each on one group (1f1b, or
+  /// what the job asks for instead; no interleaving on groups).
+  bool several_pipelines = false;
   std::int64_t replica_plans = 0;  ///< of one stage with replicas on several node groups
   std::int64_t replicas_simulated = 0;
-  bool unequal_replicas = false;  ///< the answer is one of them; the bound then speaks of all plans on these devices
+  /// The answer is one of them; the bound then speaks of chains of stages and of one stage with such replicas, without cp and ep.
+  bool unequal_replicas = false;
   bool operator==(const DeviceGroupsSummary&) const = default;
 };
 
@@ -258,6 +262,17 @@ struct EngineAnswer {
   std::string why;
 };
 
+/// What the rules of the job's engine cost: the best plan that the same space holds without them, with the engine's own memory, kernels and
+/// coefficients. It is no plan that the engine runs.
+struct RestrictionPrice {
+  std::string engine;
+  std::string label;  ///< of the plan without the rules; empty: none fits, or the search was stopped before it found one
+  std::int64_t iteration_ns = 0;
+  double price = 0;                ///< the answer's time over that of this plan, less 1; below 0 only where it is not certified
+  bool certified = false;          ///< nothing without the rules is faster than this plan
+  std::vector<std::string> rules;  ///< that this plan breaks, by id (docs/engine-rules.md); empty: the engine runs it, the rules cost nothing
+};
+
 /// A larger global batch whose divisors allow a faster plan per sample.
 struct BatchHint {
   std::int64_t global_batch = 0;
@@ -312,6 +327,7 @@ struct PlannerOptions {
   double simple_within = 0.01;        ///< how much slower than the fastest the simplest plan may be
   bool simple = false;                ///< the simplest plan is the answer
   bool engines = false;               ///< also the best plan of every engine
+  bool restriction = false;           ///< also what the rules of the job's engine cost: the space is searched once more without them
   bool keep_searched = false;         ///< fills PlannerResult::searched
   std::function<bool()> interrupted;  ///< polled all the time, from any thread; true stops with the best so far
   PlannerMemory* memory = nullptr;    ///< of earlier calls, and for later ones; null: none. Lives as long as the call
@@ -345,7 +361,8 @@ struct PlannerResult {
   /// Where no engine runs the answer: the best plan of the first of megatron-core, torchtitan and deepspeed that has one.
   std::optional<EngineAnswer> runnable;
   std::vector<EngineAnswer> engines;  ///< with PlannerOptions::engines, in the order of the catalogue
-  std::optional<Simplest> simplest;   ///< of `plan`
+  std::optional<RestrictionPrice> restriction;  ///< with PlannerOptions::restriction, of an engine with rules
+  std::optional<Simplest> simplest;             ///< of `plan`
   std::optional<BatchHint> batch_hint;
   std::vector<std::string> notes;    ///< of the job: what was not planned of the inputs
   double total_s = 0, search_s = 0;  ///< wall clock; printed only under "timing"

@@ -42,6 +42,8 @@ struct Profile {
 /// operators of its blocks; none: tensor parallelism.
 Plan profiled_plan(const Job& job, std::int32_t tp, SequenceParallel sp, std::int32_t samples, std::int32_t microbatches,
                    const BlockPartition& partition = {});
+/// The plan of any strategy and schedule on as many devices as it needs, its inputs embedded.
+Plan profiled_plan(const Job& job, const Strategy& strategy, const Schedule& schedule);
 
 /// bad_input: records that cannot be read, or no counts of tokens to interpolate between.
 Result<Profile> make_profile(const Job& job, const ProfileInputs& inputs);

@@ -51,7 +51,3 @@ def text_of(source: Any, name: str) -> tuple[str, str]:
     return json.dumps(source), name
 
 
-
-
-def network_of(network: str | None) -> str:
-    return network or ""

@@ -239,11 +239,12 @@ _QUESTIONS: dict[str, tuple[Callable[..., Any], type[Answer]]] = {
 
 
 def options_of(threads: int = 0, node_limit: int = 0, time_limit_s: float = 0, disabled_rules: Iterable[str] = (), left_out_phases: Iterable[str] = (),
-               exhaustive: bool = False, alternatives: int = 5, simple: float | bool = False, engines: bool = False) -> _native.PlannerOptions:
+               exhaustive: bool = False, alternatives: int = 5, simple: float | bool = False, engines: bool = False,
+               restriction: bool = False) -> _native.PlannerOptions:
     options = _native.PlannerOptions()
     options.threads, options.node_limit, options.time_limit_s = threads, node_limit, time_limit_s
     options.disabled_rules, options.left_out_phases = list(disabled_rules), list(left_out_phases)
-    options.exhaustive, options.alternatives, options.engines = exhaustive, alternatives, engines
+    options.exhaustive, options.alternatives, options.engines, options.restriction = exhaustive, alternatives, engines, restriction
     options.simple = simple is not False
     if options.simple and simple is not True:
         options.simple_within = float(simple)
@@ -253,17 +254,18 @@ def options_of(threads: int = 0, node_limit: int = 0, time_limit_s: float = 0, d
 @documented(_native.plan)
 def plan(job: JobLike, *, set: Mapping[str, Any] | None = None, network: str | None = None, threads: int = 0, node_limit: int = 0,
          time_limit_s: float = 0, disabled_rules: Iterable[str] = (), left_out_phases: Iterable[str] = (), exhaustive: bool = False,
-         alternatives: int = 5, simple: float | bool = False, engines: bool = False, progress: Callable[[str], None] | None = None) -> Any:
+         alternatives: int = 5, simple: float | bool = False, engines: bool = False, restriction: bool = False,
+         progress: Callable[[str], None] | None = None) -> Any:
     """`job`: a path, the text of a job file, a dict or a Job; `set` as in load_job(). Returns a Result. A job with search.objective is answered by an
     ObjectiveAnswer, one with token buckets by a LongRunAnswer, one whose cluster changes by an OverTime; the plan of each is its `answer`.
 
     network: "closed", each message as if alone on its links, or "flow", all in flight share them. simple: True, or how much slower than the fastest
-    the simplest plan may be (0.01). engines: also what every engine can run. progress: called with a line about where the search stands. The answer
-    is the same for any number of threads. Python's lock is free meanwhile; Ctrl-C raises Interrupted with the best so far.
+    the simplest plan may be (0.01). engines: also what every engine can run. restriction: also what the rules of the job's engine cost.
+    progress: called with a line about where the search stands. The answer is the same for any number of threads. Python's lock is free meanwhile; Ctrl-C raises Interrupted with the best so far.
     """
     loaded = load_job(job, set)
     handle = _native.under_network(loaded._handle, network or "")
-    options = options_of(threads, node_limit, time_limit_s, disabled_rules, left_out_phases, exhaustive, alternatives, simple, engines)
+    options = options_of(threads, node_limit, time_limit_s, disabled_rules, left_out_phases, exhaustive, alternatives, simple, engines, restriction)
     if loaded._handle.question in _QUESTIONS:
         function, kind = _QUESTIONS[loaded._handle.question]
         found, interrupted = function(handle, options, progress)

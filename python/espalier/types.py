@@ -48,6 +48,7 @@ __all__ = [
     "RankSeen",
     "Recompute",
     "Refinement",
+    "Restriction",
     "ResultDocument",
     "Schedule",
     "SearchRequest",
@@ -330,6 +331,7 @@ class SearchRequest(Document):
     simple: bool | None = None
     simple_within: float | None = None
     engines: bool | None = None
+    restriction: bool | None = None
     alternatives: int
 
 
@@ -506,6 +508,18 @@ class MadeBy(Document):
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
+class Restriction(Document):
+    """What the rules of the engine cost: the best plan of the same space without them."""
+
+    engine: str
+    label: str | None = None
+    iteration_s: float | None = None  # seconds, nine digits
+    price: float | None = None
+    certified: bool | None = None
+    rules: list[str] | None = None
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
 class BatchHint(Document):
     """A larger global batch whose divisors allow a faster plan per sample."""
 
@@ -538,6 +552,7 @@ class ResultDocument(Document):
     runs_on: list[str] | None = None  # engines whose rules accept this very plan
     runnable: EngineAnswer | None = None
     engines: list[EngineAnswer] | None = None
+    restriction: Restriction | None = None  # what the rules of the engine cost: the best plan of the same space without them
     simplest: Simplest | None = None
     batch_hint: BatchHint | None = None
     alternatives: list[Alternative]
@@ -546,7 +561,7 @@ class ResultDocument(Document):
     operators: list[OperatorReport] | None = None
     timing: Timing | None = dataclasses.field(default=None, compare=False)  # wall-clock values, the only ones
 
-    _nested: ClassVar[dict[str, type[Document]]] = {"made_by": MadeBy, "plan": PlanDocument, "prediction": Prediction, "search": SearchSummary, "runnable": EngineAnswer, "engines": EngineAnswer, "simplest": Simplest, "batch_hint": BatchHint, "alternatives": Alternative, "operators": OperatorReport, "timing": Timing}
+    _nested: ClassVar[dict[str, type[Document]]] = {"made_by": MadeBy, "plan": PlanDocument, "prediction": Prediction, "search": SearchSummary, "runnable": EngineAnswer, "engines": EngineAnswer, "restriction": Restriction, "simplest": Simplest, "batch_hint": BatchHint, "alternatives": Alternative, "operators": OperatorReport, "timing": Timing}
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -68,6 +68,7 @@ void bind_options(nb::module_& m) {
       .def_rw("simple_within", &PlannerOptions::simple_within, doc::planner_PlannerOptions_simple_within)
       .def_rw("simple", &PlannerOptions::simple, doc::planner_PlannerOptions_simple)
       .def_rw("engines", &PlannerOptions::engines, doc::planner_PlannerOptions_engines)
+      .def_rw("restriction", &PlannerOptions::restriction, doc::planner_PlannerOptions_restriction)
       .def_rw("keep_searched", &PlannerOptions::keep_searched, doc::planner_PlannerOptions_keep_searched);
 }
 

@@ -11,6 +11,7 @@
 #include "plan/dimension.h"
 #include "plan/engine.h"
 #include "planner/legality.h"
+#include "planner/memory_margin.h"
 
 namespace espalier {
 namespace {
@@ -109,6 +110,13 @@ class Changes {
   const PresentConfiguration& present_;
 };
 
+/// The margin that the peak of a plan leaves, so that the plan itself is within it.
+double margin_below(const Prediction& p) {
+  const double share = 1 - static_cast<double>(p.peak_memory_bytes) / static_cast<double>(p.memory_limit_bytes);
+  const double step = 2 / static_cast<double>(p.memory_limit_bytes);  // room is rounded down to bytes
+  return planner::room_of(p.memory_limit_bytes, share) < p.peak_memory_bytes ? std::max(0.0, share - step) : share;
+}
+
 /// Fastest first, one for each plan.
 std::vector<SingleChange> ranked(std::vector<SingleChange> changes, std::int64_t present_ns, bool runs) {
   std::erase_if(changes, [&](const SingleChange& c) { return !c.fits || (runs && c.iteration_ns >= present_ns); });
@@ -134,7 +142,13 @@ Result<Improvement> improve(const Job& job, const PresentConfiguration& present,
     if (present.plan.error().kind != ErrorKind::check_failed) return present.plan.error();
     out.broken = present.plan.error().found;
   }
-  auto best = plan(job, options);
+  Job searched = job;
+  if (out.present && out.present->prediction.fits && !out.present->prediction.fits_with_margin && !job.search.memory_margin) {
+    searched.search.memory_margin = margin_below(out.present->prediction);
+    out.margin_of_present = true;
+  }
+  out.memory_margin = planner::memory_margin_of(searched).share;
+  auto best = plan(searched, options);
   if (best)
     out.best = std::move(*best);
   else if (best.error().kind == ErrorKind::infeasible)
@@ -144,7 +158,7 @@ Result<Improvement> improve(const Job& job, const PresentConfiguration& present,
   const std::int64_t now_ns = out.present ? out.present->prediction.iteration_ns : 0;
   const bool runs = out.present && out.present->prediction.fits;
   if (out.best && now_ns > 0) out.gain = 1 - static_cast<double>(out.best->prediction.iteration_ns) / static_cast<double>(now_ns);
-  out.changes = ranked(Changes(job, *engine, present).all(now_ns, out.tried), now_ns, runs);
+  out.changes = ranked(Changes(searched, *engine, present).all(now_ns, out.tried), now_ns, runs);
   return out;
 }
 

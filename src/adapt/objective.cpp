@@ -8,6 +8,7 @@
 #include "adapt/present.h"
 #include "base/check.h"
 #include "base/format.h"
+#include "plan/step_tokens.h"
 #include "planner/described.h"
 #include "search/unlike_pipelines.h"
 
@@ -93,7 +94,8 @@ class Choice {
   [[nodiscard]] double value(double seconds, double cost) const {
     return job_.objective->minimise == Objective::Minimise::cost ? cost : seconds;
   }
-  [[nodiscard]] double steps() const;
+  /// Of the whole run; 0: not known.
+  [[nodiscard]] double steps() const { return steps_of_run(job_.training); }
   [[nodiscard]] ObjectiveAnswer take();
   [[nodiscard]] Error none() const;
 
@@ -105,13 +107,6 @@ class Choice {
   double least_cost_ = 0;
   std::vector<std::int64_t> best_size_;
 };
-
-/// Of the whole run; 0: not known.
-double Choice::steps() const {
-  const Training& t = job_.training;
-  const std::int64_t tokens = t.sequence.main + t.sequence.encoder + t.sequence.decoder;
-  return t.tokens / (static_cast<double>(t.global_batch) * static_cast<double>(std::max<std::int64_t>(1, tokens)));
-}
 
 Status Choice::refused() const {
   const Objective& objective = *job_.objective;

@@ -54,6 +54,25 @@ TEST(PlanForObjective, BudgetAndDeadline) {
   EXPECT_EQ(timely->sizes[timely->best].nodes_by_group, (std::vector<std::int64_t>{4}));
 }
 
+/// Padded samples of which a quarter is real take four times as many steps for the same tokens: a deadline that holds for full ones is missed.
+TEST(PlanForObjective, ADeadlineCountsTokensThatAreReal) {
+  Job job = small_job(kPriced, "{objective: {minimise: time}}");
+  job.training.tokens = 1e9;
+  const auto fastest = plan_for_objective(job, {});
+  ASSERT_TRUE(fastest.ok());
+  job.objective = Objective{Objective::Minimise::cost, std::nullopt, std::nullopt};
+  job.objective->deadline_s = fastest->answer->prediction.days * 86400 * 2;
+  EXPECT_TRUE(plan_for_objective(job, {}).ok());
+  job.training.lengths.histogram = {{job.training.sequence.main / 4, 1}};
+  const auto late = plan_for_objective(job, {});
+  ASSERT_FALSE(late.ok());
+  EXPECT_EQ(late.error().kind, ErrorKind::infeasible);
+  job.objective->deadline_s = *job.objective->deadline_s * 2.1;
+  const auto timely = plan_for_objective(job, {});
+  ASSERT_TRUE(timely.ok()) << timely.error().message();
+  EXPECT_LE(timely->answer->prediction.days * 86400, *job.objective->deadline_s);
+}
+
 TEST(PlanForObjective, RefusesWhatItCannotPrice) {
   const auto refused = [](const Job& job) {
     const auto found = plan_for_objective(job, {});

@@ -9,6 +9,7 @@
 #include "base/document.h"
 #include "base/format.h"
 #include "plan/process_groups.h"
+#include "plan/step_tokens.h"
 
 namespace espalier {
 namespace {
@@ -18,11 +19,6 @@ using base::cat;
 constexpr double kMostSeconds = 1e9;
 constexpr double kMostTokens = 1e15;
 constexpr double kMostGbps = 1e9;
-
-double tokens_of(const Training& t) {
-  const std::int64_t sample = t.sequence.main + t.sequence.encoder + t.sequence.decoder;
-  return static_cast<double>(t.global_batch) * static_cast<double>(std::max<std::int64_t>(1, sample));
-}
 
 double median(std::vector<double> values) {
   std::sort(values.begin(), values.end());
@@ -45,7 +41,7 @@ std::vector<std::int64_t> stage_of_devices(const Plan& plan, std::int64_t device
 
 void read_steps(const Job& job, const Observation& seen, Diagnosis& out) {
   if (seen.steps.empty()) return;
-  const double nominal = tokens_of(job.training);
+  const double nominal = real_tokens_of_step(job.training);
   double time = 0, tokens = 0;
   for (const StepSeen& step : seen.steps) {
     const double own = step.tokens > 0 ? step.tokens : nominal;

@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
 #include <sstream>
 
 #include "base/text.h"
@@ -48,6 +49,57 @@ Status long_keys(std::string_view text, const std::string& where) {
     } else if (c == '.' && ++dots > kMostDots) {
       return fault(where, place, "a line with more than " + std::to_string(kMostDots) + " dots outside quotes",
                    "a key of so many parts is no setting");
+    }
+  }
+  return {};
+}
+
+/// Where of a TOML text a character stands.
+enum class Inside : std::uint8_t { nothing, comment, basic, literal, long_basic, long_literal };
+
+/// The state after `c` at `at`, which is moved past what belongs to it.
+Inside next(Inside now, std::string_view text, std::size_t& at) {
+  const char c = text[at];
+  const auto three = [&](char quote) { return text.substr(at, 3) == std::string(3, quote); };
+  const auto closed = [&](char quote) {  // up to two quotes more belong to the string
+    at += 2;
+    for (int more = 0; more < 2 && at + 1 < text.size() && text[at + 1] == quote; ++more) ++at;
+    return Inside::nothing;
+  };
+  switch (now) {
+    case Inside::nothing:
+      if (c == '#') return Inside::comment;
+      if (c != '"' && c != '\'') return now;
+      if (!three(c)) return c == '"' ? Inside::basic : Inside::literal;
+      at += 2;
+      return c == '"' ? Inside::long_basic : Inside::long_literal;
+    case Inside::basic:
+    case Inside::long_basic:
+      if (c == '\\' && at + 1 < text.size() && text[at + 1] != '\n') ++at;
+      if (c != '"') return now;
+      if (now == Inside::basic) return Inside::nothing;
+      return three('"') ? closed('"') : now;
+    case Inside::literal: return c == '\'' ? Inside::nothing : now;
+    case Inside::long_literal: return three('\'') ? closed('\'') : now;
+    case Inside::comment: break;
+  }
+  return now;
+}
+
+/// Letters beyond ASCII where TOML 1.0 has none. toml++ 3.3 must not see them: where it looks for blanks, such a letter leads it to a place that it
+/// declares unreachable (is_non_ascii_horizontal_whitespace). It looks for blanks in long basic strings, too, behind a backslash at the end of a line.
+Status beyond_ascii(std::string_view text, const std::string& where) {
+  Inside now = Inside::nothing;
+  Place place;
+  for (std::size_t at = text.starts_with("\xEF\xBB\xBF") ? 3 : 0; at < text.size(); ++at) {
+    if (text[at] == '\n') {
+      ++place.line;
+      if (now != Inside::long_basic && now != Inside::long_literal) now = Inside::nothing;
+    } else if (static_cast<unsigned char>(text[at]) >= 0x80 && (now == Inside::nothing || now == Inside::long_basic)) {
+      return fault(where, place, "a letter beyond ASCII outside quotes and comments",
+                   now == Inside::nothing ? "put it in quotes" : "put it in a string of one line");
+    } else {
+      now = next(now, text, at);
     }
   }
   return {};
@@ -115,6 +167,7 @@ class Walk {
 Result<Document> read_toml(std::string_view text, const std::string& where, const Limits& limits) {
   if (Status problem = check_text(text, where, std::min(limits.max_bytes, kMaxTomlBytes))) return *problem;
   if (Status problem = long_keys(text, where)) return *problem;
+  if (Status problem = beyond_ascii(text, where)) return *problem;
   const toml::parse_result parsed = toml::parse(text);
   if (!parsed) {
     const toml::parse_error& error = parsed.error();

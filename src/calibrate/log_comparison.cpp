@@ -8,6 +8,7 @@
 #include "base/format.h"
 #include "base/statistics.h"
 #include "calibrate/log_arguments.h"
+#include "plan/step_tokens.h"
 #include "runlog/step_log.h"
 
 namespace espalier {
@@ -25,11 +26,6 @@ constexpr double kNearlyFull = 0.95;   // of a device's memory: allocators begin
 constexpr double kSlowKernels = 1.35;  // beyond it compute alone is no likely cause
 
 // ---- figures -----------------------------------------------------------------------------------------------------------------
-
-double tokens_of(const Training& t) {
-  return static_cast<double>(t.global_batch) *
-         static_cast<double>(std::max<std::int64_t>(1, t.sequence.main + t.sequence.decoder));
-}
 
 /// Of each line that has one.
 std::vector<double> seconds_of(const runlog::StepLog& log, std::int64_t warm_up, double tokens_per_device) {
@@ -153,7 +149,7 @@ Status read_log(const Job& job, const Plan& plan, const NamedText& log, std::int
     return Error{ErrorKind::bad_input, log.name, cat("global batch ", *s.global_batch),
                  cat(plan.training.global_batch, ", as the plan says"), ""};
   const std::vector<double> seconds =
-      seconds_of(*read, s.warm_up, tokens_of(plan.training) / static_cast<double>(job.cluster.devices()));
+      seconds_of(*read, s.warm_up, tokens_of_step(plan.training) / static_cast<double>(job.cluster.devices()));
   if (seconds.empty())
     return Error{ErrorKind::bad_input, log.name, "no step behind the first ones", "steps with their times", "--warm-up 0"};
   c.format = runlog::to_string(read->format);

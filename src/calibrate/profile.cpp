@@ -170,9 +170,13 @@ Plan profiled_plan(const Job& job, std::int32_t tp, SequenceParallel sp, std::in
   Schedule schedule;
   schedule.micro_batch = samples;
   schedule.microbatches = microbatches;
+  return profiled_plan(job, strategy, schedule);
+}
+
+Plan profiled_plan(const Job& job, const Strategy& strategy, const Schedule& schedule) {
   Training training = job.training;
-  training.global_batch = std::int64_t{samples} * microbatches;
-  Plan plan = make_uniform_plan(job.model, job.cluster, training, "espalier", strategy, schedule, SplitPolicy::balanced);
+  training.global_batch = std::int64_t{schedule.micro_batch} * schedule.microbatches * strategy.dp;
+  Plan plan = make_uniform_plan(job.model, job.cluster, training, "espalier", strategy, schedule, SplitPolicy::even_blocks);
   Job named = job;
   named.calibration = nullptr;
   planner::stamp_inputs(named, plan);

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
+#include <optional>
 #include <span>
 
 #include "base/format.h"
@@ -42,7 +44,7 @@ std::vector<Point> points_of(const std::vector<NcclTable>& tables) {
     const std::size_t first = out.size();
     for (std::size_t i = 0; i < tables[t].rows.size(); ++i) {
       const runlog::NcclRow& row = tables[t].rows[i];
-      const double weight = row.bytes >= kLarge ? 1.0 : kSmallWeight;
+      const double weight = row.bytes >= kLarge || tables[t].direct_bytes > 0 ? 1.0 : kSmallWeight;
       out.push_back({t, static_cast<double>(row.bytes), row.microseconds * 1e-6, weight, i});
       total += weight;
     }
@@ -119,9 +121,15 @@ class Problem {
     return filled(which, best.values);
   }
 
-  /// Parameters that the tables determine at x, with their posterior sigmas: the least determined is taken away until all are.
+  /// Parameters that the tables determine, with their posterior sigmas at x: the least determined is taken away until all are. A table that says that a
+  /// loss is next to nothing determines it, though its logarithm hardly matters there: slopes are those of x or those of what ships, where they
+  /// say more.
   [[nodiscard]] std::vector<std::size_t> identified(const std::vector<double>& x, std::vector<double>& sigma) const {
-    const std::vector<std::vector<double>> slopes = slopes_at(x);
+    std::vector<std::vector<double>> slopes = slopes_at(x);
+    const std::vector<std::vector<double>> as_shipped = slopes_at(shipped());
+    const auto squares = [](const std::vector<double>& v) { return std::inner_product(v.begin(), v.end(), v.begin(), 0.0); };
+    for (std::size_t j = 0; j < slopes.size(); ++j)
+      if (squares(as_shipped[j]) > squares(slopes[j])) slopes[j] = as_shipped[j];
     std::vector<std::size_t> which(parameters_.size());
     for (std::size_t j = 0; j < which.size(); ++j) which[j] = j;
     while (!which.empty()) {
@@ -232,6 +240,14 @@ void summarize_tables(const Problem& problem, const std::vector<NcclTable>& tabl
   out.held_out = median(all_after);
 }
 
+/// The cluster with the collectives that the tables are of.
+Cluster with_collectives(Cluster cluster, double direct_bytes) {
+  for (std::vector<FabricLevel>* levels : {&cluster.groups.front().intra, &cluster.inter})
+    for (FabricLevel& level : *levels)
+      if (direct_bytes > 0) level.direct_bytes = direct_bytes;
+  return cluster;
+}
+
 Status covers(const Cluster& cluster, const NcclTable& t) {
   const NodeGroup& group = cluster.groups.front();
   if (t.active_per_node <= group.devices_per_node && t.nodes <= group.nodes) return std::nullopt;
@@ -239,6 +255,40 @@ Status covers(const Cluster& cluster, const NcclTable& t) {
                cat(std::to_string(t.nodes), " nodes with ", std::to_string(t.active_per_node), " ranks each"),
                cat("at most ", std::to_string(group.nodes), " nodes of ", std::to_string(group.devices_per_node), " devices"),
                "--cluster FILE describes the cluster that was measured"};
+}
+
+}  // namespace
+
+namespace {
+
+/// Devices of a group at equal distances: `inner` of them, and those again `outer` times.
+struct Pattern {
+  std::int64_t inner = 1, inner_stride = 1, outer = 1, outer_stride = 0;
+};
+
+/// Neither: none of that form.
+std::optional<Pattern> pattern_of(const std::vector<std::int64_t>& devices) {
+  const auto n = static_cast<std::int64_t>(devices.size());
+  const auto at = [&](std::int64_t i) { return devices[static_cast<std::size_t>(i)] - devices.front(); };
+  Pattern out;
+  if (n > 1) out.inner_stride = at(1);
+  while (out.inner < n && at(out.inner) == out.inner * out.inner_stride) ++out.inner;
+  if (out.inner_stride < 1 || n % out.inner != 0) return std::nullopt;
+  out.outer = n / out.inner;
+  if (out.outer > 1) out.outer_stride = at(out.inner);
+  for (std::int64_t i = 0; i < n; ++i)
+    if (at(i) != i % out.inner * out.inner_stride + i / out.inner * out.outer_stride) return std::nullopt;
+  return out;
+}
+
+/// Where the groups of a table lie: as their ranks are listed, the first ones of every node where that says nothing.
+cost::Group group_of(const std::vector<FabricLevel>& levels, const NcclTable& t, std::int64_t devices_per_node) {
+  std::vector<std::int64_t> devices;
+  for (const auto& [node, place] : t.members) devices.push_back(node * devices_per_node + place);
+  const std::int64_t on_node = t.ranks / std::max<std::int64_t>(1, t.nodes);
+  Pattern pattern{on_node, 1, t.nodes, devices_per_node};
+  if (const auto listed = pattern_of(devices); listed && listed->inner * listed->outer == t.ranks) pattern = *listed;
+  return cost::place_group(levels, pattern.inner, pattern.inner_stride, pattern.outer, pattern.outer_stride);
 }
 
 }  // namespace
@@ -252,8 +302,7 @@ double modelled_s(const Cluster& cluster, const NcclTable& t, double bytes) {
         static_cast<double>(node.devices_per_node) / static_cast<double>(std::max<std::int64_t>(1, t.active_per_node));
     level.bandwidth = std::max(level.bandwidth, std::min(level.bandwidth_alone, level.bandwidth * share));
   }
-  const std::int64_t on_node = t.ranks / std::max<std::int64_t>(1, t.nodes);
-  const cost::Group group = cost::place_group(levels, on_node, 1, t.nodes, node.devices_per_node);
+  const cost::Group group = group_of(levels, t, node.devices_per_node);
   switch (t.test) {
     case CollectiveTest::all_reduce: return cost::all_reduce_s(levels, group, bytes);
     case CollectiveTest::all_gather: return cost::all_gather_s(levels, group, bytes);
@@ -267,16 +316,22 @@ double modelled_s(const Cluster& cluster, const NcclTable& t, double bytes) {
 std::vector<job::CalibratedLevel> UserFabric::calibrated() const {
   std::vector<job::CalibratedLevel> out;
   for (const LevelFit& level : levels) {
-    out.push_back({level.name, level.inside_node, {}});
+    out.push_back({level.name, level.inside_node, {}, level.direct_bytes});
     for (const LevelFit::Field& f : level.fields)
       if (f.identified) out.back().values.emplace_back(f.field, f.value);
   }
   return out;
 }
 
-Result<UserFabric> fit_user_fabric(const Cluster& cluster, const std::vector<NcclTable>& tables) {
-  for (const NcclTable& t : tables)
-    if (Status error = covers(cluster, t)) return *error;
+Result<UserFabric> fit_user_fabric(const Cluster& described, const std::vector<NcclTable>& tables) {
+  for (const NcclTable& t : tables) {
+    if (Status error = covers(described, t)) return *error;
+    if (t.direct_bytes != tables.front().direct_bytes)
+      return Error{ErrorKind::bad_input, t.where, "collectives that are carried out unlike those of the first table",
+                   "tables of one runtime with the same limit of direct messages", "measure all of them again"};
+  }
+  const double direct_bytes = tables.empty() ? 0 : tables.front().direct_bytes;
+  const Cluster cluster = with_collectives(described, direct_bytes);
   const Problem problem(cluster, tables);
   std::vector<double> sigma;
   const std::vector<std::size_t> which = problem.identified(problem.solve(-1, all_of(problem)), sigma);
@@ -284,8 +339,8 @@ Result<UserFabric> fit_user_fabric(const Cluster& cluster, const std::vector<Ncc
   UserFabric out;
   const std::vector<FabricLevel> levels = cluster.levels();
   for (std::size_t k = 0; k < levels.size(); ++k) {
-    LevelFit fit{levels[k].name, levels[k].span <= cluster.groups.front().devices_per_node, {}};
-    bool any = false;
+    LevelFit fit{levels[k].name, levels[k].span <= cluster.groups.front().devices_per_node, {}, direct_bytes};
+    bool any = direct_bytes > 0;
     for (std::size_t f = 0; f < fields().size(); ++f) {
       const std::size_t j = k * fields().size() + f;
       const auto at = std::find(which.begin(), which.end(), j);

@@ -59,6 +59,44 @@ TEST(ModelledSeconds, MoreBytesTakeLongerForEveryTest) {
   }
 }
 
+// Two sites of two hosts, 1 GB/s inside and 0.1 GB/s for each host between them. Of 1 GB every member of a pair receives 0.5 GB: neighbours in 0.5 s, hosts 0 and 2,
+// one on each site, in 5 s; all four, 0.75 GB each by a ring that crosses the line once each way, whose two shares one transfer has: 3.75 s.
+TEST(ModelledSeconds, GroupsLieWhereTheirRanksAreListed) {
+  const auto cluster = load_cluster(
+      "{nodes: 4, devices_per_node: 1, device: t4, fabric: [{name: site, kind: ethernet, span: 2, bandwidth: 1GB/s, efficiency: "
+      "1}, "
+      "{name: between, kind: ethernet, span: cluster, bandwidth: 0.1GB/s, efficiency: 1}]}",
+      "c");
+  ASSERT_TRUE(cluster.ok()) << cluster.error().message();
+  NcclTable pair = table(CollectiveTest::all_gather, 2, 2, 1);
+  pair.members = {{0, 0}, {1, 0}};
+  EXPECT_NEAR(modelled_s(*cluster, pair, 1e9), 0.5, 0.01);
+  pair.members = {{0, 0}, {2, 0}};
+  EXPECT_NEAR(modelled_s(*cluster, pair, 1e9), 5, 0.05);
+  NcclTable all = table(CollectiveTest::all_gather, 4, 4, 1);
+  const double unlisted = modelled_s(*cluster, all, 1e9);
+  all.members = {{0, 0}, {1, 0}, {2, 0}, {3, 0}};
+  EXPECT_EQ(modelled_s(*cluster, all, 1e9), unlisted);
+  EXPECT_NEAR(unlisted, 3.75, 0.05);
+}
+
+// Hosts 0, 1, 4, 5 of eight, two on each site: 0.75 GB over a line that carries 0.1 GB/s for each of the two. Hosts 0, 1, 3, 5 lie at no equal distances and are taken
+// for neighbours.
+TEST(ModelledSeconds, GroupsOfTwoDistances) {
+  const auto cluster = load_cluster(
+      "{nodes: 8, devices_per_node: 1, device: t4, fabric: [{name: site, kind: ethernet, span: 4, bandwidth: 1GB/s, efficiency: "
+      "1}, "
+      "{name: between, kind: ethernet, span: cluster, bandwidth: 0.1GB/s, efficiency: 1}]}",
+      "c");
+  ASSERT_TRUE(cluster.ok()) << cluster.error().message();
+  NcclTable t = table(CollectiveTest::all_gather, 4, 4, 1);
+  const double neighbours = modelled_s(*cluster, t, 1e9);
+  t.members = {{0, 0}, {1, 0}, {4, 0}, {5, 0}};
+  EXPECT_NEAR(modelled_s(*cluster, t, 1e9), 3.75, 0.01);
+  t.members = {{0, 0}, {1, 0}, {3, 0}, {5, 0}};
+  EXPECT_EQ(modelled_s(*cluster, t, 1e9), neighbours);
+}
+
 // What a table measures is what ships: nothing moves and every level keeps its values.
 TEST(FitUserFabric, AnUnchangedMachineIsFoundUnchanged) {
   const Cluster cluster = one_nic();
@@ -113,6 +151,63 @@ TEST(FitUserFabric, TablesBeyondTheClusterAreRefused) {
   ASSERT_FALSE(fit.ok());
   EXPECT_EQ(fit.error().found, "4 nodes with 8 ranks each");
   EXPECT_EQ(fit.error().expected, "at most 2 nodes of 8 devices");
+}
+
+/// Four hosts that lie 2 ms apart, as Espalier's collectives see them.
+Cluster far_hosts() {
+  const auto cluster = load_cluster(
+      "{nodes: 4, devices_per_node: 1, device: t4, fabric: [{name: network, kind: ethernet, span: cluster, bandwidth: 400Mb/s, "
+      "latency: 2ms, "
+      "start: 2ms, efficiency: 0.9, ramp: 0.05, direct_bytes: 500000}]}",
+      "c");
+  EXPECT_TRUE(cluster.ok()) << cluster.error().message();
+  return *cluster;
+}
+
+// The shipped level knows nothing of delays or of direct messages; both come from tables that were measured on such hosts.
+TEST(FitUserFabric, OwnCollectivesOverFarHostsAreFound) {
+  std::vector<NcclTable> tables;
+  for (const CollectiveTest test : {CollectiveTest::all_reduce, CollectiveTest::all_gather, CollectiveTest::send_receive})
+    for (const std::int64_t ranks : {2, 4}) {
+      tables.push_back(measured_on(far_hosts(), table(test, ranks, ranks, 1)));
+      tables.back().direct_bytes = 500000;
+    }
+  Cluster near = far_hosts();
+  near.inter.front().latency = near.inter.front().start = microseconds(200);
+  near.inter.front().direct_bytes = 0;
+  const auto fit = fit_user_fabric(near, tables);
+  ASSERT_TRUE(fit.ok()) << fit.error().message();
+  EXPECT_LT(fit->held_out, 0.02);
+  const std::vector<job::CalibratedLevel> levels = fit->calibrated();
+  ASSERT_EQ(levels.size(), 1u);
+  EXPECT_EQ(levels.front().direct_bytes, 500000);
+  for (const auto& [field, value] : levels.front().values)
+    if (field->name == "latency_us" || field->name == "start_us") {
+      EXPECT_NEAR(value, 2000, 200) << field->name;
+    }
+  tables.back().direct_bytes = 0;
+  const auto mixed = fit_user_fabric(near, tables);
+  ASSERT_FALSE(mixed.ok());
+  EXPECT_EQ(mixed.error().found, "collectives that are carried out unlike those of the first table");
+}
+
+// Four hosts on a switch that loses nothing to congestion, described as if one did (5 % a doubling): the logarithm of what is next to nothing hardly matters,
+// and yet the tables say that it is.
+TEST(FitUserFabric, ALossThatIsNotThereIsTakenAway) {
+  const auto hosts = [](const std::string& congestion) {
+    return *load_cluster(
+        "{nodes: 4, devices_per_node: 1, device: t4, fabric: [{name: network, kind: ethernet, span: cluster, bandwidth: 100Mb/s, "
+        "latency: 50us, start: 50us, efficiency: 0.9, ramp: 0.3, small_group: 0.3, congestion: " +
+            congestion + "}]}",
+        "c");
+  };
+  std::vector<NcclTable> tables;
+  for (const CollectiveTest test : {CollectiveTest::all_reduce, CollectiveTest::all_gather, CollectiveTest::reduce_scatter})
+    for (const std::int64_t ranks : {2, 4}) tables.push_back(measured_on(hosts("0.005"), table(test, ranks, ranks, 1)));
+  const auto fit = fit_user_fabric(hosts("0.05"), tables);
+  ASSERT_TRUE(fit.ok()) << fit.error().message();
+  EXPECT_GT(fit->before, 0.04);
+  EXPECT_LT(fit->held_out, 0.01);
 }
 
 }  // namespace

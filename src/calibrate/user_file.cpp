@@ -92,6 +92,7 @@ std::string fabric_lines(const UserFabric& fabric) {
     out += cat("  - {level: ", base::json_string(level.name), ", where: ", level.inside_node ? "node" : "network");
     for (const LevelFit::Field& f : level.fields)
       if (f.identified) out += cat(", ", f.field->name, ": ", number(f.value));
+    if (level.direct_bytes > 0) out += cat(", direct_bytes: ", number(level.direct_bytes));
     out += "}\n";
   }
   return out;

@@ -8,6 +8,7 @@
 #include "base/document.h"
 #include "base/format.h"
 #include "calibrate/log_arguments.h"
+#include "plan/step_tokens.h"
 #include "planner/estimate.h"
 #include "runlog/step_log.h"
 
@@ -20,10 +21,6 @@ std::string file_name(const std::string& path) { return path.substr(path.find_la
 
 bool on_device(const std::string& wanted, const std::string& found) {
   return found == wanted || found == cat(wanted, "-modified");
-}
-
-std::int64_t tokens_of_step(const Training& t) {
-  return t.global_batch * std::max<std::int64_t>(1, t.sequence.main + t.sequence.encoder + t.sequence.decoder);
 }
 
 std::string label_of(const Strategy& strategy, const Schedule& schedule) {
@@ -49,7 +46,7 @@ Row row_of(const std::string& file, const Job& job, const Strategy& strategy, co
   const Training& t = job.training;
   row.result.ranking_group =
       cat(job.model.name, "|", base::content_hash(job.model_source), "|", base::content_hash(job.cluster_source), "|",
-          std::to_string(tokens_of_step(t)), "|", std::to_string(t.global_batch), "|", to_string(t.precision));
+          std::to_string(std::llround(tokens_of_step(t))), "|", std::to_string(t.global_batch), "|", to_string(t.precision));
   row.group = cat(job.model.name, "|", std::to_string(row.devices));
   return row;
 }
@@ -113,8 +110,7 @@ Status add_log(std::string_view bytes, const std::string& file, const Job& job, 
                     cat("the configuration's ", std::to_string(job.training.global_batch)), "--set training.global_batch=…");
   double seconds = s.seconds.value_or(0);
   if (!s.seconds)
-    seconds = static_cast<double>(tokens_of_step(job.training)) /
-              (s.tokens_per_s_per_device.value_or(1) * static_cast<double>(job.cluster.devices()));
+    seconds = tokens_of_step(job.training) / (s.tokens_per_s_per_device.value_or(1) * static_cast<double>(job.cluster.devices()));
   Job measured = job;
   if (!target.engine.empty()) measured.engine = target.engine;
   const auto predicted = planner::predict(measured, strategy, schedule);

@@ -81,25 +81,27 @@ class PlanClock {
       if (bytes <= 0) return 0.0;
       if (!g.sharded) {
         const double bucket = s.overlap.grad_reduce && most() ? view_.engine.communication.reduce_bucket_bytes : 0;
-        return bucket > 0 && bytes > bucket ? bytes / bucket * data_.reduce(shard, bucket) : data_.reduce(shard, bytes);
+        return bucket > 0 && bytes > bucket ? bytes / bucket * data_.reduce(shard, bucket, Sizes::any)
+                                            : data_.reduce(shard, bytes, Sizes::any);
       }
-      double time = data_.reduce(replicas, bytes / static_cast<double>(shard.size));
+      double time = data_.reduce(replicas, bytes / static_cast<double>(shard.size), Sizes::any);
       if (s.zero == ZeroStage::optimizer)
-        time += view_.engine.communication.zero1_all_reduces ? data_.reduce(shard, bytes) : data_.gather(shard, bytes);
+        time += view_.engine.communication.zero1_all_reduces ? data_.reduce(shard, bytes, Sizes::any)
+                                                             : data_.gather(shard, bytes, Sizes::any);
       return time;
     };
     return one(g.shard, g.replicas, dense) + one(g.expert_shard, g.expert_replicas, expert);
   }
 
-  double gathering(const Strategy& s, double dense, double expert) {
+  double gathering(const Strategy& s, double dense, double expert, Sizes sizes) {
     const Groups& g = groups(s);
-    return data_.gather(g.shard, dense) + data_.gather(g.expert_shard, expert);
+    return data_.gather(g.shard, dense, sizes) + data_.gather(g.expert_shard, expert, sizes);
   }
 
   /// Of a layer under ZeRO 3: what is trained, and what is frozen as it is kept.
   double gathering_layer(const Strategy& s, const StageElements& e) {
     return gathering(s, static_cast<double>(bytes_.gather * e.dense + e.frozen_dense),
-                     static_cast<double>(bytes_.gather * e.expert + e.frozen_expert));
+                     static_cast<double>(bytes_.gather * e.expert + e.frozen_expert), Sizes::known);
   }
 
   /// Gradients of one layer under ZeRO ≥ 2, elements; of experts with more replicas than the shard group covers those as well.
@@ -166,7 +168,7 @@ class PlanClock {
     const double whole = kernels_.a * tokens * static_cast<double>(kind.hidden) * static_cast<double>(view_.samples);
     const Strategy& s = range.strategy;
     const Group all = plain_.group(alone, std::int64_t{s.tp} * s.cp * s.dp, 1);
-    return 2 * tensor_.gather(all, whole) + 2 * tensor_.exchange(all, whole);
+    return 2 * tensor_.gather(all, whole, Sizes::any) + 2 * tensor_.exchange(all, whole);
   }
 
   ChunkTime chunk(std::size_t c, std::int32_t buckets) {
@@ -215,7 +217,8 @@ class PlanClock {
       if (reduces)
         sum.reduction += reduction(s, at_once * dense * bytes_.reduce / cut, at_once * expert * bytes_.reduce / cut) / at_once;
       if (gathers)
-        sum.gather += gathering(s, at_once * dense * bytes_.gather / cut, at_once * expert * bytes_.gather / cut) / at_once;
+        sum.gather +=
+            gathering(s, at_once * dense * bytes_.gather / cut, at_once * expert * bytes_.gather / cut, Sizes::any) / at_once;
     }
   }
 
@@ -299,7 +302,8 @@ class PlanClock {
                     (keys || !range.strategy.partition.empty() ? static_cast<double>(op.parameters) : 0) +
                     static_cast<double>(op.adapter_parameters());
       }
-      time += tensor_.reduce(group, elements * bytes_.reduce) + data_.reduce(group, elements * bytes_.reduce);
+      time +=
+          tensor_.reduce(group, elements * bytes_.reduce, Sizes::any) + data_.reduce(group, elements * bytes_.reduce, Sizes::any);
     }
     return time;
   }

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <initializer_list>
 #include <limits>
 
 namespace espalier::check {
@@ -65,7 +66,7 @@ std::vector<Crossing> crossings(const std::vector<FabricLevel>& levels, const Gr
 }
 
 struct Path {
-  double volume = 0, ramp = 0, start = 0, ring = 0, tree = 0, exchange = 0;
+  double volume = 0, ramp = 0, start = 0, ring = 0, tree = 0, exchange = 0, longest = 0;
 };
 
 /// `loss`: how much of λ counts.
@@ -84,8 +85,43 @@ Path path_of(const std::vector<Crossing>& all, std::int64_t size, double loss) {
     const bool network = kind == FabricKind::rail_optimized || kind == FabricKind::fat_tree || kind == FabricKind::ethernet;
     path.tree += (network ? log2_ceil(c.joined) : static_cast<double>(c.joined - 1)) * alpha;
     path.exchange += log2_ceil(c.joined) * alpha;
+    path.longest = std::max(path.longest, alpha);
   }
   return path;
+}
+
+/// Bytes up to which collectives over these levels go from everyone to everyone; 0: never.
+double direct_limit(const std::vector<Crossing>& all) {
+  double limit = all.empty() ? 0 : all.front().level->direct_bytes;
+  for (const Crossing& c : all) limit = std::min(limit, c.level->direct_bytes);
+  return limit;
+}
+
+/// A way to carry a collective out: latency and bytes in seconds, and the ramp of the level that counts.
+struct Way {
+  double latency = 0, volume = 0, ramp = 0;
+  [[nodiscard]] double time() const { return ramped(latency, volume, ramp); }
+};
+
+/// `times` exchanges of `bytes` a rank, from everyone to everyone.
+Way everyone_to_everyone(const std::vector<Crossing>& all, std::int64_t size, double bytes, double times) {
+  const Path path = path_of(all, size, 1.0);
+  Way way{path.start + times * path.longest, 0, 0};
+  for (const Crossing& c : all) {
+    const double leaving = bytes * static_cast<double>(size - c.below) / static_cast<double>(size);
+    const double own = 1 + c.level->small_group / static_cast<double>(size - 1);
+    const double volume = times * leaving * own * congestion(*c.level, c.joined) / rate(*c.level, c.here - 1);
+    if (volume > way.volume) way = {way.latency, volume, c.level->ramp};
+  }
+  return way;
+}
+
+/// Latency, bytes and ramp of whichever way has least, or most, of each.
+double of_any(std::initializer_list<Way> ways, End end) {
+  Way out = *ways.begin();
+  const auto pick = [end](double a, double b) { return end == End::least ? std::min(a, b) : std::max(a, b); };
+  for (const Way& way : ways) out = {pick(out.latency, way.latency), pick(out.volume, way.volume), pick(out.ramp, way.ramp)};
+  return out.time();
 }
 
 }  // namespace
@@ -183,23 +219,37 @@ double Fabric::alone_on_slowest(const Group& g, double bytes) const {
   return most;
 }
 
-double Fabric::gather(const Group& g, double bytes) const {
+double Fabric::gather(const Group& g, double bytes, Sizes sizes) const {
   if (free_ || g.size <= 1 || bytes <= 0) return 0;
-  if (!g.aligned) return unplaced(g, bytes * static_cast<double>(g.size - 1) / static_cast<double>(g.size));
-  const Path path = path_of(crossings(levels_, g), g.size, 1.0);
   const double moved = bytes * static_cast<double>(g.size - 1) / static_cast<double>(g.size);
-  return ramped(path.start + path.ring, moved * path.volume, path.ramp);
+  if (!g.aligned) return unplaced(g, moved);
+  const std::vector<Crossing> all = crossings(levels_, g);
+  const Path path = path_of(all, g.size, 1.0);
+  const Way ring{path.start + path.ring, moved * path.volume, path.ramp};
+  const double limit = direct_limit(all);
+  if (limit <= 0) return ring.time();
+  const Way direct = everyone_to_everyone(all, g.size, bytes, 1);
+  if (sizes == Sizes::any) return of_any({direct, ring}, end_);
+  return bytes <= limit ? direct.time() : ring.time();
 }
 
-double Fabric::reduce(const Group& g, double bytes) const {
+double Fabric::reduce(const Group& g, double bytes, Sizes sizes) const {
   if (free_ || g.size <= 1 || bytes <= 0) return 0;
   if (!g.aligned) return unplaced(g, end_ == End::least ? bytes : 2 * bytes);
   const std::vector<Crossing> all = crossings(levels_, g);
   const Path path = path_of(all, g.size, 0.5);
   const double moved = bytes * static_cast<double>(g.size - 1) / static_cast<double>(g.size);
-  const double volume = 2 * moved * path.volume;
-  double best = ramped(path.start + 2 * path.ring, volume, path.ramp);
-  if (path.tree < path.ring) best = std::min(best, ramped(path.start + 2 * path.tree, volume / 0.92, path.ramp));
+  const Way ring{path.start + 2 * path.ring, 2 * moved * path.volume, path.ramp};
+  if (const double limit = direct_limit(all); limit > 0) {
+    const double copies = bytes * static_cast<double>(g.size);
+    const Way twice = everyone_to_everyone(all, g.size, bytes, 2);
+    const Way once = everyone_to_everyone(all, g.size, sizes == Sizes::any ? std::min(copies, limit) : copies, 1);
+    if (sizes == Sizes::any && end_ == End::least) return of_any({{once.latency, twice.volume, once.ramp}, twice, ring}, end_);
+    if (sizes == Sizes::any) return of_any({once, twice, ring}, end_);
+    return copies <= limit ? once.time() : bytes <= limit ? twice.time() : ring.time();
+  }
+  double best = ring.time();
+  if (path.tree < path.ring) best = std::min(best, ramped(path.start + 2 * path.tree, ring.volume / 0.92, path.ramp));
   if (all.size() == 1 && all.front().level->in_network_reduction) {
     const double inside = bytes * all.front().per_byte() / 0.7;
     best = std::min(best, ramped(path.start + 2 * all.front().level->latency.count(), inside, path.ramp));
@@ -212,17 +262,10 @@ double Fabric::exchange(const Group& g, double bytes) const {
   if (!g.aligned) return end_ == End::least ? 0 : alone_on_slowest(g, bytes);
   const std::vector<Crossing> all = crossings(levels_, g);
   const Path path = path_of(all, g.size, 1.0);
-  double slowest = 0, ramp = 0;
-  for (const Crossing& c : all) {
-    const double leaving = bytes * static_cast<double>(g.size - c.below) / static_cast<double>(g.size);
-    const double own = 1 + c.level->small_group / static_cast<double>(g.size - 1);
-    const double volume = leaving * own * congestion(*c.level, c.joined) / rate(*c.level, c.here - 1);
-    if (volume > slowest) {
-      slowest = volume;
-      ramp = c.level->ramp;
-    }
-  }
-  return ramped(path.start + path.exchange, slowest, ramp);
+  const Way direct = everyone_to_everyone(all, g.size, bytes, 1);
+  if (direct_limit(all) <= 0) return ramped(path.start + path.exchange, direct.volume, direct.ramp);
+  const Way rounds{path.start + static_cast<double>(g.size - 1) * path.longest, direct.volume, direct.ramp};
+  return of_any({direct, rounds}, end_);
 }
 
 std::int64_t Fabric::by_nvlink(const Group& g) const {

@@ -16,6 +16,10 @@
 //                       L = σ + 2·hops
 //     exchange          V = max_k S(g − n_{k−1})/g·(1 + λ_k/(g−1))·n_{k−1}/B_k, L = σ + Σ ⌈log₂ r_k⌉·α_k
 //     message           σ + α + S/(β·η) over the lowest level that joins both ends
+//     Where all crossed levels have direct_bytes d (the least counts), with the longest α of them: up to S = d each is an exchange of S with
+//     L = σ + α, a reduce two of them with σ + 2α, or one of g·S where g·S ≤ d; beyond d rings alone, an exchange with L = σ + (g − 1)·α. Of bytes that
+//     are cut we do not know how (Sizes::any) the least and the most of these ways count, latency and bytes apart: of the least the sum over pieces is
+//     never below that of all at once, of the most never above.
 // (Thakur et al. 2005; docs/cost-model.md, "Collectives".) Where a group is not aligned with the domains `End::least` counts bytes alone,
 // M/(g·β·η) over the fastest level, and `End::most` one member a domain on the slowest level, all hops twice.
 #pragma once
@@ -29,6 +33,9 @@ namespace espalier::check {
 
 /// Which end of a range is derived.
 enum class End : std::uint8_t { least, most };
+
+/// Whether bytes are those of one collective, or of several, or an estimate of them.
+enum class Sizes : std::uint8_t { known, any };
 
 struct Group {
   std::int64_t size = 1;
@@ -51,8 +58,9 @@ class Fabric {
   [[nodiscard]] Group expert_replicas(const View& view) const;
 
   /// Seconds; 0 for groups of one.
-  [[nodiscard]] double gather(const Group& g, double bytes) const;
-  [[nodiscard]] double reduce(const Group& g, double bytes) const;
+  [[nodiscard]] double gather(const Group& g, double bytes, Sizes sizes = Sizes::known) const;
+  [[nodiscard]] double reduce(const Group& g, double bytes, Sizes sizes = Sizes::known) const;
+  /// Queries, keys and values are exchanged one by one, and counted together: sizes are any.
   [[nodiscard]] double exchange(const Group& g, double bytes) const;
   /// Ranks of the group in one node, or in one NVLink domain of several.
   [[nodiscard]] std::int64_t by_nvlink(const Group& g) const;

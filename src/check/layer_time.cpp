@@ -119,6 +119,7 @@ class LayerClock {
       case OperatorKind::chunked_scan:
       case OperatorKind::gated_delta: add_chunks(op); return;
       case OperatorKind::expert_activation: {
+        if (e_.kernels.fused_experts) return;
         const double before = forward_;
         add_elementwise(op, gathered_copies(op), s_.etp);
         if (e_.memory.recomputes_expert_activations) selective_ += forward_ - before;
@@ -342,7 +343,7 @@ class LayerClock {
     (op.split == TpSplit::row ? k : n) /= s_.etp;
     const double pass = k_.multiply_many(k_.grouped, local, m, n, k);
     compute(pass, pass, 1, 1);
-    if (k_.operand < k_.a) {  // scaled and cast to 8 bits, by hosts that have nothing queued
+    if (k_.operand < k_.a && !e_.kernels.fused_experts) {  // scaled and cast to 8 bits, by hosts that have nothing queued
       const bool one_by_one = of_transformer_engine(e_) && e_.measured == nullptr;
       const double host = one_by_one ? local * eager_share(e_) * k_.launch : 0;
       compute(std::max(host, k_.move(4 * local * m * k)), std::max(host, k_.move(4 * local * m * n)), 1, 1);
@@ -483,7 +484,7 @@ LayerTime most_of_partitioned(const View& view, const Kernels& k, const Fabric& 
   for (const Operator& op : kind.operators) {
     const double bytes = k.a * tokens * static_cast<double>(op.in + op.out) + 4.0 * static_cast<double>(op.parameters);
     const double starts = 32 * (k.floor + k.launch * view.engine.kernels.eager_launches);  // of steps in time
-    moved += 2 * fabric.gather(group, bytes) + 32 * fabric.gather(group, 1) + starts;
+    moved += 2 * fabric.gather(group, bytes, Sizes::any) + 32 * fabric.gather(group, 1, Sizes::any) + starts;
   }
   t.forward += moved;
   t.backward += 2 * moved;

@@ -27,7 +27,7 @@ bool uses_table(const Model& model, std::int32_t layer) {
   if (model.vocabulary == 0) return false;
   const LayerKind& kind = model.layer(static_cast<std::size_t>(layer));
   if (layer == 0 || (kind.role == LayerRole::head && model.tied_embeddings)) return true;
-  return kind.role == LayerRole::block && std::any_of(kind.operators.begin(), kind.operators.end(), [](const Operator& op) {
+  return kind.role != LayerRole::embedding && std::any_of(kind.operators.begin(), kind.operators.end(), [](const Operator& op) {
            return op.kind == OperatorKind::embedding && op.split == TpSplit::vocab && op.parameters == 0;
          });
 }

@@ -10,7 +10,7 @@
 //                       gradients, sends for what they send
 //   gradient-reduction  each chunk's gradients reduced once, after the last backward that adds to them, before the optimizer
 //   parameter-gather    ZeRO 1 and 2: each chunk's parameters gathered once, before their first use or after the optimizer
-//   tied-gradient       every stage that holds the shared embedding table (static_memory.h), where there are several, exchanges its
+//   tied-gradient       every stage that holds the shared embedding table (static_memory.h), where there are several and it is trained, exchanges its
 //                       gradient once, after the last backward of its layers that use the table
 //   optimizer           exactly one per rank, after all gradients; only parameter gathers may follow
 //   collective-order    ranks that meet in data collectives agree on their sequence

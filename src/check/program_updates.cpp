@@ -150,7 +150,9 @@ void require_optimizer(const Rank& r, Verdict& verdict) {
 
 std::vector<Finding> check_updates(const View& view, const Program& program, const ProgramTables& tables) {
   Verdict reduction("gradient-reduction"), gather("parameter-gather"), tied("tied-gradient"), optimizer("optimizer");
-  const std::vector<std::int32_t> holders = table_holders(view);
+  // Copies of a frozen table have no gradients to exchange.
+  const bool table_learns = table_elements(view_of(view, view.chunks.front().ranges.front().strategy)) > 0;
+  const std::vector<std::int32_t> holders = table_learns ? table_holders(view) : std::vector<std::int32_t>{};
   for (std::size_t index = 0; index < program.ranks.size(); ++index) {
     const Rank rank{view, program, tables, index};
     for (std::size_t k = 0; k < rank.table().reduces.size(); ++k) {

@@ -52,7 +52,9 @@ Finding check_positions(const View& view) {
   each_kind(view, [&](const LayerKind& kind) {
     const std::int64_t tokens = layer_tokens(kind, view.plan->training.sequence);
     verdict.require(tokens >= 1, [&] { return say("layer '", kind.name, "' gets ", tokens, " tokens a sample"); });
-    verdict.require(most == 0 || kind.stream == TokenStream::fixed || tokens <= most,
+    const bool of_file = kind.stream == TokenStream::fixed ||  // images, or recordings whose length the model's file sets
+                         (kind.stream == TokenStream::encoder && view.model->encoder_tokens > 0);
+    verdict.require(most == 0 || of_file || tokens <= most,
                     [&] { return say(tokens, " tokens, the model has ", most, " positions"); });
   });
   return verdict.finding(most == 0 ? std::string("no limit") : say("at most ", most));

@@ -171,12 +171,13 @@ class Walk {
     if (l_.fused && before == OperatorKind::attention && !eight) return 0;  // the attention kernel keeps its output
     if (l_.fused && l_.selective && before == OperatorKind::activation) return 0;
     const double bytes = (op.split == TpSplit::vocab ? l_.a : l_.operand) * static_cast<double>(op.in);
-    if (op.parallel) return 0;  // the block's first linear keeps it
-    if (op.split == TpSplit::row) return bytes * l_.tokens / l_.split;
+    if (op.parallel) return 0;                                                    // the block's first linear keeps it
+    const bool again = l_.fused && l_.selective && before == OperatorKind::norm;  // computed again from what the norm keeps
+    if (op.split == TpSplit::row) return again ? 0 : bytes * l_.tokens / l_.split;
     const int source = source_of(i);
     if (std::find(kept_.begin(), kept_.end(), source) != kept_.end()) return 0;
     kept_.push_back(source);
-    if (l_.fused && l_.selective && before == OperatorKind::norm) return 0;
+    if (again) return 0;
     const double parts = op.split == TpSplit::column && l_.keeps_gathered ? 1 : l_.sequence;
     return bytes * (op.cross ? l_.encoder_tokens : l_.tokens) / parts;
   }

@@ -67,6 +67,20 @@ TEST(SharedTable, AnUntiedHeadLeavesTheDecodersCopy) {
   EXPECT_EQ(static_bytes_per_stage(view)[2], 18 * (kTable + kLastDecoder + kHead));  // its own table
 }
 
+// Frozen, a copy takes two bytes an element, and an exchange of its gradients is one too many.
+TEST(SharedTable, FrozenCopiesExchangeNothing) {
+  Case c = t5_case(true, {0, 2, 4});
+  const Program exchanging = c.program;
+  c.plan.training.freeze = {"embedding"};
+  ASSERT_FALSE(mark_trained(c.model, c.plan.training, "training"));
+  c.lower_again();
+  EXPECT_EQ(static_bytes_per_stage(make_view(c.plan, c.model, c.cluster)),
+            (std::vector<std::int64_t>{2 * kTable + 18 * kFirstEncoder, 2 * kTable + 18 * (kLastEncoder + kFirstDecoder),
+                                       2 * kTable + 18 * (kLastDecoder + kHead)}));
+  EXPECT_TRUE(find(check_plan(c.plan, c.model, c.cluster, c.program, nullptr), "tied-gradient")->ok);
+  EXPECT_FALSE(find(check_plan(c.plan, c.model, c.cluster, exchanging, nullptr), "tied-gradient")->ok);
+}
+
 TEST(SharedTable, HasOneLayout) {
   Strategy plain, sharded;
   plain.dp = sharded.dp = 2;

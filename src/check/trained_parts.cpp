@@ -15,6 +15,8 @@ bool frozen_layer(const Training& training, const LayerKind& kind, std::int64_t 
   for (const std::string& part : training.freeze) {
     if (part == "embedding" && kind.role == LayerRole::embedding) return true;
     if (part == "head" && kind.role == LayerRole::head) return true;
+    const bool of_images = kind.carried == TokenStream::main && kind.carried_hidden > 0;
+    if (of_images && part == (kind.name.compare(0, 9, "projector") == 0 ? "projector" : "tower")) return true;
     if (!part.starts_with("layers ") || kind.role != LayerRole::block) continue;
     char* end = nullptr;
     const std::int64_t first = std::strtoll(part.c_str() + 7, &end, 10);
@@ -59,7 +61,7 @@ Finding check_trained_parts(const View& view) {
   Verdict verdict("trained-parts");
   const Training& training = view.plan->training;
   std::int64_t block = 0, pairs = 0;
-  bool trained = false;
+  bool trained = false, trained_source = false;  // in any layer so far; in one of the encoder's
   for (std::size_t i = 0; i < view.model->layers.size(); ++i) {
     const LayerKind& kind = view.model->layer(i);
     const bool frozen = frozen_layer(training, kind, block);
@@ -67,11 +69,14 @@ Finding check_trained_parts(const View& view) {
     for (const Operator& op : kind.operators) {
       const std::string fault = fault_of(training, *view.model, kind, op, frozen);
       verdict.require(fault.empty(), [&] { return say("layer ", i, ": ", fault); });
-      trained = trained || op.adapters > 0 || (op.parameters > 0 && !op.frozen);
+      const bool here = op.adapters > 0 || (op.parameters > 0 && !op.frozen);
+      trained = trained || here;
+      trained_source = trained_source || (here && kind.stream == TokenStream::encoder);
       pairs += op.adapters;
     }
     const bool table = kind.role == LayerRole::head && view.model->tied_embeddings;
-    verdict.require(kind.backward == trained || (table && !trained),
+    const bool reached = kind.stream == TokenStream::encoder ? trained_source : trained;
+    verdict.require(kind.backward == reached || (table && !reached),
                     [&] { return say("layer ", i, kind.backward ? " has" : " has no", " backward pass"); });
   }
   return verdict.finding(pairs > 0 ? say(pairs, " pairs of rank ", training.adapter.rank) : std::string("parts as stated"));

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // espalier export FORMAT PLAN.json, or espalier export PLAN.json --engine NAME: the plan in a format of the registry; what a format cannot say is an
 // error that names it.
+#include <algorithm>
 #include <optional>
 
 #include "base/format.h"
@@ -15,6 +16,7 @@ struct Asked {
   std::string path, out;
   std::string engine;    ///< of the second form
   std::string launcher;  ///< empty: the usual one
+  bool allow_lossy = false;
   bool by_name = false;  ///< the first form, whose command has run
 };
 
@@ -29,8 +31,9 @@ Status rules_broken(const Job& job, const Plan& plan, const Exporter& format) {
   for (const Finding& finding : report->findings)
     if (!finding.ok) broken += (broken.empty() ? "" : "; ") + finding.name + ": " + finding.text;
   if (broken.empty()) return {};
-  return Error{ErrorKind::check_failed, "$", broken, "a plan that " + format.engine + " can run",
-               "espalier plan --set engine=" + format.engine + " finds one"};
+  return Error{
+      ErrorKind::check_failed, "$", broken, "a plan that " + format.engine + " can run",
+      "espalier plan --engine " + format.engine + " finds one; --allow-lossy writes what " + format.engine + " can be told"};
 }
 
 /// The formats that an engine launches or reads, as --engine names them.
@@ -51,23 +54,45 @@ Result<const Exporter*> format_of(const std::string& engine) {
   return Error{ErrorKind::usage, "--engine", base::cat("\"", engine, "\""), base::cat("one of ", base::joined(names)), ""};
 }
 
-Result<std::string> text_of(Context& context, const Exporter& format, const Job& job, const Plan& plan, const Asked& asked) {
+Result<std::string> text_of(Context& context, const Exporter& format, const Job& job, const ClosestPlan& what,
+                            const Asked& asked) {
   if (format.name == "plan") {
-    if (Status refused = unwritable(plan, plan_schema_of(context))) return *refused;
-    return to_json(plan, plan_schema_of(context)) + "\n";
+    if (Status refused = unwritable(what.plan, plan_schema_of(context))) return *refused;
+    return to_json(what.plan, plan_schema_of(context)) + "\n";
   }
-  if (asked.launcher.empty()) return format.write(job, plan);
-  return format.launch(job, plan, *parse_launcher(asked.launcher));
+  return format.write({job, what.plan, asked.launcher.empty() ? std::nullopt : parse_launcher(asked.launcher), what.lost});
+}
+
+/// With --allow-lossy what the format can be told of the plan; what it cannot is noted.
+Result<ClosestPlan> plan_to_write(const Context& context, const Exporter& format, const Job& job, const Plan& plan,
+                                  const Asked& asked) {
+  if (!asked.allow_lossy) return ClosestPlan{plan, {}};
+  auto closest = closest_plan(format, job, plan);
+  if (!closest) return closest;
+  for (const std::string& lost : closest->lost) note(context, "not as planned: " + lost);
+  return closest;
+}
+
+std::vector<std::string> launching_formats() {
+  std::vector<std::string> out;
+  for (const Exporter& format : exporters())
+    if (!format.launchers.empty()) out.push_back(format.name);
+  return out;
 }
 
 /// Whether the format has launchers, and this one.
 Status wrong_launcher(const Exporter& format, const Asked& asked) {
   if (asked.launcher.empty()) return {};
-  if (format.launch == nullptr)
+  std::vector<std::string> known;
+  for (const Launcher launcher : format.launchers) known.emplace_back(to_string(launcher));
+  if (known.empty())
     return Error{ErrorKind::usage, "--launcher", base::cat("\"", asked.launcher, "\" with ", format.name),
-                 "a format that starts processes: megatron-core or torchtitan", ""};
-  if (parse_launcher(asked.launcher)) return {};
-  return Error{ErrorKind::usage, "--launcher", base::cat("\"", asked.launcher, "\""), "torchrun, sbatch, mpirun or kubeflow", ""};
+                 base::cat("a format that starts processes: ", base::joined(launching_formats())), ""};
+  if (const auto one = parse_launcher(asked.launcher);
+      one && std::find(format.launchers.begin(), format.launchers.end(), *one) != format.launchers.end())
+    return {};
+  return Error{ErrorKind::usage, "--launcher", base::cat("\"", asked.launcher, "\" with ", format.name),
+               base::cat("one of ", base::joined(known)), ""};
 }
 
 int run_export(Context& context, const Exporter& format, const Asked& asked) {
@@ -76,8 +101,10 @@ int run_export(Context& context, const Exporter& format, const Asked& asked) {
   if (!loaded) return fail(context, loaded.error());
   const auto job = job_of_plan(loaded->plan);
   if (!job) return fail(context, in_file(asked.path, job.error()));
-  if (Status broken = rules_broken(*job, loaded->plan, format)) return fail(context, in_file(asked.path, *broken));
-  const auto text = text_of(context, format, *job, loaded->plan, asked);
+  const auto what = plan_to_write(context, format, *job, loaded->plan, asked);
+  if (!what) return fail(context, in_file(asked.path, what.error()));
+  if (Status broken = rules_broken(*job, what->plan, format)) return fail(context, in_file(asked.path, *broken));
+  const auto text = text_of(context, format, *job, *what, asked);
   if (!text) return fail(context, in_file(asked.path, text.error()));
   if (asked.out.empty()) {
     context.out << *text;
@@ -102,13 +129,19 @@ void add_launcher(Command& command, Asked& asked) {
       ->type_name("NAME");
 }
 
+void add_lossy(Command& command, Asked& asked) {
+  command.add_flag("--allow-lossy", asked.allow_lossy,
+                   "write what the engine can be told of the plan and list the rest, in place of refusing it");
+}
+
 void add_format(Command& command, Context& context, const Exporter& format, const std::shared_ptr<Asked>& outer) {
   Command* part = command.add_subcommand(format.name, format.writes);
   auto asked = std::make_shared<Asked>();
   part->add_option("plan", asked->path, "plan.json or result.json; - for stdin")->required()->type_name("PLAN.json");
   part->add_option("-o,--out", asked->out, "write here instead of to stdout")->type_name("FILE");
   if (format.name == "plan") add_plan_schema_flag(*part, context);
-  if (format.launch != nullptr) add_launcher(*part, *asked);
+  if (!format.launchers.empty()) add_launcher(*part, *asked);
+  if (format.fault != nullptr || !format.engine.empty()) add_lossy(*part, *asked);
   add_common_flags(*part, context);
   part->callback([&context, &format, asked, outer] {
     outer->by_name = true;
@@ -127,6 +160,7 @@ void add_export_command(Command& app, Context& context) {
   command->add_option("--engine", asked->engine, base::cat("write what this engine launches or reads: ", base::joined(names)))
       ->type_name("NAME");
   add_launcher(*command, *asked);
+  add_lossy(*command, *asked);
   command->add_option("-o,--out", asked->out, "write here instead of to stdout")->type_name("FILE");
   add_common_flags(*command, context);
   for (const Exporter& format : exporters()) add_format(*command, context, format, asked);

@@ -2,6 +2,7 @@
 #include "cli/flags.h"
 
 #include <algorithm>
+#include <cmath>
 #include <deque>
 #include <utility>
 
@@ -10,6 +11,16 @@
 #include "cli/usage.h"
 
 namespace espalier::cli {
+namespace {
+
+/// A finite number, above 0 or from 0 on.
+bool above_zero(const std::string& text, bool or_zero) {
+  double value = 0;
+  return CLI::detail::lexical_cast(text, value) && std::isfinite(value) && (value > 0 || (or_zero && value == 0));
+}
+std::string refused(const std::string& text, const char* what) { return "Value " + text + kNoNumber + what; }
+
+}  // namespace
 
 // ---- one option ------------------------------------------------------------------------------------------------------------
 
@@ -42,12 +53,15 @@ Option* Option::range(std::int64_t first, std::int64_t last) {
 }
 
 Option* Option::positive() {
-  impl_->option->check(CLI::PositiveNumber);
+  impl_->option->check([](const std::string& text) { return above_zero(text, false) ? std::string() : refused(text, "above 0"); },
+                       "POSITIVE", "POSITIVE");
   return this;
 }
 
 Option* Option::non_negative() {
-  impl_->option->check(CLI::NonNegativeNumber);
+  impl_->option->check(
+      [](const std::string& text) { return above_zero(text, true) ? std::string() : refused(text, "0 or above"); }, "NONNEGATIVE",
+      "NONNEGATIVE");
   return this;
 }
 

@@ -12,6 +12,7 @@ namespace espalier::cli {
 namespace {
 
 constexpr const char* kTests = "nccl-tests";
+constexpr double kMostOfNic = 1e14;  ///< bytes/s
 
 struct Flags {
   std::string path, format, device, nic_bandwidth, hosts, out;
@@ -27,9 +28,9 @@ Result<ClusterRequest> request_of(Context& context, const Flags& flags) {
                      flags.oversubscription, flags.hosts};
   if (flags.nic_bandwidth.empty()) return out;
   const auto rate = base::parse_bandwidth(flags.nic_bandwidth);
-  if (!rate || *rate <= 0)
+  if (!rate || !(*rate > 0 && *rate <= kMostOfNic))
     return Error{ErrorKind::usage, "--nic-bandwidth", base::cat("\"", flags.nic_bandwidth, "\""),
-                 "a bandwidth with its unit, 400Gb/s", ""};
+                 "a bandwidth with its unit, 400Gb/s, of at most 100 TB/s", ""};
   out.nic_bandwidth = *rate;
   return out;
 }
@@ -50,6 +51,20 @@ Result<ImportedCluster> of_tests(const ClusterRequest& request, const std::vecto
                          {base::cat(nodes, nodes == 1 ? " node of " : " nodes of ", each, " devices, as the tests ran on")}};
 }
 
+/// What was measured on devices of another kind says nothing of these links. A name that the catalogue does not know says nothing of either.
+Status other_devices(const Cluster& cluster, const std::vector<NamedText>& outputs) {
+  for (const NamedText& output : outputs) {
+    const auto tested = tested_nodes({output});
+    if (!tested) return tested.error();
+    const auto usual = usual_cluster(tested->device, 1, 1);
+    const std::string& own = cluster.groups.front().device.name;
+    if (tested->device.empty() || !usual || usual->groups.front().device.name == own) continue;
+    return Error{ErrorKind::bad_input, output.name, base::cat("a test of ", usual->groups.front().device.name),
+                 base::cat("one of ", own, ", the devices of the cluster"), "--device names the kind that was tested"};
+  }
+  return {};
+}
+
 Result<ImportedCluster> read_cluster(Context& context, const Flags& flags) {
   auto request = request_of(context, flags);
   if (!request) return request.error();
@@ -62,6 +77,7 @@ Result<ImportedCluster> read_cluster(Context& context, const Flags& flags) {
   }
   auto found = flags.format == kTests ? of_tests(*request, outputs) : find_cluster_format(flags.format)->read(*request);
   if (!found || outputs.empty()) return found;
+  if (Status error = other_devices(found->cluster, outputs)) return *error;
   auto measured = measured_fabric(found->cluster, outputs);
   if (!measured) return measured.error();
   found->cluster = std::move(measured->cluster);

@@ -49,16 +49,24 @@ int run(Context& context, const Flags& flags) {
   return print_result(context, flags, *imported, *result, files);
 }
 
-}  // namespace
-
-void add_import_configuration(Command& command, Context& context) {
-  Command* part = command.add_subcommand("config", "a configuration of a training framework as a job and a plan, simulated");
+/// `format`: the one that it reads; empty: a flag names it.
+void add_one(Command& command, Context& context, const std::string& name, const std::string& help, const std::string& format) {
+  Command* part = command.add_subcommand(name, help);
   auto flags = std::make_shared<Flags>();
-  add_imported_flags(*part, "--format", flags->imported);
+  flags->imported.format = format;
+  add_imported_flags(*part, format.empty() ? "--format,--from" : "", flags->imported);
   add_output_flags(*part, std::shared_ptr<OutputFlags>(flags, &flags->output));
   add_plan_schema_flag(*part, context);
   add_common_flags(*part, context);
   part->callback([&context, flags] { context.exit_code = run(context, *flags); });
+}
+
+}  // namespace
+
+void add_import_configuration(Command& command, Context& context) {
+  add_one(command, context, "config", "a configuration of a training framework as a job and a plan, simulated", "");
+  for (const ConfigurationFormat& row : configuration_formats())
+    add_one(command, context, row.name, base::cat("short for config --format ", row.name), row.name);
 }
 
 }  // namespace espalier::cli

@@ -25,10 +25,24 @@ std::string shown(const std::string& value) {
 /// What it is called where it has no line of its own.
 std::string line_of(const ImportedKey& key) { return key.line > 0 ? std::to_string(key.line) : "–"; }
 
+/// What --set says of the precision, which some files leave open.
+std::string said_precision(const std::vector<std::string>& overrides) {
+  constexpr std::string_view kPath = "training.precision=";
+  std::string out;
+  for (const std::string& override : overrides)
+    if (override.starts_with(kPath)) out = override.substr(kPath.size());
+  return out;
+}
+
 void note_keys(Context& context, const ImportedConfiguration& c) {
   for (const ImportedKey& key : c.keys)
-    if (key.kind == ImportedKey::Kind::not_understood)
+    if (key.kind == ImportedKey::Kind::not_understood && key.value.empty())
+      note(context, cat(c.name, ":", line_of(key), ": ", key.key, ": ", key.meaning));
+    else if (key.kind == ImportedKey::Kind::not_understood)
       note(context, cat(c.name, ":", line_of(key), ": ", key.key, " = ", shown(key.value), " is not understood and not used"));
+    else if (key.kind == ImportedKey::Kind::not_modelled)
+      note(context,
+           cat(c.name, ":", line_of(key), ": ", key.key, " = ", shown(key.value), " is known, not modelled: ", key.meaning));
   if (context.verbose == 0) return;
   for (const ImportedKey& key : c.keys)
     note(context,
@@ -45,7 +59,7 @@ void add_imported_flags(Command& command, const std::string& format, ImportedFla
     names.push_back(row.name);
   }
   command.add_option("file", flags.path, "the configuration; - for stdin")->required()->type_name("FILE");
-  command.add_option(format, flags.format, help)->required()->one_of(names);
+  if (!format.empty()) command.add_option(format, flags.format, help)->required()->one_of(names);
   command.add_option("--cluster", flags.cluster, "cluster file: the devices it runs on")->required()->type_name("FILE");
   command.add_option("--model", flags.model, "config.json of the model, where the configuration does not hold it")
       ->type_name("FILE");
@@ -74,6 +88,7 @@ Result<ImportedJob> read_imported(Context& context, const ImportedFlags& flags) 
   if (!text) return text.error();
   ConfigurationRequest request{input_name(flags.path), std::move(*text),  *devices,        flags.ignored, flags.sequence_length,
                                flags.global_batch,     flags.micro_batch, flags.recompute, nullptr};
+  request.precision = said_precision(flags.overrides);
   request.file = [&flags](const std::string& name) {
     const std::filesystem::path beside = std::filesystem::path(flags.path).parent_path() / name;
     return base::read_file(std::filesystem::exists(beside) ? beside.string() : name);
@@ -117,15 +132,16 @@ std::string job_file(const Job& job) {
   w.key("model").raw(job.model_source).key("cluster").raw(job.cluster_source);
   const Training& t = job.training;
   w.key("training").begin_object();
-  if (t.sequence.main > 0) w.key("sequence_length").value(t.sequence.main);
-  if (t.sequence.encoder > 0)
-    w.key("sequence_length")
-        .begin_object()
-        .key("encoder")
-        .value(t.sequence.encoder)
-        .key("decoder")
-        .value(t.sequence.decoder)
-        .end_object();
+  const bool images = t.sequence.main > 0 && t.sequence.encoder > 0;
+  if (t.sequence.main > 0 && !images) w.key("sequence_length").value(t.sequence.main);
+  if (t.sequence.encoder > 0) {
+    w.key("sequence_length").begin_object();
+    if (images) w.key("main").value(t.sequence.main);
+    w.key("encoder").value(t.sequence.encoder);
+    if (!images) w.key("decoder").value(t.sequence.decoder);
+    w.end_object();
+  }
+  if (images) w.key("images_per_sample").value(t.sequence.images);
   w.key("global_batch").value(t.global_batch).key("precision").value(to_string(t.precision));
   w.key("optimizer").value(to_string(t.optimizer)).key("moe_imbalance").value(t.moe_imbalance);
   if (t.tokens > 0) w.key("tokens").value(t.tokens);

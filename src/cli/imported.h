@@ -15,7 +15,7 @@ struct ImportedFlags {
   std::vector<std::string> overrides, ignored;
   std::int64_t sequence_length = 0, global_batch = 0, micro_batch = 0;
 };
-/// `format`: the flag that names the format, "--from" or "--format".
+/// `format`: the flags that name the format, the documented one first: "--from,--format"; empty: it is known.
 void add_imported_flags(Command& command, const std::string& format, ImportedFlags& flags);
 
 struct ImportedJob {

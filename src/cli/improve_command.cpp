@@ -63,7 +63,7 @@ int run(Context& context, const ImproveFlags& flags) {
 void add_improve_command(Command& app, Context& context) {
   Command* command = app.add_subcommand("improve", "what a present configuration costs, and what would be better");
   auto flags = std::make_shared<ImproveFlags>();
-  add_imported_flags(*command, "--from", flags->imported);
+  add_imported_flags(*command, "--from,--format", flags->imported);
   command->add_option("--threads", flags->options.threads, "threads of the search; never changes the answer (0: all)")
       ->range(0, 4096)
       ->type_name("N");

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // espalier plan JOB.yaml: search the space of the job, print the fastest plan that fits and why; a table with --sweep, a size of the cluster with
 // --deadline and --budget.
+#include <algorithm>
 #include <charconv>
 #include <optional>
 
@@ -16,6 +17,7 @@
 #include "espalier/documents.h"
 #include "espalier/engines.h"
 #include "espalier/text.h"
+#include "plan/engine.h"
 #include "report/brief_text.h"
 #include "report/phase_text.h"
 
@@ -30,6 +32,7 @@ struct PlanFlags {
   QuestionFlags questions;
   std::string network = "closed";
   std::string simple;  ///< "1%" where --simple was given
+  std::string engine;  ///< of --engine; empty: the job's
 };
 
 /// "1%", "1 %" or "0.01" as a share; nothing for anything else.
@@ -96,9 +99,24 @@ int run_plan(Context& context, const PlanFlags& flags) {
   return code;
 }
 
+/// The flags with --engine in the place of the job's, and the price of its rules asked for.
+Result<PlanFlags> for_engine(const PlanFlags& flags) {
+  PlanFlags out = flags;
+  if (flags.engine.empty()) return out;
+  const std::vector<std::string> known = engine_names();
+  if (std::find(known.begin(), known.end(), base_engine(flags.engine)) == known.end())
+    return Error{ErrorKind::usage, "--engine", base::cat("\"", flags.engine, "\""), base::cat("one of ", base::joined(known)),
+                 base::suggestion(flags.engine, known)};
+  out.job.overrides.push_back("engine=" + flags.engine);
+  out.options.restriction = flags.sweep.axes.empty();
+  return out;
+}
+
 int run_command(Context& context, const PlanFlags& flags) {
-  PlanFlags asked = flags;
-  const auto job = with_questions(context, flags.job, flags.questions);
+  auto chosen = for_engine(flags);
+  if (!chosen) return fail(context, chosen.error());
+  PlanFlags asked = std::move(*chosen);
+  const auto job = with_questions(context, asked.job, flags.questions);
   if (!job) return fail(context, job.error());
   asked.job = *job;
   if (flags.sweep.axes.empty()) {
@@ -141,6 +159,10 @@ void add_plan_command(Command& app, Context& context) {
       ->type_name("N");
   command->add_flag("--simple{1%}", flags->simple,
                     "the simplest plan that is at most so much slower than the fastest (--simple=2%; alone: 1%)");
+  command
+      ->add_option("--engine", flags->engine,
+                   "plan for this engine, and say what its rules cost: the best plan of the same space without them")
+      ->type_name("NAME");
   command->add_flag("--engines", flags->options.engines,
                     "also what every engine can run: its best plan, time, loss, or why none");
   command

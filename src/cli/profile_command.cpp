@@ -11,6 +11,7 @@
 #include "base/format.h"
 #include "base/text.h"
 #include "cli/command.h"
+#include "cli/galvatron_profiles.h"
 #include "cli/ranks.h"
 #include "espalier/calibration.h"
 #include "espalier/profile.h"
@@ -23,7 +24,7 @@ using base::cat;
 
 struct ProfileFlags {
   std::vector<std::string> collectives, partitions;
-  std::string out, pace, from, tp = "1", samples = "1,2";
+  std::string out, pace, from, galvatron, tp = "1", samples = "1,2";
   std::int64_t steps = 5, local = 1;
   bool sequence_parallel = false, network = false;
   double timeout = 300;
@@ -62,14 +63,19 @@ std::string machine_note(const ProfileFlags& flags) {
              flags.pace.empty() ? "" : cat(", playing ", flags.pace), "; ", flags.steps, " steps a run");
 }
 
-/// One run of one tensor group.
-Result<OperatorRecord> measured(Context& context, const ProfileFlags& flags, const std::string& program, const Plan& plan,
-                                const std::string& record) {
+RankOptions rank_options(const ProfileFlags& flags) {
   RankOptions options;
   options.steps = flags.steps;
   options.pace = flags.pace;
-  options.record = record;
   options.timeout = flags.timeout;
+  return options;
+}
+
+/// One run of one tensor group.
+Result<OperatorRecord> measured(Context& context, const ProfileFlags& flags, const std::string& program, const Plan& plan,
+                                const std::string& record) {
+  RankOptions options = rank_options(flags);
+  options.record = record;
   if (Status error = run_plan_here(plan, options, program, {}, [&context] { return context.interrupted(); })) return *error;
   auto text = base::read_file(record);
   if (!text) return text.error();
@@ -135,12 +141,51 @@ Result<ProfileInputs> measure_all(Context& context, const ProfileFlags& flags, c
   return inputs;
 }
 
+/// Of the groups that are measured whole: what Galvatron knows.
+std::vector<std::int64_t> tensor_sizes(const Shapes& shapes) {
+  std::vector<std::int64_t> sizes;
+  for (const Group& group : shapes.groups)
+    if (group.partition.empty()) sizes.push_back(group.tp);
+  return sizes;
+}
+
+int answer(Context& context, const ProfileFlags& flags, const Profile& profile, const std::vector<std::string>& files) {
+  if (context.json) {
+    base::JsonWriter json;
+    json.begin_object()
+        .key("file")
+        .value(flags.out)
+        .key("operators")
+        .value(profile.operators)
+        .key("step_s")
+        .value(profile.step_s);
+    json.key("micro_batch_s").value(profile.micro_batch_s).key("update_bytes_per_s").value(profile.update_bytes_per_s);
+    if (!flags.galvatron.empty()) {
+      json.key("galvatron").begin_array();
+      for (const std::string& file : files) json.value(file);
+      json.end_array();
+    }
+    json.end_object();
+    print_json(context, json.text());
+    return kOk;
+  }
+  std::string text = cat(profile.operators, " operator times; ", base::fixed(profile.step_s * 1e3, 2), " ms a step and ",
+                         base::fixed(profile.micro_batch_s * 1e3, 2), " ms a micro-batch beside them; update at ",
+                         base::fixed(profile.update_bytes_per_s / 1e9, 2), " GB/s");
+  if (!flags.collectives.empty())
+    text += cat("; collectives fitted within ", base::fixed(profile.fabric_error * 100, 1), " % (median)");
+  text += cat("\nwritten to ", flags.out, ": name it in the job as `profile: ", flags.out, "`\n");
+  for (const std::string& file : files) text += cat("wrote ", file, "\n");
+  print_answer(context, text);
+  return kOk;
+}
+
 int run_operators(Context& context, const JobFlags& from, const ProfileFlags& flags) {
   auto job = load_job_of(context, from);
   if (!job) return fail(context, job.error());
   const auto shapes = shapes_of(flags);
   if (!shapes) return fail(context, shapes.error());
-  const auto program = flags.from.empty() ? rank_program() : Result<std::string>(std::string());
+  const auto program = flags.from.empty() || !flags.galvatron.empty() ? rank_program() : Result<std::string>(std::string());
   if (!program) return fail(context, program.error());
   const auto inputs = measure_all(context, flags, *shapes, *job, *program);
   if (!inputs) return context.interrupted() ? kInterrupted : fail(context, inputs.error());
@@ -148,31 +193,15 @@ int run_operators(Context& context, const JobFlags& from, const ProfileFlags& fl
   if (!profile) return fail(context, profile.error());
   if (Status error = write_file(flags.out, profile->yaml)) return fail(context, *error);
   note_all(context, profile->notes);
-  if (context.json) {
-    base::JsonWriter json;
-    json.begin_object()
-        .key("file")
-        .value(flags.out)
-        .key("operators")
-        .value(profile->operators)
-        .key("step_s")
-        .value(profile->step_s);
-    json.key("micro_batch_s")
-        .value(profile->micro_batch_s)
-        .key("update_bytes_per_s")
-        .value(profile->update_bytes_per_s)
-        .end_object();
-    print_json(context, json.text());
-    return kOk;
+  std::vector<std::string> files;
+  if (!flags.galvatron.empty()) {
+    auto written = write_galvatron_profiles(
+        context, from,
+        {flags.galvatron, flags.out, tensor_sizes(*shapes), shapes->samples, inputs->collectives, rank_options(flags)}, *program);
+    if (!written) return context.interrupted() ? kInterrupted : fail(context, written.error());
+    files = std::move(*written);
   }
-  print_answer(context, cat(profile->operators, " operator times; ", base::fixed(profile->step_s * 1e3, 2), " ms a step and ",
-                            base::fixed(profile->micro_batch_s * 1e3, 2), " ms a micro-batch beside them; update at ",
-                            base::fixed(profile->update_bytes_per_s / 1e9, 2), " GB/s",
-                            flags.collectives.empty()
-                                ? ""
-                                : cat("; collectives fitted within ", base::fixed(profile->fabric_error * 100, 1), " % (median)"),
-                            "\nwritten to ", flags.out, ": name it in the job as `profile: ", flags.out, "`\n"));
-  return kOk;
+  return answer(context, flags, *profile, files);
 }
 
 int run_network(Context& context, const ProfileFlags& flags) {
@@ -211,6 +240,10 @@ void add_profile_command(Command& app, Context& context) {
   command->add_option("--collectives", flags->collectives, "what --network wrote, or nccl-tests printed")->type_name("FILE");
   command->add_option("--from", flags->from, "operators of an earlier profile: none is measured, only the network is new")
       ->type_name("FILE");
+  command
+      ->add_option("--galvatron", flags->galvatron,
+                   "write the profile files of Galvatron there as well; memory is measured by runs of one and of two blocks")
+      ->type_name("FOLDER");
   command->add_flag("--network", flags->network, "measure collectives between the ranks of a launcher; needs no job");
   command->add_option("--local", flags->local, "with --network: ranks of a node")->range(1, 1024)->show_default();
   command->add_option("--timeout", flags->timeout, "seconds after which a rank gives a silent peer up")

@@ -5,6 +5,7 @@
 
 #include "base/document.h"
 #include "base/format.h"
+#include "plan/step_tokens.h"
 
 namespace espalier::cli {
 namespace {
@@ -28,13 +29,6 @@ void add_price(const Job& job, double price, const char* currency, std::vector<s
 bool has_prices(const Job& job) {
   return std::all_of(job.cluster.groups.begin(), job.cluster.groups.end(),
                      [](const NodeGroup& g) { return g.price_per_device_hour.has_value(); });
-}
-
-/// Steps of the whole run, in the tokens that a step has.
-double steps_of(const Job& job) {
-  const Training& t = job.training;
-  const std::int64_t tokens = t.sequence.main + t.sequence.encoder + t.sequence.decoder;
-  return t.tokens / (static_cast<double>(t.global_batch) * static_cast<double>(std::max<std::int64_t>(1, tokens)));
 }
 
 }  // namespace
@@ -79,7 +73,7 @@ Result<JobFlags> with_questions(Context& context, const JobFlags& flags, const Q
   out.overrides.push_back(cat("search.objective.minimise=", q.deadline.empty() ? "time" : "cost"));
   if (!q.deadline.empty()) out.overrides.push_back(cat("search.objective.deadline=", q.deadline));
   if (q.budget > 0)
-    out.overrides.push_back(cat("search.objective.budget_per_step=", base::six_digits(q.budget / steps_of(*job))));
+    out.overrides.push_back(cat("search.objective.budget_per_step=", base::six_digits(q.budget / steps_of_run(job->training))));
   return out;
 }
 

@@ -3,6 +3,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdlib>
 #include <sstream>
@@ -11,6 +12,7 @@
 #include "base/format.h"
 #include "base/text.h"
 #include "espalier/documents.h"
+#include "espalier/job.h"
 
 namespace espalier::cli {
 
@@ -46,6 +48,21 @@ std::int64_t device_count(const Plan& plan) {
   return devices;
 }
 
+std::int64_t direct_bytes_of(const Plan& plan) {
+  const auto job = job_of_plan(plan);
+  double most = 0;
+  if (!job) return 0;
+  const auto take = [&most](const std::vector<FabricLevel>& levels) {
+    for (const FabricLevel& level : levels) most = std::max(most, level.direct_bytes);
+  };
+  take(job->cluster.inter);
+  for (const NodeGroup& group : job->cluster.groups) {
+    take(group.intra);
+    take(group.inter);
+  }
+  return static_cast<std::int64_t>(most);
+}
+
 std::vector<std::string> words_of(const RankOptions& options, const std::string& plan, int rank, std::int64_t world,
                                   const std::string& rendezvous) {
   std::vector<std::string> words{plan,
@@ -62,6 +79,7 @@ std::vector<std::string> words_of(const RankOptions& options, const std::string&
       {"pace", options.pace}, {"record", options.record},   {"timeline", options.timeline}, {"steering", options.steering}};
   for (const auto& [key, value] : named)
     if (!value.empty()) words.push_back(cat(key, "=", value));
+  if (options.direct_bytes > 0) words.push_back(cat("direct=", options.direct_bytes));
   if (options.checkpoint.empty()) return words;
   words.push_back(cat("every=", options.every));
   words.push_back(cat("keep=", options.keep));

@@ -24,6 +24,7 @@ std::int64_t device_count(const Plan& plan);
 /// How ranks train; the words of espalier-rank (src/runtime/main.cpp).
 struct RankOptions {
   std::string data, weights, save, checkpoint, pace, record, timeline, steering;
+  std::int64_t direct_bytes = 0;     ///< collectives up to this size go from everyone to everyone; 0: as the runtime has it
   std::int64_t every = 0, keep = 2;  ///< of checkpoints
   bool resume = false;
   std::int64_t steps = 20, seed = 1;
@@ -54,6 +55,9 @@ class ScratchFolder {
  private:
   std::filesystem::path path_;
 };
+
+/// What the cluster of the plan says of its collectives: RankOptions::direct_bytes.
+std::int64_t direct_bytes_of(const Plan& plan);
 
 /// Starts a rank for every device of the plan on this machine and waits for all. `line` gets what rank 0 says.
 Status run_plan_here(const Plan& plan, const RankOptions& options, const std::string& program,

@@ -32,7 +32,7 @@ PlannerOptions options_of(const Context& context, const ReportFlags& flags) {
   return options;
 }
 
-/// What a search of the same space simulates, as it was asked for.
+/// What a search of the same space simulates, as it was asked for. Where that search fails the page has no such plans, and a note says why.
 void search_again(const Context& context, const ReportFlags& flags, Job job, PlannerResult& result) {
   const SearchRequest& asked = result.search.asked;
   job.search = asked.space;
@@ -42,7 +42,11 @@ void search_again(const Context& context, const ReportFlags& flags, Job job, Pla
   options.left_out_phases = asked.left_out_phases;
   options.exhaustive = asked.exhaustive;
   options.alternatives = 0;
-  if (auto again = plan(job, options)) result.searched = std::move(again->searched);
+  auto again = plan(job, options);
+  if (!again)
+    return note(context,
+                "the page shows no other plans of the search, because searching again failed: " + again.error().message());
+  result.searched = std::move(again->searched);
 }
 
 /// The plan with all that is known of it. The job gets the network under which the plan was predicted.

@@ -80,13 +80,14 @@ int run_here(Context& context, const RunFlags& flags, const LoadedPlan& loaded, 
   return kOk;
 }
 
-int run_run(Context& context, const RunFlags& flags, const ChangeFlags& change) {
+int run_run(Context& context, RunFlags flags, const ChangeFlags& change) {
   setenv("TORCH_CPP_LOG_LEVEL", "ERROR", 0);  // a rank says itself why it ends
   if (flags.checkpoint.empty() && (flags.resume || flags.every > 0))
     return fail(context,
                 Error{ErrorKind::usage, "run", flags.resume ? "--resume" : "--every", "--checkpoint FOLDER with it", ""});
   auto loaded = load_plan_file(context, flags.path);
   if (!loaded) return fail(context, loaded.error());
+  flags.direct_bytes = direct_bytes_of(loaded->plan);
   const auto program = rank_program();
   if (!program) return fail(context, program.error());
   if (flags.adapt.factor <= 1)

@@ -159,6 +159,10 @@ Error wrong_value(const Place& place, const CLI::ParseError& error) {
   if (what.starts_with("Value ") && range != std::string::npos) {
     out.found = "\"" + what.substr(6, range - 6) + "\"";
     out.expected = "a number from " + what.substr(range + 14);
+  } else if (what.starts_with("Value ") && what.find(kNoNumber) != std::string::npos) {
+    const std::size_t at = what.find(kNoNumber);
+    out.found = "\"" + what.substr(6, at - 6) + "\"";
+    out.expected = "a number " + what.substr(at + std::string(kNoNumber).size());
   } else if (what.ends_with(" missing")) {
     out.found = "nothing after the flag";
     out.expected = "its value";

@@ -15,6 +15,9 @@ class ParseError;
 
 namespace espalier::cli {
 
+/// Between the value and what it had to be, in what a check of ours says to CLI11.
+inline constexpr const char* kNoNumber = " is no number ";
+
 /// `words`: the command line without the program's name. `app` has just refused it with `error`.
 Error usage_error(CLI::App& app, const CLI::ParseError& error, const std::vector<std::string>& words);
 

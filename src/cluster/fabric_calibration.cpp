@@ -15,9 +15,9 @@ using L = FabricLevel;
 constexpr std::array<FabricField, 6> kFields = {{
     {"efficiency", 0.05, 0.95, 0.8, 0.2, [](const L& l) { return l.efficiency; }, [](L& l, double v) { l.efficiency = v; },
      "fraction of the bandwidth that very large collectives reach"},
-    {"latency_us", 0.1, 2000.0, 1.0, 0.7, [](const L& l) { return l.latency.count() * 1e6; },
+    {"latency_us", 0.1, 100000.0, 1.0, 0.7, [](const L& l) { return l.latency.count() * 1e6; },
      [](L& l, double v) { l.latency = Seconds(v * 1e-6); }, "one hop of a small message"},
-    {"start_us", 0.5, 5000.0, 8.0, 0.7, [](const L& l) { return l.start.count() * 1e6; },
+    {"start_us", 0.5, 100000.0, 8.0, 0.7, [](const L& l) { return l.start.count() * 1e6; },
      [](L& l, double v) { l.start = Seconds(v * 1e-6); }, "shortest collective, without its hops"},
     {"ramp", 0.01, 2.0, 1.0, 0.7, [](const L& l) { return l.ramp; }, [](L& l, double v) { l.ramp = v; },
      "loss of middle-sized messages, in units of the root of latency times bandwidth part"},

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reads one level of a fabric, as the catalogue's templates and the full form of a cluster file write it:
 //   {name, kind, span, bandwidth | uplink, bandwidth_alone, per_peer, latency, efficiency, oversubscription,
-//    start, ramp, small_group, congestion, in_network_reduction, trace: [{at, bandwidth_factor, latency_factor}]}
+//    start, ramp, small_group, congestion, direct_bytes, in_network_reduction, trace: [{at, bandwidth_factor, latency_factor}]}
 //
 // `bandwidth` is per device and direction before oversubscription; `uplink` is what all devices of one domain of the level below
 // share, so that bandwidth = uplink / (devices of that domain), fixed once the spans are known (resolve_levels).
@@ -54,7 +54,7 @@ inline constexpr double kMaxLatency = 10.0;    ///< s
 double read_bandwidth(base::Reader& reader, std::string_view key, double fallback);
 double read_latency(base::Reader& reader, std::string_view key, double fallback);
 double read_efficiency(base::Reader& reader, std::string_view key, double fallback);
-/// start, ramp, small_group, congestion: how time depends on message size and group; what is absent keeps its value.
+/// start, ramp, small_group, congestion, direct_bytes: how time depends on message size and group; what is absent keeps its value.
 void read_shape(base::Reader& reader, FabricLevel& level);
 FabricKind read_kind(base::Reader& reader, FabricKind fallback);
 

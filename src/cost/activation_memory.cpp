@@ -86,7 +86,6 @@ void add_scan(Regions& r, const Operator& op, const LayerGeometry& g) {
 
 /// What the previous operator leaves behind decides whether a linear's input is a tensor of its own.
 void add_linear(Regions& r, const Operator& op, const Operator* before, const LayerGeometry& g, ActivationPolicy policy) {
-  r.whole += i64{g.element_bytes} * g.tokens * op.adapters * op.adapter_rank;
   if (!needs_input(op)) return;
   const bool fused = policy == ActivationPolicy::fused_attention;
   const bool after_attention = fused && before != nullptr && before->kind == OperatorKind::attention;
@@ -195,6 +194,8 @@ SavedBytes saved_activations(const LayerKind& kind, const LayerGeometry& g, Acti
       const bool cheap = policy == ActivationPolicy::fused_attention && before != nullptr && before->kind == OperatorKind::norm;
       r.add(TpSplit::none, i64{g.element_bytes} * g.tokens * kind.operators[i].in, cheap);
     }
+    // Between the matrices of its adapters, whoever keeps the input.
+    r.whole += i64{g.element_bytes} * g.tokens * kind.operators[i].adapters * kind.operators[i].adapter_rank;
     if (!shares_input(kind, i) && !for_frozen_experts(kind, i)) add_operator(r, kind, kind.operators[i], before, g, policy);
     before = &kind.operators[i];
   }

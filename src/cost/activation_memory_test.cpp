@@ -52,6 +52,28 @@ TEST(SavedActivations, FullKeepsTheInput) {
   EXPECT_EQ(saved(t, true).full, 2 * s * b * h);
 }
 
+// A block of a tower, w = 8 wide, 2 heads, gated MLP of 10, 128 patches: norms (2·8 + 4) twice, inputs of qkv and gate_up 2·8 each, queries,
+// keys, values and output 4·2·8 and 4·2 of the softmax, gate and up 2·20, what the down projection reads 2·10: 204 bytes a patch.
+TEST(SavedActivations, ATowerKeepsWhatItsPatchesNeed) {
+  const auto model =
+      load_model(R"({"model_type": "qwen2_5_vl", "hidden_size": 16, "intermediate_size": 24, "num_hidden_layers": 1,
+    "num_attention_heads": 2, "num_key_value_heads": 2, "vocab_size": 32, "vision_config": {"depth": 3, "hidden_size": 8, "intermediate_size": 10,
+    "num_heads": 2, "patch_size": 2, "fullatt_block_indexes": [1], "window_size": 4, "out_hidden_size": 16}})",
+                 "test");
+  ASSERT_TRUE(model.ok());
+  LayerGeometry g;
+  g.tokens = 128;
+  g.keys = 64;
+  const LayerKind& whole = model->layer(2);
+  EXPECT_EQ(whole.name, "tower");
+  EXPECT_EQ(saved_activations(whole, g, ActivationPolicy::fused_attention).none, 128 * 204);
+  // Scores of 64 patches of an image, or of the 4 of a window: 2 heads · 2 bytes each.
+  const std::int64_t unfused = saved_activations(whole, g, ActivationPolicy::megatron_2022_unfused).none;
+  const LayerKind window = model->layer(3);
+  const std::int64_t inside = saved_activations(window, g, ActivationPolicy::megatron_2022_unfused).none;
+  EXPECT_EQ(unfused - inside, 128 * 2 * 2 * (64 - 4));
+}
+
 // The head of 1,000 words on 8 ranks, 10 tokens each: an fp32 softmax is kept; logits before and their gradient after it.
 TEST(SavedActivations, TheLossKeepsWhatTheEngineSays) {
   LayerKind head;
@@ -185,6 +207,29 @@ TEST(SavedActivations, ExpertsKeepWhatTheirEngineSays) {
   EXPECT_EQ(saved().selective, 40 * (64 + 256));
   g.activation_bytes = 1;
   EXPECT_EQ(saved().selective, 40 * 64 + 20 * 256);
+}
+
+// Two frozen linears of 8 features that read the same tensor, each with an adapter of rank 3, 10 tokens: the input once, 2·10·8, and 2·10·3 between
+// the matrices of either adapter.
+TEST(SavedActivations, EveryAdapterKeepsWhatIsBetweenItsMatrices) {
+  LayerKind kind;
+  kind.hidden = 8;
+  for (const char* name : {"q", "k"}) {
+    Operator op;
+    op.kind = OperatorKind::linear;
+    op.name = name;
+    op.in = op.out = 8;
+    op.split = TpSplit::column;
+    op.parameters = 64;
+    op.frozen = true;
+    op.adapters = 1;
+    op.adapter_rank = 3;
+    op.adapter_out = 8;
+    kind.operators.push_back(op);
+  }
+  LayerGeometry g;
+  g.tokens = 10;
+  EXPECT_EQ(saved_activations(kind, g, ActivationPolicy::fused_attention).none, 160 + 2 * 60);
 }
 
 }  // namespace

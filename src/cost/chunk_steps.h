@@ -53,10 +53,10 @@ struct PlanChunks {
   Schedule schedule;
   std::vector<std::vector<LayerRange>> ranges;
   std::int64_t samples = 0;           ///< of a micro-batch in all replicas
-  std::vector<ChunkId> table_chunks;  ///< that hold a copy of a shared token table (ProgramStructure)
+  std::vector<ChunkId> table_chunks;  ///< that hold a copy of a shared token table, trained or not (plan/shared_table.h)
   std::vector<bool> apart;  ///< by chunk: the message from the chunk before redistributes (cluster_costs.h); empty: nowhere
 };
-PlanChunks chunks_of(const Plan& plan, const std::vector<ChunkId>& table_chunks);
+PlanChunks chunks_of(const Plan& plan, const Model& model);
 
 /// Prices what it is asked for, once each. Not to be shared by threads; context and chunks outlive it.
 class StepBook {

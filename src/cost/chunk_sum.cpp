@@ -12,6 +12,10 @@ namespace {
 
 constexpr double kUpdateLaunches = 8;  // kernels of norm, clipping and update
 
+double reduced_s(const std::vector<FabricLevel>& levels, const Group& group, double bytes, Cut cut) {
+  return cut == Cut::none ? all_reduce_s(levels, group, bytes) : all_reduce_least_s(levels, group, bytes);
+}
+
 }  // namespace
 
 Assembly assembly_of(const CostContext& c, const Strategy& s, std::int32_t stages, const std::vector<LayerCost>& layers,
@@ -53,38 +57,35 @@ double table_exchange_s(const Sharing& x, const Schedule& schedule, const std::v
   return all_reduce_s(levels, ring, bytes);
 }
 
-double tensor_sync_s(const Sharing& x, const TensorSync& sync) {
+double tensor_sync_s(const Sharing& x, const TensorSync& sync, Cut cut) {
   const auto& levels = x.c.fabric.data_levels;
   double t = 0;
   if (const double bytes = static_cast<double>(sync.whole) * x.states.reduce; bytes > 0)
-    t += all_reduce_s(levels, tp_group(x.c.fabric.placing(), x.s), bytes);
+    t += reduced_s(levels, tp_group(x.c.fabric.placing(), x.s), bytes, cut);
   if (const double bytes = static_cast<double>(sync.key_value) * x.states.reduce; bytes > 0)
-    t += all_reduce_s(levels, run_group(x.c.fabric.placing(), sync.holders), bytes);
+    t += reduced_s(levels, run_group(x.c.fabric.placing(), sync.holders), bytes, cut);
   return t;
 }
 
-double message_s(const Fabric& fabric, const Message& m) {
+double message_s(const Fabric& fabric, const Message& m, Cut cut) {
   const auto& levels = fabric.data_levels;
-  switch (m.kind) {
-    case CollectiveKind::all_gather: return all_gather_s(levels, m.placed, m.bytes);
-    case CollectiveKind::reduce_scatter: return reduce_scatter_s(levels, m.placed, m.bytes);
-    default: break;
-  }
+  if (m.kind == CollectiveKind::all_gather || m.kind == CollectiveKind::reduce_scatter)
+    return cut == Cut::none ? all_gather_s(levels, m.placed, m.bytes) : all_gather_least_s(levels, m.placed, m.bytes);
   ESPALIER_CHECK(m.kind == CollectiveKind::all_reduce);
   if (m.message_bytes > 0 && m.bytes > m.message_bytes)
-    return m.bytes / m.message_bytes * all_reduce_s(levels, m.placed, m.message_bytes);
-  return all_reduce_s(levels, m.placed, m.bytes);
+    return m.bytes / m.message_bytes * reduced_s(levels, m.placed, m.message_bytes, cut);
+  return reduced_s(levels, m.placed, m.bytes, cut);
 }
 
-double reduce_bucket_s(const Sharing& x, double dense, double expert, double buckets) {
+double reduce_bucket_s(const Sharing& x, double dense, double expert, double buckets, Cut cut) {
   double t = 0;
-  each_reduction(x, dense, expert, buckets, [&](const Message& m) { t += message_s(x.c.fabric, m); });
+  each_reduction(x, dense, expert, buckets, [&](const Message& m) { t += message_s(x.c.fabric, m, cut); });
   return t;
 }
 
-double gather_bucket_s(const Sharing& x, double dense, double expert, double buckets) {
+double gather_bucket_s(const Sharing& x, double dense, double expert, double buckets, Cut cut) {
   double t = 0;
-  each_gather(x, dense, expert, buckets, [&](const Message& m) { t += message_s(x.c.fabric, m); });
+  each_gather(x, dense, expert, buckets, [&](const Message& m) { t += message_s(x.c.fabric, m, cut); });
   return t;
 }
 

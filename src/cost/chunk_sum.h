@@ -139,8 +139,11 @@ struct Message {
   double message_bytes;  ///< the engine sends messages of this size; 0: one
 };
 
+/// Whether bytes are one message, or cut into we know not how many: then seconds are those that any cut takes at least (collective.h).
+enum class Cut : std::uint8_t { none, any };
+
 /// Seconds of a message over the levels of data-parallel collectives.
-double message_s(const Fabric& fabric, const Message& message);
+double message_s(const Fabric& fabric, const Message& message, Cut cut = Cut::none);
 
 /// Emits the messages of one bucket of the step-end communication of `dense` and `expert` elements that is cut into `buckets`.
 /// Reduction: all-reduce without ZeRO; reduce-scatter in the shard group and all-reduce of the shard over the replicas with ZeRO 1; the
@@ -174,8 +177,8 @@ void each_gather(const Sharing& x, double dense, double expert, double buckets, 
 }
 
 /// Seconds of one bucket of either.
-double reduce_bucket_s(const Sharing& x, double dense, double expert, double buckets);
-double gather_bucket_s(const Sharing& x, double dense, double expert, double buckets);
+double reduce_bucket_s(const Sharing& x, double dense, double expert, double buckets, Cut cut = Cut::none);
+double gather_bucket_s(const Sharing& x, double dense, double expert, double buckets, Cut cut = Cut::none);
 
 /// Seconds of one exchange of the table's gradient between the stages that hold a copy: two of them send each other what they have, both
 /// ways at once; three all-reduce it over the slowest link among them. 0 for one.
@@ -184,7 +187,7 @@ double table_exchange_s(const Sharing& x, const Schedule& schedule, const std::v
 double table_exchange_bytes(const Sharing& x);
 
 /// Seconds of what a tensor group sums once a step for the layers of a chunk, as one message a group (TensorSync).
-double tensor_sync_s(const Sharing& x, const TensorSync& sync);
+double tensor_sync_s(const Sharing& x, const TensorSync& sync, Cut cut = Cut::none);
 
 /// Nanoseconds of a message of `bytes` that crosses `level` of the fabric on its way to the next stage, sent under strategy `s`.
 std::int64_t message_ns(const CostContext& c, const Strategy& s, double bytes, int level);

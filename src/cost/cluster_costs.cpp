@@ -10,6 +10,7 @@
 #include "cost/chunk_sum.h"
 #include "cost/price_parts.h"
 #include "cost/rounding.h"
+#include "cost/sampled_contexts.h"
 #include "cost/state_memory.h"
 #include "plan/shared_table.h"
 
@@ -172,6 +173,7 @@ struct PipelineRanges {
   ChunkRanges chunks;
   std::vector<StagePlace> places;  ///< by stage
   std::deque<CostContext> own;     ///< contexts of spread stages
+  SampledContexts sampled;
 };
 
 /// Each stage of unequal replicas has contexts of its own, so that the context says how many samples there are.
@@ -187,8 +189,9 @@ const std::vector<LayerCost>& layers_of(PipelineRanges& out, const StagePlace& p
 }
 
 /// Places of stages on devices in any order, each stage's devices of its kind `k` (or of its last one).
-void place_spread(const ClusterCosts& c, const SpreadStages& stages, std::size_t count, std::size_t k, PipelineRanges& out) {
-  for (std::size_t i = 0; i < count; ++i) {
+void place_spread(const ClusterCosts& c, const SpreadStages& stages, const Pipeline& pipeline, std::size_t k,
+                  PipelineRanges& out) {
+  for (std::size_t i = 0; i < pipeline.stages.size(); ++i) {
     StagePlace at;
     at.spread = &stages;
     at.stage = i;
@@ -205,7 +208,7 @@ void place_spread(const ClusterCosts& c, const SpreadStages& stages, std::size_t
 void fill_ranges(const ClusterCosts& c, const Pipeline& pipeline, const SpreadStages* spread, std::size_t kind,
                  PipelineRanges& out) {
   if (spread != nullptr)
-    place_spread(c, *spread, pipeline.stages.size(), kind, out);
+    place_spread(c, *spread, pipeline, kind, out);
   else
     for (const Stage& stage : pipeline.stages) out.places.push_back(c.place(stage));
   const Schedule& schedule = pipeline.schedule;
@@ -213,7 +216,7 @@ void fill_ranges(const ClusterCosts& c, const Pipeline& pipeline, const SpreadSt
     const ChunkPlace at = place_of_chunk(schedule, n);
     const auto stage = static_cast<std::size_t>(at.stage);
     const StagePlace& place = out.places[stage];
-    const CostContext& context = c.of(place);
+    const CostContext& context = out.sampled.of(c.of(place), samples_of_stage(pipeline, stage, place.samples));
     out.chunks.emplace_back();
     for (const LayerRange& r : pipeline.stages[stage].chunks[static_cast<std::size_t>(at.local_chunk)].ranges)
       out.chunks.back().push_back(

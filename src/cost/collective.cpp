@@ -37,8 +37,11 @@ struct Path {
   double per_byte_plain = 0;  ///< with λ = 0
   double ramp = 0;
   double start = 0, ring_latency = 0, tree_latency = 0, exchange_latency = 0, hop = 0;  ///< seconds
+  double farthest = 0;                                                                  ///< the longest hop, seconds
+  double direct_bytes = 0;                                                              ///< least of the levels
   int crossed = 0;
   bool in_network = false;
+  [[nodiscard]] bool direct(double bytes) const { return direct_bytes > 0 && bytes <= direct_bytes; }
 };
 
 Path path_of(const std::vector<FabricLevel>& levels, const Group& group) {
@@ -60,6 +63,8 @@ Path path_of(const std::vector<FabricLevel>& levels, const Group& group) {
     path.ring_latency += (size / static_cast<double>(below) - size / static_cast<double>(here)) * alpha;
     path.tree_latency += static_cast<double>(between_nodes(level.kind) ? log2_ceil(joined) : joined - 1) * alpha;
     path.exchange_latency += log2_ceil(joined) * alpha;
+    path.farthest = std::max(path.farthest, alpha);
+    path.direct_bytes = path.crossed == 0 ? level.direct_bytes : std::min(path.direct_bytes, level.direct_bytes);
     path.in_network = path.crossed == 0 && level.in_network_reduction;
     path.hop = alpha;
     ++path.crossed;
@@ -78,11 +83,56 @@ double moved(const Group& group, double bytes) {
   return bytes * static_cast<double>(group.size - 1) / static_cast<double>(group.size);
 }
 
+/// What an exchange of `bytes` a rank takes for its bytes, on the level that takes longest.
+struct Exchange {
+  double seconds = 0, ramp = 0;
+};
+Exchange exchange_of(const std::vector<FabricLevel>& levels, const Group& group, double bytes) {
+  Exchange slowest;
+  std::int64_t below = 1;
+  for (int k = 0; k < group.levels; ++k) {
+    const auto& level = levels[static_cast<std::size_t>(k)];
+    const std::int64_t here = group.members[static_cast<std::size_t>(k)];
+    if (here <= below) continue;
+    const double leaving = bytes * static_cast<double>(group.size - below) / static_cast<double>(group.size);
+    const double own = 1.0 + level.small_group / static_cast<double>(group.size - 1);
+    const double volume = leaving * own * congested(level, (here + below - 1) / below) / reachable(level, here - 1);
+    if (volume > slowest.seconds) slowest = {volume, level.ramp};
+    below = here;
+  }
+  return slowest;
+}
+
+/// `phases` exchanges one after the other, each asked for before the one before it ends.
+double direct_s(const std::vector<FabricLevel>& levels, const Group& group, const Path& path, double bytes, int phases) {
+  const Exchange once = exchange_of(levels, group, bytes);
+  return ramped(path.start + phases * path.farthest, phases * once.seconds, once.ramp);
+}
+
 }  // namespace
+
+double all_gather_least_s(const std::vector<FabricLevel>& levels, const Group& group, double bytes) {
+  if (group.size <= 1) return 0.0;
+  const Path path = path_of(levels, group);
+  if (path.direct_bytes <= 0) return all_gather_s(levels, group, bytes);
+  const Exchange direct = exchange_of(levels, group, bytes);
+  const double volume = std::min(moved(group, bytes) * path.per_byte, direct.seconds);
+  return ramped(path.start + std::min(path.ring_latency, path.farthest), volume, std::min(path.ramp, direct.ramp));
+}
+
+double all_reduce_least_s(const std::vector<FabricLevel>& levels, const Group& group, double bytes) {
+  if (group.size <= 1) return 0.0;
+  const Path path = path_of(levels, group);
+  if (path.direct_bytes <= 0) return all_reduce_s(levels, group, bytes);
+  const Exchange direct = exchange_of(levels, group, bytes);  // one of all copies moves no less than two of the parts
+  const double volume = 2.0 * std::min(moved(group, bytes) * path.per_byte_twice, direct.seconds);
+  return ramped(path.start + std::min(2.0 * path.ring_latency, path.farthest), volume, std::min(path.ramp, direct.ramp));
+}
 
 double all_gather_s(const std::vector<FabricLevel>& levels, const Group& group, double bytes) {
   if (group.size <= 1) return 0.0;
   const Path path = path_of(levels, group);
+  if (path.direct(bytes)) return direct_s(levels, group, path, bytes, 1);
   return ramped(path.start + path.ring_latency, moved(group, bytes) * path.per_byte, path.ramp);
 }
 
@@ -93,8 +143,12 @@ double reduce_scatter_s(const std::vector<FabricLevel>& levels, const Group& gro
 double all_reduce_s(const std::vector<FabricLevel>& levels, const Group& group, double bytes) {
   if (group.size <= 1) return 0.0;
   const Path path = path_of(levels, group);
+  const double everywhere = bytes * static_cast<double>(group.size);
+  if (path.direct(everywhere)) return direct_s(levels, group, path, everywhere, 1);
+  if (path.direct(bytes)) return direct_s(levels, group, path, bytes, 2);
   const double volume = 2.0 * moved(group, bytes) * path.per_byte_twice;
   double best = ramped(path.start + 2.0 * path.ring_latency, volume, path.ramp);
+  if (path.direct_bytes > 0) return best;
   if (path.tree_latency < path.ring_latency)
     best = std::min(best, ramped(path.start + 2.0 * path.tree_latency, volume / kTreeBandwidth, path.ramp));
   if (path.in_network && path.crossed == 1)
@@ -105,22 +159,10 @@ double all_reduce_s(const std::vector<FabricLevel>& levels, const Group& group, 
 double all_to_all_s(const std::vector<FabricLevel>& levels, const Group& group, double bytes) {
   if (group.size <= 1) return 0.0;
   const Path path = path_of(levels, group);
-  double slowest = 0, ramp = 0;
-  std::int64_t below = 1;
-  for (int k = 0; k < group.levels; ++k) {
-    const auto& level = levels[static_cast<std::size_t>(k)];
-    const std::int64_t here = group.members[static_cast<std::size_t>(k)];
-    if (here <= below) continue;
-    const double leaving = bytes * static_cast<double>(group.size - below) / static_cast<double>(group.size);
-    const double own = 1.0 + level.small_group / static_cast<double>(group.size - 1);
-    const double volume = leaving * own * congested(level, (here + below - 1) / below) / reachable(level, here - 1);
-    if (volume > slowest) {
-      slowest = volume;
-      ramp = level.ramp;
-    }
-    below = here;
-  }
-  return ramped(path.start + path.exchange_latency, slowest, ramp);
+  if (path.direct(bytes)) return direct_s(levels, group, path, bytes, 1);
+  const double rounds = static_cast<double>(group.size - 1) * path.farthest;
+  const Exchange once = exchange_of(levels, group, bytes);
+  return ramped(path.start + (path.direct_bytes > 0 ? rounds : path.exchange_latency), once.seconds, once.ramp);
 }
 
 double point_to_point_s(const std::vector<FabricLevel>& levels, int level, double bytes) {

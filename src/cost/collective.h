@@ -18,6 +18,13 @@
 //     all-to-all    each rank sends S/g to every rank; the bytes that cross level k leave n_{k−1}-rank domains:
 //                   V = max_k S·(g − n_{k−1})/g·(1 + λ_k/(g−1)) / (β_k·η_k / (1 + γ_k·log2 r_k)), L = σ + Σ_k ⌈log2 r_k⌉·α_k
 //     point-to-point over level k: σ_k + α_k + S/(β_k·η_k)
+// Espalier's own collectives (FabricLevel::direct_bytes d > 0 on all crossed levels, the least counts; src/runtime/communicator.h), α the longest hop:
+//     S ≤ d         from everyone to everyone, V as an all-to-all of S (of every rank's copy of S·g, where S·g ≤ d: an all-reduce then is one
+//                   exchange, otherwise two): L = σ + α, an all-reduce of two exchanges σ + 2·α, since the second is asked for early
+//     S > d         rings as above, no tree and nothing in the network; an all-to-all in g − 1 rounds, L = σ + (g−1)·α
+// There T is not concave in S: several direct messages can take less than one ring of their bytes, and T falls where the second exchange or the
+// ring begins. A bound that does not know how bytes will be cut takes T_least(S) = L' + V' + ρ'·√(L'·V') with the least latency, volume and ramp of these
+// ways, concave and rising, so that ΣT(Sᵢ) ≥ ΣT_least(Sᵢ) ≥ T_least(ΣSᵢ).
 // 0.7: nccl-tests of aiconfigurator with NVLS on H100 and B200; 0.92: NCCL's tuning.
 //
 // Compute beside a collective: kernels lose the SMs that the collective holds (κ_w, κ_c of the device) and, in proportion to what the
@@ -38,6 +45,10 @@ namespace espalier::cost {
 double all_gather_s(const std::vector<FabricLevel>& levels, const Group& group, double bytes);
 double reduce_scatter_s(const std::vector<FabricLevel>& levels, const Group& group, double bytes);
 double all_reduce_s(const std::vector<FabricLevel>& levels, const Group& group, double bytes);
+/// No more than messages of `bytes` together take, however many they are (also of a reduce-scatter): T_least above. The time itself where no
+/// level has direct_bytes, which is concave.
+double all_gather_least_s(const std::vector<FabricLevel>& levels, const Group& group, double bytes);
+double all_reduce_least_s(const std::vector<FabricLevel>& levels, const Group& group, double bytes);
 /// `bytes` = what one rank sends in all (its own share included).
 double all_to_all_s(const std::vector<FabricLevel>& levels, const Group& group, double bytes);
 double point_to_point_s(const std::vector<FabricLevel>& levels, int level, double bytes);

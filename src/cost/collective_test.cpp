@@ -111,5 +111,87 @@ TEST(Placement, CountsMembersPerLevel) {
   EXPECT_EQ(place_group(levels, 2, 1, 4, 8).size, 8);
 }
 
+/// Hosts with one device each at 1 GB/s, hops of 10 µs, start 5 µs; collectives of Espalier's runtime, direct up to 1 MB.
+std::vector<FabricLevel> hosts() {
+  FabricLevel level;
+  level.kind = FabricKind::ethernet;
+  level.span = 8;
+  level.bandwidth = level.bandwidth_alone = GBps(1);
+  level.latency = microseconds(10);
+  level.start = microseconds(5);
+  level.efficiency = 1;
+  level.direct_bytes = 1e6;
+  return {level};
+}
+
+// Four hosts, 1 MB: 0.75 MB leave each, 750 µs; asked for and sent, 5 + 10 µs. An all-reduce: the parts, then the sums, which were asked for before: 5 + 2·10
+// + 1500 µs. Of 100 kB the four copies are 400 kB: one exchange of 300 kB, 5 + 10 + 300 µs.
+TEST(Collective, OwnCollectivesAreDirectUpToALimit) {
+  const auto levels = hosts();
+  const Group four = place_group(levels, 4, 1);
+  EXPECT_NEAR(all_gather_s(levels, four, 1e6), 765e-6, 1e-12);
+  EXPECT_NEAR(reduce_scatter_s(levels, four, 1e6), 765e-6, 1e-12);
+  EXPECT_NEAR(all_to_all_s(levels, four, 1e6), 765e-6, 1e-12);
+  EXPECT_NEAR(all_reduce_s(levels, four, 1e6), 1525e-6, 1e-12);
+  EXPECT_NEAR(all_reduce_s(levels, four, 1e5), 315e-6, 1e-12);
+}
+
+// 4 MB are beyond it: rings of 3 hops and 3 ms, no tree for the all-reduce (2 · 3 hops, where trees take 2 · 2), three rounds for the all-to-all.
+TEST(Collective, OwnCollectivesAreRingsBeyondIt) {
+  const auto levels = hosts();
+  const Group four = place_group(levels, 4, 1);
+  EXPECT_NEAR(all_gather_s(levels, four, 4e6), 3035e-6, 1e-12);
+  EXPECT_NEAR(all_reduce_s(levels, four, 4e6), 6065e-6, 1e-12);
+  EXPECT_NEAR(all_to_all_s(levels, four, 4e6), 3035e-6, 1e-12);
+}
+
+// Two sites of 4 hosts and a line of 0.1 GB/s a host: of 0.8 MB every host sends its 0.1 MB to the four beyond, 0.4 MB: 4 ms; the longest hop counts.
+TEST(Collective, DirectMessagesCrossALineOnceForEveryReceiver) {
+  auto levels = hosts();
+  levels.front().span = 4;
+  levels.push_back(levels.front());
+  levels[1].span = 8;
+  levels[1].bandwidth = levels[1].bandwidth_alone = GBps(0.1);
+  levels[1].latency = microseconds(500);
+  EXPECT_NEAR(all_gather_s(levels, place_group(levels, 8, 1), 8e5), 4505e-6, 1e-12);
+  levels[1].direct_bytes =
+      1e5;  // the least of the levels counts: a ring, of which the four hosts' links to the line carry 0.7 MB together
+  EXPECT_NEAR(all_gather_s(levels, place_group(levels, 8, 1), 8e5), 1750e-6 + 5e-6 + 6 * 10e-6 + 500e-6, 1e-12);
+}
+
+// 1.2 MB are a ring of 5 + 30 + 900 µs; two gathers of 0.6 MB go directly and take 2 · (5 + 10 + 450) µs, less. However they are cut, 915 µs pass: one hop
+// and the bytes. An all-reduce of them is a ring of 5 + 60 + 1800 µs; at least one hop and the bytes pass. Without direct messages nothing changes.
+TEST(Collective, BytesTakeTheirLeastHoweverTheyAreCut) {
+  auto levels = hosts();
+  const Group four = place_group(levels, 4, 1);
+  EXPECT_NEAR(all_gather_s(levels, four, 1.2e6), 935e-6, 1e-12);
+  EXPECT_NEAR(2 * all_gather_s(levels, four, 0.6e6), 930e-6, 1e-12);
+  EXPECT_NEAR(all_gather_least_s(levels, four, 1.2e6), 915e-6, 1e-12);
+  EXPECT_NEAR(all_reduce_s(levels, four, 1.2e6), 1865e-6, 1e-12);
+  EXPECT_NEAR(all_reduce_least_s(levels, four, 1.2e6), 1815e-6, 1e-12);
+  levels.front().direct_bytes = 0;
+  EXPECT_EQ(all_gather_least_s(levels, four, 1.2e6), all_gather_s(levels, four, 1.2e6));
+  EXPECT_EQ(all_reduce_least_s(levels, four, 1.2e6), all_reduce_s(levels, four, 1.2e6));
+}
+
+/// Levels inside a node and between nodes, ramps, small groups, direct links: no cut of bytes is below the least of all of them.
+TEST(Collective, LeastIsBelowEveryCut) {
+  auto levels = hosts();
+  levels.front().span = 4;
+  levels.front().per_peer = GBps(0.5);
+  levels.front().ramp = 0.3;
+  levels.push_back(levels.front());
+  levels[1].span = 8;
+  levels[1].latency = microseconds(300);
+  levels[1].small_group = 0.4;
+  const Group eight = place_group(levels, 8, 1);
+  for (const double bytes : {2e4, 1.2e5, 1.3e5, 9e5, 1.1e6, 7e6})
+    for (const int pieces : {1, 2, 7, 40}) {
+      const double piece = bytes / pieces;
+      EXPECT_LE(all_gather_least_s(levels, eight, bytes), pieces * all_gather_s(levels, eight, piece) * (1 + 1e-12)) << bytes;
+      EXPECT_LE(all_reduce_least_s(levels, eight, bytes), pieces * all_reduce_s(levels, eight, piece) * (1 + 1e-12)) << bytes;
+    }
+}
+
 }  // namespace
 }  // namespace espalier::cost

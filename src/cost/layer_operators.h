@@ -219,7 +219,8 @@ void add_expert_linear(Sum& sum, const Scene& x, const LayerKind& kind, const Op
   const DeviceRates& d = x.c.device.rates;
   const double forward = batched_gemm_s(d, d.grouped, local, m, n, k, x.a);
   sum.compute(forward, forward, 1, 1);
-  if (x.c.workload.operand_bytes < x.a) add_expert_casts(sum, x, local, m * local, n, k);
+  if (x.c.workload.operand_bytes < x.a && !x.c.engine->kernels.fused_experts)
+    add_expert_casts(sum, x, local, m * local, n, k);
   add_dequantisation(sum, x, kind, op, local * n * k);
   if (op.frozen) return;
   sum.weight(batched_gemm_s(d, d.grouped, local, m, n, k, x.a, local * accumulated_bytes(x) * n * k));
@@ -328,6 +329,7 @@ template <class Sum>
     case OperatorKind::combine: add_exchange(sum, x, op); return;
     case OperatorKind::expert_linear: add_expert_linear(sum, x, kind, op); return;
     case OperatorKind::expert_activation:
+      if (x.c.engine->kernels.fused_experts) return;
       add_elementwise(sum, x, op, gathered(x, op), x.s.etp);
       if (x.g.recomputes_expert_activations) sum.recomputed(sum.forward - before);
       return;

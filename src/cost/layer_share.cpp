@@ -40,8 +40,8 @@ void layer_shares(const CostContext& c, const Strategy& s, std::int32_t stages, 
     // Of a thousand such layers at once: without latency, which buckets share.
     constexpr double kMany = 1024;
     const double dense = kMany * static_cast<double>(e.dense), expert = kMany * static_cast<double>(e.expert);
-    const double reduce = reduces ? reduce_bucket_s(x, dense, expert, 1) / kMany : 0.0;
-    const double gather = gathers ? gather_bucket_s(x, dense, expert, 1) / kMany : 0.0;
+    const double reduce = reduces ? reduce_bucket_s(x, dense, expert, 1, Cut::any) / kMany : 0.0;
+    const double gather = gathers ? gather_bucket_s(x, dense, expert, 1, Cut::any) / kMany : 0.0;
     const Slowdown& slow = x.groups.slowdown;
     const double lost =
         1 / slow.compute + 1 / slow.communication < 1 ? 1.0 : std::min(1.0, slow.communication * (1 - 1 / slow.compute));
@@ -51,7 +51,7 @@ void layer_shares(const CostContext& c, const Strategy& s, std::int32_t stages, 
     };
     // Of the sums inside tensor groups, one message a chunk, the bytes alone count.
     constexpr std::int64_t kEndless = std::int64_t{1} << 20;
-    const double summed = tensor_sync_s(x, l.tensor_sync.times(kEndless)) / static_cast<double>(kEndless);
+    const double summed = tensor_sync_s(x, l.tensor_sync.times(kEndless), Cut::any) / static_cast<double>(kEndless);
     const std::int64_t sync = l.gradient_sync_ns + less(summed, 0.5);
     share.reduce_ns = less(reduce, 0.5) + sync;
     const double late = c.engine->coefficients.exposed_share;  // of an overlapped reduction, waited for

@@ -31,7 +31,7 @@ bool comparable(const Cluster& a, const Cluster& b, const std::vector<FabricLeve
     if (c->has_speeds() || c->changes()) return false;
   const NodeGroup &x = a.groups.front(), &y = b.groups.front();
   if (x.nodes != y.nodes || x.devices_per_node != y.devices_per_node || x.intra.size() != y.intra.size()) return false;
-  if (x.segment != y.segment || x.domain_nodes != y.domain_nodes || !(x.device == y.device)) return false;
+  if (x.segment != y.segment || x.domain_nodes != y.domain_nodes || !(x.device == y.device) || !(x.host == y.host)) return false;
   for (std::size_t k = 0; k < before.size(); ++k) {
     if (!(without_speed(before[k]) == without_speed(after[k]))) return false;
     if ((before[k].per_peer.count() > 0) != (after[k].per_peer.count() > 0)) return false;

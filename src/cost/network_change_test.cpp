@@ -34,6 +34,17 @@ Cluster two_levels() {
 
 double ratio(const Cluster& before, const Cluster& after) { return network_change(before, after, *find_engine("generic")).ratio; }
 
+// What was proven under offload to a slow host says nothing of a fast one.
+TEST(NetworkChange, OtherHostsKeepNothing) {
+  Cluster slow = two_levels();
+  slow.groups[0].host = {GiB(1024), BytesPerSecond(100e9), BytesPerSecond(10e9)};
+  Cluster fast = slow;
+  EXPECT_TRUE(network_change(slow, fast, *find_engine("generic")).equal);
+  fast.groups[0].host.link = BytesPerSecond(50e9);
+  EXPECT_FALSE(network_change(slow, fast, *find_engine("generic")).equal);
+  EXPECT_EQ(ratio(slow, fast), NetworkChange{}.ratio);
+}
+
 TEST(NetworkChange, SlowerLinksKeepAllAndFasterOnesTheirPart) {
   const Cluster nominal = two_levels();
   EXPECT_TRUE(network_change(nominal, nominal, *find_engine("generic")).equal);

@@ -51,12 +51,16 @@ std::int64_t least_host_ns(const HostUpdate& host, const EngineModel& engine) {
   return engine.communication.overlaps_offload ? std::max(update, up) : down + update + up;
 }
 
-bool host_fits(const Cluster& cluster, const Costs& costs) {
+HostNeed host_need(const Cluster& cluster, const Costs& costs) {
   std::int64_t most = 0;
   for (const StageCost& stage : costs.stages) most = std::max(most, stage.memory.host);
-  if (most == 0) return true;
-  return std::all_of(cluster.groups.begin(), cluster.groups.end(),
-                     [&](const NodeGroup& group) { return most <= group.host.memory.count() / group.devices_per_node; });
+  HostNeed tightest;
+  for (const NodeGroup& group : cluster.groups) {
+    const HostNeed own{most * group.devices_per_node, group.host.memory.count()};
+    const bool first = &group == &cluster.groups.front();
+    if (first || own.memory - own.bytes < tightest.memory - tightest.bytes) tightest = own;
+  }
+  return tightest;
 }
 
 }  // namespace espalier::cost

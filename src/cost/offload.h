@@ -46,7 +46,13 @@ void add_host_update(const HostUpdate& host, const EngineModel& engine, std::int
 /// No more than add_host_update adds, whatever the backward pass takes.
 std::int64_t least_host_ns(const HostUpdate& host, const EngineModel& engine);
 
-/// Whether the hosts hold what the devices of their nodes put there, each as much as the fullest stage's.
-bool host_fits(const Cluster& cluster, const Costs& costs);
+/// What the devices of a node put into its host's memory, each as much as the fullest stage's, and what that holds: of the node group that has least left.
+struct HostNeed {
+  std::int64_t bytes = 0, memory = 0;
+  [[nodiscard]] bool fits() const { return bytes == 0 || bytes <= memory; }
+};
+HostNeed host_need(const Cluster& cluster, const Costs& costs);
+/// Whether the hosts hold it.
+inline bool host_fits(const Cluster& cluster, const Costs& costs) { return host_need(cluster, costs).fits(); }
 
 }  // namespace espalier::cost

@@ -87,6 +87,8 @@ TEST(Offload, HostsHoldWhatTheirDevicesPutThere) {
   EXPECT_TRUE(host_fits(cluster, costs));
   costs.stages[StageId(0)].memory.host += 1;
   EXPECT_FALSE(host_fits(cluster, costs));
+  EXPECT_EQ(host_need(cluster, costs).bytes, (std::int64_t{1} << 40) + 4);
+  EXPECT_EQ(host_need(cluster, costs).memory, std::int64_t{1} << 40);
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include "cost/cluster_costs.h"
 #include "cost/price_parts.h"
 #include "cost/rounding.h"
+#include "plan/shared_table.h"
 
 namespace espalier::cost {
 
@@ -156,6 +157,13 @@ void slow_down(Pricing& p) {
   }
 }
 
+/// Which chunks hold a copy of the token table: those of frozen ones are memory, and gathered under ZeRO-3, as well.
+void find_copies(Pricing& p) {
+  p.scratch.layers.clear();
+  for (const std::vector<RangeCost>& chunk : p.chunks) p.scratch.layers.push_back(chunk.back().last - chunk.front().first + 1);
+  table_chunks(*p.c.workload.model, p.structure.schedule, p.scratch.layers, p.scratch.copies);
+}
+
 void run(Pricing& p) {
   const ProgramStructure& structure = p.structure;
   ESPALIER_CHECK(static_cast<std::int32_t>(p.chunks.size()) == structure.chunks());
@@ -166,6 +174,7 @@ void run(Pricing& p) {
   p.scratch.held.resize(static_cast<std::size_t>(structure.schedule.stages));
   for (Shares& shares : p.scratch.held) shares.clear();
   if (p.program != nullptr) p.program->parts.clear();
+  find_copies(p);
   for (std::int32_t i = 0; i < structure.chunks(); ++i) p.priced(i).stage = place_of_chunk(structure.schedule, i).stage;
   for (std::int32_t i = 0; i < structure.chunks(); ++i) {
     price_chunk(p, i);

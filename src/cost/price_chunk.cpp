@@ -160,7 +160,7 @@ void hold(Pricing& p, std::int32_t stage, const Shares& shares) {
 
 void price_chunk(Pricing& p, std::int32_t i) {
   PricedChunk& chunk = p.priced(i);
-  const bool copy = holds_copy(p.structure.table_chunks, ChunkId(i));
+  const bool copy = holds_copy(p.scratch.copies, ChunkId(i));
   chunk.shares.clear();
   chunk.like = i;
   if (const std::int32_t twin = twin_of(p, i); twin != i && !copy) {

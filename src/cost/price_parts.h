@@ -38,8 +38,10 @@ struct PricedChunk {
 struct PriceScratch::State {
   ChunkRanges ranges;
   std::vector<SplitTable::Run> runs;
+  std::vector<std::int32_t> layers;  ///< by chunk
   std::vector<PricedChunk> chunks;
-  std::vector<Shares> held;  ///< by stage
+  std::vector<Shares> held;     ///< by stage
+  std::vector<ChunkId> copies;  ///< chunks that hold a copy of the token table, trained or not
 };
 
 struct Pricing {

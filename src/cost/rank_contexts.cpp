@@ -24,12 +24,14 @@ RankContexts rank_contexts(const ClusterCosts& c, const Plan& plan, const Progra
     const auto pipeline = static_cast<std::size_t>(rank.pipeline), stage = static_cast<std::size_t>(rank.stage.value);
     std::vector<RankContext>& of = out.of.emplace_back();
     if (!any_spread) {
-      of.push_back({&c.of(c.place(plan.pipelines[pipeline].stages[stage])), 0});
+      const CostContext& here = c.of(c.place(plan.pipelines[pipeline].stages[stage]));
+      of.push_back({&out.sampled.of(here, samples_of_stage(plan.pipelines[pipeline], stage, 0)), 0});
       continue;
     }
     for (std::size_t k = 0; k < spread[pipeline].kinds(stage).size(); ++k) {
+      const std::int64_t samples = spread[pipeline].kinds(stage)[k].samples;
       out.own.push_back(c.context(spread[pipeline], stage, k));
-      of.push_back({&out.own.back(), spread[pipeline].kinds(stage)[k].samples});
+      of.push_back({&out.sampled.of(out.own.back(), samples_of_stage(plan.pipelines[pipeline], stage, samples)), samples});
     }
   }
   return out;

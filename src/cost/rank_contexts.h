@@ -7,6 +7,7 @@
 
 #include "cost/cluster_costs.h"
 #include "cost/cost_context.h"
+#include "cost/sampled_contexts.h"
 #include "plan/program.h"
 
 namespace espalier::cost {
@@ -18,7 +19,7 @@ struct RankContext {
 };
 
 /// Of a rank class all contexts of its stage: one for each kind of device in it (spread_stages.h), else one. Moved, never copied: entries point
-/// into `own` and to what it was made of, which outlives this value.
+/// into `own`, `sampled` and to what it was made of, which outlives this value.
 struct RankContexts {
   RankContexts() = default;
   RankContexts(const RankContexts&) = delete;
@@ -29,6 +30,7 @@ struct RankContexts {
 
   std::vector<std::vector<RankContext>> of;  ///< by rank of the program; the first is never missing
   std::deque<CostContext> own;
+  SampledContexts sampled;
 };
 
 /// One context for all ranks.

@@ -116,6 +116,24 @@ TEST(SharedTableCost, ShardedCopiesAreGatheredWithEveryMicroBatch) {
   EXPECT_EQ(x.timing.stages[2].dense_parameters, own(model, x, 4, 6) + kTable);
 }
 
+// Frozen, the copies take the two bytes of an element in the type of compute, on every stage that uses them; nothing is exchanged.
+TEST(SharedTableCost, FrozenCopiesAreMemoryAlone) {
+  Model model = t5(true);
+  Training training;
+  training.freeze = {"embedding"};
+  ASSERT_FALSE(mark_trained(model, training, "training"));
+  const Timed x = timed(model, {0, 2, 4});
+  EXPECT_TRUE(x.structure.table_chunks.empty());
+  EXPECT_EQ(x.timing.tied_reduce_ns, 0);
+  const std::size_t layers[] = {0, 2, 4, 6};
+  for (std::size_t i = 0; i < 3; ++i) {
+    const cost::test::StageRow& s = x.timing.stages[i];
+    EXPECT_EQ(s.dense_parameters, own(model, x, layers[i], layers[i + 1])) << i;
+    EXPECT_EQ(s.memory.parameters, 2 * s.dense_parameters + 2 * kTable) << i;
+    EXPECT_EQ(s.memory.optimizer, 12 * s.dense_parameters) << i;
+  }
+}
+
 // Written as a layer-wise plan whose layers are all alike, the same nanoseconds and bytes.
 TEST(SharedTableCost, LayerWisePlansAgree) {
   const Model model = t5(true);

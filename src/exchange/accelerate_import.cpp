@@ -163,13 +163,33 @@ class AccelerateReader {
       inner.text = own_json();
     }
     if (!in_.ok()) return finish();
+    const std::string precision = out_.precision;
+    const bool said = in_.has("mixed_precision");
+    if (said && inner.precision.empty()) inner.precision = precision;
     auto read = read_deepspeed(inner);
     if (!read) return read;
-    const std::string precision = out_.precision;
     out_ = std::move(*read);
     out_.name = request_.name;
-    if (path == nullptr) out_.precision = precision;
+    if (path == nullptr)
+      out_.precision = precision;
+    else if (said)
+      merge(precision);
     return finish();
+  }
+
+  /// DeepSpeedPlugin.set_mixed_precision (utils/dataclasses.py): what the JSON says stays, a section that it lacks is added, "auto" is filled; the
+  /// other half precision switched on in the JSON is an error.
+  void merge(const std::string& word) {
+    if (word == "fp32") return;
+    const std::string section = word == "fp8" ? "bf16" : word;
+    const auto says = [&](const std::string& key) {
+      return std::any_of(out_.keys.begin(), out_.keys.end(),
+                         [&](const ImportedKey& k) { return k.key == key && k.kind == ImportedKey::Kind::read; });
+    };
+    if (out_.precision == "fp32" && !says(section + ".enabled")) out_.precision = word;
+    if (out_.precision == section) out_.precision = word;
+    if (out_.precision != word && out_.precision != "fp32")
+      in_.fail("mixed_precision", word, cat(out_.precision, ", as the JSON says"), "Accelerate refuses both");
   }
 
   std::string own_json() {
@@ -178,11 +198,15 @@ class AccelerateReader {
     if (in_.has("deepspeed_config.gradient_accumulation_steps"))
       w.key("gradient_accumulation_steps")
           .value(in_.integer("deepspeed_config.gradient_accumulation_steps", 1, kMostDegree, 1, "micro-batches a step"));
-    w.key("zero_optimization")
-        .begin_object()
-        .key("stage")
-        .value(in_.integer("deepspeed_config.zero_stage", 0, 3, 2, "zero"))
-        .end_object();
+    w.key("zero_optimization").begin_object().key("stage").value(in_.integer("deepspeed_config.zero_stage", 0, 3, 2, "zero"));
+    if (in_.has("deepspeed_config.offload_optimizer_device"))
+      w.key("offload_optimizer")
+          .begin_object()
+          .key("device")
+          .value(
+              in_.word("deepspeed_config.offload_optimizer_device", {"none", "cpu", "nvme"}, "none", "offload of the optimizer"))
+          .end_object();
+    w.end_object();
     if (request_.micro_batch > 0) w.key("train_micro_batch_size_per_gpu").value(request_.micro_batch);
     w.end_object();
     return w.text();

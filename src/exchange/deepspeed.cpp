@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "exchange/deepspeed.h"
 
+#include <array>
+
 #include "base/check.h"
 #include "base/document.h"
 #include "base/format.h"
-#include "exchange/uniform_plan.h"
+#include "exchange/format_rules.h"
+#include "exchange/launch_script.h"
 
 namespace espalier::exchange {
 namespace {
@@ -12,27 +15,45 @@ namespace {
 using base::cat;
 
 constexpr const char* kName = "deepspeed";
+constexpr const char* kPrefix = "DS";
 
-Status unsayable(const Job& job, const Plan& plan) {
-  if (Status error = not_uniform(plan, kName)) return error;
-  if (Status error = not_on_equal_nodes(job, plan, kName)) return error;
-  const Strategy& s = plan.strategy();
+std::string stages(const Job&, const Plan& plan) {
   const std::int32_t stages = plan.only_pipeline().schedule.stages;
-  if (stages > 1) return cannot_say(kName, cat(stages, " pipeline stages"), "1: DeepSpeed's pipelines are Python, no JSON");
-  if (s.cp > 1) return cannot_say(kName, "context parallelism", "none, or Ulysses");
-  if (s.sp == SequenceParallel::megatron) return cannot_say(kName, "Megatron's sequence parallelism", "none, or Ulysses");
-  if (s.ep > 1) return cannot_say(kName, "expert parallelism", "none: experts are spread by the model's own code");
-  if (shards_optimizer(s.zero) && s.shard < s.data_ranks())
-    return cannot_say(
-        kName, cat("states sharded over ", s.shard, " of ", s.data_ranks(), " ranks under ZeRO-", static_cast<int>(s.zero)),
-        "all ranks: DeepSpeed 0.19.8 has no MiCS");
-  if (s.recompute.kind == RecomputeKind::full && s.recompute.layers < job.model.blocks())
-    return cannot_say(kName, cat("recomputation of ", s.recompute.layers, " of ", job.model.blocks(), " blocks"),
-                      "of all of them");
-  if (s.recompute.kind == RecomputeKind::selective) return cannot_say(kName, "selective recomputation", "none or full");
-  if (plan.training.precision == Precision::fp8) return cannot_say(kName, "fp8", "bf16, fp16 or fp32");
-  return {};
+  return stages == 1 ? "" : cat(stages, " pipeline stages");
 }
+std::string context(const Job&, const Plan& plan) { return plan.strategy().cp == 1 ? "" : cat("cp ", plan.strategy().cp); }
+std::string megatron_sequence(const Job&, const Plan& plan) {
+  return plan.strategy().sp == SequenceParallel::megatron ? "Megatron's sequence parallelism" : "";
+}
+std::string experts(const Job&, const Plan& plan) { return plan.strategy().ep == 1 ? "" : cat("ep ", plan.strategy().ep); }
+std::string shard_groups(const Job&, const Plan& plan) {
+  const Strategy& s = plan.strategy();
+  if (!shards_optimizer(s.zero) || s.shard == s.data_ranks()) return "";
+  return cat("states sharded over ", s.shard, " of ", s.data_ranks(), " ranks under ZeRO-", number_of(s.zero));
+}
+std::string partial(const Job& job, const Plan& plan) {
+  const Recompute& r = plan.strategy().recompute;
+  if (r.kind != RecomputeKind::full || r.layers >= job.model.blocks()) return "";
+  return cat("recomputation of ", r.layers, " of ", job.model.blocks(), " blocks");
+}
+std::string selective(const Job&, const Plan& plan) {
+  return plan.strategy().recompute.kind == RecomputeKind::selective ? "selective recomputation" : "";
+}
+std::string fp8(const Job&, const Plan& plan) { return plan.training.precision == Precision::fp8 ? "fp8" : ""; }
+
+constexpr std::array kRows = {
+    FormatRow{"PIPELINE", "no pipeline", stages, "1: DeepSpeed's pipelines are Python, no JSON"},
+    FormatRow{"CONTEXT", "no context parallelism", context, "none, or Ulysses"},
+    FormatRow{"SEQUENCE", "no sequence parallelism of Megatron's kind", megatron_sequence, "none, or Ulysses"},
+    FormatRow{"EXPERTS", "no expert parallelism", experts, "none: experts are spread by the model's own code"},
+    FormatRow{"SHARD-GROUPS", "states are sharded over all data ranks", shard_groups, "all ranks: DeepSpeed 0.19.8 has no MiCS"},
+    FormatRow{"RECOMPUTED", "all blocks are recomputed or none", partial, "of all of them"},
+    FormatRow{"SELECTIVE", "no selective recomputation", selective, "none or full"},
+    FormatRow{"FP8", "no fp8", fp8, "bf16, fp16 or fp32"},
+};
+
+std::vector<FormatRule> rules() { return rules_of(kPrefix, kRows); }
+std::optional<FormatFault> fault(const Job& job, const Plan& plan) { return fault_of(kPrefix, kRows, job, plan); }
 
 void write_zero(base::JsonWriter& json, const Strategy& s) {
   json.key("zero_optimization").begin_object().key("stage").value(static_cast<int>(s.zero));
@@ -43,15 +64,21 @@ void write_zero(base::JsonWriter& json, const Strategy& s) {
   json.end_object();
 }
 
-Result<std::string> write(const Job& job, const Plan& plan) {
-  if (Status error = unsayable(job, plan)) return *error;
+std::string configuration(const ExportRequest& request) {
+  const Plan& plan = request.plan;
   const Strategy& s = plan.strategy();
   const Schedule& schedule = plan.only_pipeline().schedule;
   // What a step takes is what all ranks that hold different samples take; ranks of a Ulysses group share theirs.
   ESPALIER_CHECK(std::int64_t{schedule.micro_batch} * schedule.microbatches * s.dp == plan.training.global_batch);
   base::JsonWriter json;
   json.begin_object().key("espalier").begin_object().key("plan").value(content_hash(plan)).key("label").value(plan.label());
-  json.key("gradient_checkpointing").value(s.recompute.kind == RecomputeKind::full).end_object();
+  json.key("gradient_checkpointing").value(s.recompute.kind == RecomputeKind::full);
+  if (!request.lost.empty()) {
+    json.key("not_as_planned").begin_array();
+    for (const std::string& lost : request.lost) json.value(lost);
+    json.end_array();
+  }
+  json.end_object();
   json.key("train_batch_size")
       .value(plan.training.global_batch)
       .key("train_micro_batch_size_per_gpu")
@@ -68,10 +95,20 @@ Result<std::string> write(const Job& job, const Plan& plan) {
   return json.text() + "\n";
 }
 
+Result<std::string> write(const ExportRequest& request) {
+  if (const auto broken = fault(request.job, request.plan)) return to_error(*broken, deepspeed_json());
+  std::string text = configuration(request);
+  if (!request.launcher) return text;
+  return to_text(LaunchFile{"DeepSpeed 0.19; your script takes deepspeed.add_config_arguments", "ds_config.json", std::move(text),
+                            torchrun_starter(request.job), "--deepspeed --deepspeed_config FILE"},
+                 request);
+}
+
 }  // namespace
 
 Exporter deepspeed_json() {
-  return {kName, "DeepSpeed's JSON (0.19), of plans without a pipeline", "ds_config.json", write, kName};
+  return {kName, "DeepSpeed's JSON (0.19), of plans without a pipeline", "ds_config.json", write, kName, all_launchers(), rules,
+          fault};
 }
 
 }  // namespace espalier::exchange

@@ -47,12 +47,24 @@ class DeepSpeedReader {
 
   void zero() {
     Strategy& s = out_.strategy;
+    if (in_.is_auto("zero_optimization.stage")) in_.fail("zero_optimization.stage", "auto", "0, 1, 2 or 3");
     const std::int64_t stage = in_.integer("zero_optimization.stage", 0, 3, 0, "zero");
     s.zero = static_cast<ZeroStage>(stage);
     const bool overlap = in_.flag("zero_optimization.overlap_comm", stage == 3, "overlap of ZeRO's communication");
     s.overlap.grad_reduce = overlap && s.data_ranks() > 1;
     s.overlap.param_gather = overlap && shards_parameters(s.zero) && s.data_ranks() > 1;
     if (s.data_ranks() == 1) s.zero = ZeroStage::none;
+    offload(stage > 0);
+  }
+
+  /// ZeRO's optimizer on the host; without ZeRO the section says nothing (runtime/engine.py).
+  void offload(bool zero) {
+    const char* key = "zero_optimization.offload_optimizer.device";
+    const std::string device = in_.word(key, {"none", "cpu", "nvme"}, "none", "offload of the optimizer");
+    const bool older = in_.has("zero_optimization.cpu_offload") &&
+                       in_.flag("zero_optimization.cpu_offload", false, "offload of the optimizer (older key)");
+    if (device == "nvme") in_.fail(key, device, "none or cpu: states on disks have no price");
+    if (zero && (device == "cpu" || older)) out_.strategy.offload = Offload::optimizer;
   }
 
   void batch() {
@@ -84,9 +96,20 @@ class DeepSpeedReader {
     const bool bf16 = in_.flag("bf16.enabled", in_.flag("bfloat16.enabled", false, "precision bf16"), "precision bf16");
     const bool fp16 = in_.flag("fp16.enabled", false, "precision fp16");
     if (bf16 && fp16) in_.fail("fp16.enabled", "true beside bf16", "one of them");
-    out_.precision = bf16 ? "bf16" : fp16 ? "fp16" : "fp32";
     in_.word("optimizer.type", {"Adam", "AdamW", "FusedAdam", "DeepSpeedCPUAdam"}, "Adam", "optimizer");
     out_.optimizer = "adam";
+    out_.precision = bf16 ? "bf16" : fp16 ? "fp16" : "fp32";
+    for (const char* key : {"bf16.enabled", "bfloat16.enabled", "fp16.enabled"})
+      if (in_.is_auto(key) && !bf16 && !fp16) return filled(key);
+  }
+
+  /// "auto": the Trainer's arguments or Accelerate's mixed_precision say it.
+  void filled(const char* key) {
+    if (request_.precision.empty())
+      in_.fail(key, "auto", "bf16, fp16 or fp32: the training script says it, this file does not",
+               "--set training.precision=bf16");
+    out_.precision = request_.precision;
+    in_.list({ImportedKey::Kind::read, "training.precision", out_.precision, "fills what is auto", 0});
   }
 
   const ConfigurationRequest& request_;

@@ -10,6 +10,7 @@
 #include "exchange/deepspeed.h"
 #include "exchange/galvatron.h"
 #include "exchange/megatron.h"
+#include "exchange/megatron_bridge.h"
 #include "exchange/rank_map.h"
 #include "exchange/request.h"
 #include "exchange/schedule_csv.h"
@@ -33,10 +34,10 @@ Importer plan_json() {
   return {"plan", "Espalier's own plan.json (espalier.plan/2)", false, {{"plan", "plan.json", true}}, {}, read_plan};
 }
 
-Result<std::string> write_plan(const Job&, const Plan& plan) { return to_json(plan) + "\n"; }
+Result<std::string> write_plan(const ExportRequest& request) { return to_json(request.plan) + "\n"; }
 
-Result<std::string> write_timeline(const Job& job, const Plan& plan) {
-  const auto simulated = simulate_with_timeline(job, plan);
+Result<std::string> write_timeline(const ExportRequest& request) {
+  const auto simulated = simulate_with_timeline(request.job, request.plan);
   if (!simulated) return simulated.error();
   ESPALIER_CHECK(simulated->timeline.iteration_ns == simulated->result.prediction.iteration_ns);
   return to_trace(simulated->timeline);
@@ -60,10 +61,12 @@ const std::vector<Exporter>& exporters() {
       {"plan", "Espalier's own plan.json (espalier.plan/2)", "plan.json", write_plan},
       {"timeline", "the simulated iteration as Chrome trace-event JSON", "timeline.json", write_timeline},
       exchange::megatron_core(),
+      exchange::megatron_bridge(),
       exchange::accelerate_fsdp(),
       exchange::deepspeed_json(),
       exchange::galvatron_export(),
       exchange::torchtitan_flags(),
+      exchange::torchtitan_recipe(),
       exchange::schedule_csv(),
       exchange::rank_map()};
   return rows;

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "exchange/galvatron.h"
 
+#include "base/check.h"
 #include "base/document.h"
 #include "base/document_kind.h"
 #include "base/format.h"
+#include "exchange/format_rules.h"
 #include "exchange/request.h"
 #include "galvatron/plan_conversion.h"
 #include "galvatron/strategy_document.h"
@@ -43,9 +45,28 @@ Result<ImportedPlan> read_strategy(const ImportRequest& request) {
   return out;
 }
 
-Result<std::string> write_strategy(const Job&, const Plan& plan) {
+constexpr const char* kFileRule = "GAL-FILE";
+
+constexpr const char* kStrategyPrefix = "GAL";
+
+std::vector<FormatRule> strategy_rules() {
+  std::vector<FormatRule> out = rules_of_rows(kStrategyPrefix, training_rows());
+  out.push_back({kFileRule, "a strategy file can say the plan"});
+  return out;
+}
+
+std::optional<FormatFault> strategy_fault(const Job& job, const Plan& plan) {
+  if (auto broken = fault_of_rows(kStrategyPrefix, training_rows(), job, plan)) return broken;
   const auto document = galvatron::document_of(plan);
-  if (!document) return document.error();
+  if (document) return std::nullopt;
+  const Error& error = document.error();
+  return FormatFault{kFileRule, base::cat(error.where, ": ", error.found), error.expected, error.hint};
+}
+
+Result<std::string> write_strategy(const ExportRequest& request) {
+  if (const auto broken = strategy_fault(request.job, request.plan)) return to_error(*broken, galvatron_export());
+  const auto document = galvatron::document_of(request.plan);
+  ESPALIER_CHECK(document.ok());  // its rules are kept
   return galvatron::to_json(*document);
 }
 
@@ -136,7 +157,14 @@ Importer galvatron_profile() {
 }
 
 Exporter galvatron_export() {
-  return {"galvatron", "Galvatron's strategy file (galvatron_config_*.json)", "galvatron_config.json", write_strategy};
+  return {"galvatron",
+          "Galvatron's strategy file (galvatron_config_*.json)",
+          "galvatron_config.json",
+          write_strategy,
+          {},
+          {},
+          strategy_rules,
+          strategy_fault};
 }
 
 Result<ProfiledImport> plan_by_profile(const ImportRequest& request) {

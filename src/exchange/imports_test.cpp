@@ -96,7 +96,8 @@ TEST(MegatronImport, DegreesAndStages) {
 }
 
 TEST(MegatronImport, RefusesByName) {
-  EXPECT_THAT(refusal("megatron-args", std::string(kFlags) + "--optimizer-cpu-offload"), HasSubstr("optimizer_cpu_offload"));
+  EXPECT_THAT(refusal("megatron-args", std::string(kFlags) + "--cpu-offloading-num-layers 2"),
+              HasSubstr("cpu_offloading_num_layers"));
   EXPECT_THAT(refusal("megatron-args", std::string(kFlags) + "--new-expert-thing 4"), HasSubstr("--ignore new_expert_thing"));
   EXPECT_EQ(refusal("megatron-args", std::string(kFlags) + "--new-expert-thing 4", 8, {"new_expert_thing"}), "accepted");
   EXPECT_EQ(refusal("megatron-args", std::string(kFlags) + "--harmless-thing 4"), "accepted");
@@ -114,7 +115,8 @@ TEST(TorchtitanImport, ShardsTheRestOfTheDevices) {
   EXPECT_EQ(c.strategy.shard, 4);
   EXPECT_EQ(c.strategy.zero, ZeroStage::parameters);
   EXPECT_EQ(c.global_batch, 24);
-  EXPECT_EQ(c.strategy.recompute.kind, RecomputeKind::selective);
+  EXPECT_EQ(c.strategy.recompute.kind, RecomputeKind::full);  // "2", the default of its TOML: every second layer
+  EXPECT_EQ(c.recompute_every, 2);
   EXPECT_THAT(refusal("torchtitan", "[parallelism]\ntensor_parallel_degree = 3\n[training]\nseq_len = 128\n"),
               HasSubstr("TT-WORLD"));
   EXPECT_THAT(refusal("torchtitan", "[training]\nenable_cpu_offload = true\n"), HasSubstr("file:2"));

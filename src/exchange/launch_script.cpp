@@ -8,6 +8,7 @@
 #include "base/check.h"
 #include "base/document.h"
 #include "base/format.h"
+#include "exchange/format_rules.h"
 
 namespace espalier::exchange {
 namespace {
@@ -43,16 +44,18 @@ Nodes nodes_of(const Job& job) {
 /// What one text is written of.
 struct Text {
   const LaunchScript& script;
+  const ExportRequest& request;
   const Job& job;
   const Plan& plan;
   Nodes nodes;
 };
 
-std::string head_of(const Text& t, const std::string& how) {
-  return cat("# ", t.plan.label(), "\n# ", t.plan.model_name, " on ", t.job.cluster.devices(), " ",
-             t.job.cluster.groups.front().device.name, "; flags of ", t.script.engine, ". Written by espalier export; plan ",
-             content_hash(t.plan), ".\n# ", how, "\n");
+std::string head_of(const ExportRequest& r, const std::string& engine, const std::string& how) {
+  return cat("# ", r.plan.label(), "\n# ", r.plan.model_name, " on ", r.job.cluster.devices(), " ",
+             r.job.cluster.groups.front().device.name, "; flags of ", engine, ". Written by espalier export; plan ",
+             content_hash(r.plan), ".\n# ", how, "\n", lost_lines(r, "#"));
 }
+std::string head_of(const Text& t, const std::string& how) { return head_of(t.request, t.script.engine, how); }
 
 std::string exports_of(const LaunchScript& script) {
   std::string out;
@@ -104,16 +107,25 @@ std::string job_name(const Plan& plan) {
   return out.empty() ? "espalier" : out;
 }
 
-std::string for_sbatch(const Text& t) {
-  return cat("#!/usr/bin/env bash\n#SBATCH --job-name=", job_name(t.plan), "\n#SBATCH --nodes=", t.nodes.count,
-             "\n#SBATCH --ntasks-per-node=1\n#SBATCH --gpus-per-node=", t.nodes.devices,
+std::string sbatch_lines(const Plan& plan, const Nodes& nodes) {
+  return cat("#!/usr/bin/env bash\n#SBATCH --job-name=", job_name(plan), "\n#SBATCH --nodes=", nodes.count,
+             "\n#SBATCH --ntasks-per-node=1\n#SBATCH --gpus-per-node=", nodes.devices,
              "\n#SBATCH --exclusive\n#SBATCH --output=%x-%j.out\n"
-             "##SBATCH --partition=NAME --account=NAME --time=HH:MM:SS --cpus-per-task=N  # yours\n",
+             "##SBATCH --partition=NAME --account=NAME --time=HH:MM:SS --cpus-per-task=N  # yours\n");
+}
+
+constexpr const char* kSlurmAddress =
+    "MASTER_ADDR=$(scontrol show hostnames \"$SLURM_JOB_NODELIST\" | head -n 1)\nexport MASTER_ADDR\n\n";
+constexpr const char* kMpiAddress =
+    "\nexport MASTER_ADDR=\"${MASTER_ADDR:-$(awk 'NF && $1 !~ /^#/ {print $1; exit}' hostfile)}\"\n"
+    "export MASTER_PORT=\"${MASTER_PORT:-29500}\"\n\n";
+
+std::string for_sbatch(const Text& t) {
+  return cat(sbatch_lines(t.plan, t.nodes),
              head_of(t, "sbatch FILE ARGUMENTS; what the plan does not decide follows as arguments."), "set -euo pipefail\n\n",
              exports_of(t.script), arrays_of(t.script),
              "\n# SLURM_NODEID counts in the order of scontrol's list: node k holds ranks ", t.nodes.devices, "k to ",
-             t.nodes.devices, "k + ", t.nodes.devices - 1,
-             ".\nMASTER_ADDR=$(scontrol show hostnames \"$SLURM_JOB_NODELIST\" | head -n 1)\nexport MASTER_ADDR\n\n"
+             t.nodes.devices, "k + ", t.nodes.devices - 1, ".\n", kSlurmAddress,
              "# Every node expands what stands in single quotes; what was planned comes as its arguments.\n"
              "srun --wait=60 --kill-on-bad-exit=1 bash -c 'exec ",
              torchrun_of(t.nodes, "\"$SLURM_NODEID\"", "\"$MASTER_ADDR\""), " \"$@\"' bash \\\n  ", program_of(t.script));
@@ -130,9 +142,7 @@ std::string for_mpirun(const Text& t) {
   return cat("#!/usr/bin/env bash\n",
              head_of(t, cat("Start it once, beside a file hostfile with a line \"NAME slots=", t.nodes.devices,
                             "\" for each node; what the plan does not decide follows as arguments.")),
-             "set -euo pipefail\n\n", exports_of(t.script), arrays_of(t.script),
-             "\nexport MASTER_ADDR=\"${MASTER_ADDR:-$(awk 'NF && $1 !~ /^#/ {print $1; exit}' hostfile)}\"\n"
-             "export MASTER_PORT=\"${MASTER_PORT:-29500}\"\n\n"
+             "set -euo pipefail\n\n", exports_of(t.script), arrays_of(t.script), kMpiAddress,
              "# Ranks fill the hosts one after the other; torch binds threads itself.\nexec mpirun -np ",
              t.nodes.count * t.nodes.devices, " -N ", t.nodes.devices, " --hostfile hostfile --bind-to none ", carried,
              " \\\n  bash -c '", kRankOfMpi, "' bash \\\n  ", program_of(t.script));
@@ -167,14 +177,17 @@ std::string yaml_environment(const LaunchScript& script) {
   return out.empty() ? out : cat("    env:\n", out);
 }
 
-std::string for_kubeflow(const Text& t) {
-  std::string out = head_of(t, "kubectl apply -f FILE; put your image and what the plan does not decide into it.");
-  out += cat("apiVersion: trainer.kubeflow.org/v1alpha1\nkind: TrainJob\nmetadata:\n  name: ", job_name(t.plan),
+std::string train_job(const Plan& plan, const Nodes& nodes) {
+  return cat("apiVersion: trainer.kubeflow.org/v1alpha1\nkind: TrainJob\nmetadata:\n  name: ", job_name(plan),
              "\nspec:\n  runtimeRef:\n    apiGroup: trainer.kubeflow.org\n    kind: ClusterTrainingRuntime\n"
              "    name: torch-distributed\n  trainer:\n    image: IMAGE  # yours\n    numNodes: ",
-             t.nodes.count, "\n    numProcPerNode: ", t.nodes.devices,
-             "\n    resourcesPerNode:\n      limits:\n        nvidia.com/gpu: ", t.nodes.devices, "\n",
-             yaml_environment(t.script), "    command:\n", yaml_item("torchrun"), "    args:\n",
+             nodes.count, "\n    numProcPerNode: ", nodes.devices,
+             "\n    resourcesPerNode:\n      limits:\n        nvidia.com/gpu: ", nodes.devices, "\n");
+}
+
+std::string for_kubeflow(const Text& t) {
+  std::string out = head_of(t, "kubectl apply -f FILE; put your image and what the plan does not decide into it.");
+  out += cat(train_job(t.plan, t.nodes), yaml_environment(t.script), "    command:\n", yaml_item("torchrun"), "    args:\n",
              yaml_words(t.script.in_image.empty() ? t.script.program : t.script.in_image));
   for (const auto& [heading, flags] : t.script.groups)
     for (const LaunchFlag& flag : flags) {
@@ -184,7 +197,64 @@ std::string for_kubeflow(const Text& t) {
   return t.script.last.empty() ? out : out + yaml_item(t.script.last);
 }
 
+// ---- a file and what reads it ------------------------------------------------------------------------------------------------
+
+std::string replaced(std::string text, std::string_view word, std::string_view by) {
+  for (std::size_t at = text.find(word); at != std::string::npos; at = text.find(word, at + by.size()))
+    text.replace(at, word.size(), by);
+  return text;
+}
+
+/// What runs on a node, in single quotes: the file is its first argument, the user's words follow.
+std::string on_a_node(const LaunchFile& file, const std::string& rank, const std::string& address) {
+  std::string command = cat(file.starter, " \"$@\"", file.last.empty() ? "" : " ", file.last);
+  command = replaced(replaced(replaced(command, "RANK", rank), "ADDRESS", address), "FILE", "\"$FILE\"");
+  ESPALIER_CHECK(command.find('\'') == std::string::npos);  // it stands in single quotes
+  return cat("FILE=$(mktemp -d)/", file.name, "; printf %s \"$1\" >\"$FILE\"; shift; exec ", command);
+}
+
+std::string file_in_shell(const LaunchFile& file) {
+  ESPALIER_CHECK(file.text.find("\nESPALIER\n") == std::string::npos);
+  return cat("CONFIG=$(cat <<'ESPALIER'\n", file.text, "ESPALIER\n)\n");
+}
+
+constexpr const char* kScriptFollows = "Your script and its arguments follow as arguments.";
+
+std::string file_kubeflow(const LaunchFile& file, const ExportRequest& r, const Nodes& nodes) {
+  return cat(head_of(r, file.engine, "kubectl apply -f FILE; put your image and your script into it."), train_job(r.plan, nodes),
+             "    command:\n", yaml_item("bash"), yaml_item("-c"), "    args:\n",
+             yaml_item(on_a_node(file, "\"$PET_NODE_RANK\"", "\"$PET_MASTER_ADDR\"")), yaml_item("bash"), yaml_item(file.text),
+             yaml_item("train.py", "yours"));
+}
+
 }  // namespace
+
+std::string torchrun_starter(const Job& job) { return torchrun_of(nodes_of(job), "RANK", "ADDRESS"); }
+
+std::string to_text(const LaunchFile& file, const ExportRequest& r) {
+  ESPALIER_CHECK(r.launcher.has_value());
+  const Nodes nodes = nodes_of(r.job);
+  const std::string strict = "set -euo pipefail\n\n", tail = " bash \"$CONFIG\" \"$@\"\n";
+  switch (*r.launcher) {
+    case Launcher::torchrun: break;
+    case Launcher::sbatch:
+      return cat(sbatch_lines(r.plan, nodes), head_of(r, file.engine, cat("sbatch FILE SCRIPT …. ", kScriptFollows)), strict,
+                 file_in_shell(file), kSlurmAddress, "srun --wait=60 --kill-on-bad-exit=1 bash -c '",
+                 on_a_node(file, "\"$SLURM_NODEID\"", "\"$MASTER_ADDR\""), "'", tail);
+    case Launcher::mpirun:
+      return cat(
+          "#!/usr/bin/env bash\n",
+          head_of(r, file.engine, cat("Start it once, beside a file hostfile with a line for each node. ", kScriptFollows)),
+          strict, file_in_shell(file), kMpiAddress, "# One process a node, which starts the ranks there.\nexec mpirun -np ",
+          nodes.count, " -N 1 --hostfile hostfile --bind-to none -x MASTER_ADDR -x MASTER_PORT \\\n  bash -c '",
+          on_a_node(file, "\"$OMPI_COMM_WORLD_RANK\"", "\"$MASTER_ADDR\""), "'", tail);
+    case Launcher::kubeflow: return file_kubeflow(file, r, nodes);
+  }
+  return cat("#!/usr/bin/env bash\n",
+             head_of(r, file.engine, cat("Start it on every node with NODE_RANK and MASTER_ADDR set. ", kScriptFollows)), strict,
+             file_in_shell(file), "exec bash -c '", on_a_node(file, "\"${NODE_RANK:-0}\"", "\"${MASTER_ADDR:-127.0.0.1}\""), "'",
+             tail);
+}
 
 std::string quoted(const std::string& word) {
   const bool plain = !word.empty() && std::all_of(word.begin(), word.end(), [](unsigned char c) {
@@ -197,10 +267,12 @@ std::string quoted(const std::string& word) {
   return out + "'";
 }
 
-std::string to_text(const LaunchScript& script, const Job& job, const Plan& plan, Launcher launcher) {
+std::vector<Launcher> all_launchers() { return {Launcher::torchrun, Launcher::sbatch, Launcher::mpirun, Launcher::kubeflow}; }
+
+std::string to_text(const LaunchScript& script, const ExportRequest& request) {
   ESPALIER_CHECK(script.environment.size() == script.environment_reasons.size());
-  const Text text{script, job, plan, nodes_of(job)};
-  switch (launcher) {
+  const Text text{script, request, request.job, request.plan, nodes_of(request.job)};
+  switch (request.launcher.value_or(Launcher::torchrun)) {
     case Launcher::torchrun: break;
     case Launcher::sbatch: return for_sbatch(text);
     case Launcher::mpirun: return for_mpirun(text);

@@ -32,8 +32,24 @@ struct LaunchScript {
   std::vector<std::pair<std::string, std::vector<LaunchFlag>>> groups;  ///< under headings, in order
 };
 
-/// The script or document for the nodes of the job, which are of one size; `plan` for its first lines.
-std::string to_text(const LaunchScript& script, const Job& job, const Plan& plan, Launcher launcher);
+/// A framework that reads a file: what starts it on a node, with the file made there. The user's script and its arguments follow.
+struct LaunchFile {
+  std::string engine;
+  std::string name;     ///< of the file, "accelerate.yaml"
+  std::string text;     ///< its bytes
+  std::string starter;  ///< as the shell reads it, with RANK, ADDRESS and FILE in their places
+  std::string last;     ///< words behind the arguments of the user, FILE as above; empty: none
+};
+
+/// The same script or document of a file. Requires a launcher.
+std::string to_text(const LaunchFile& file, const ExportRequest& request);
+/// "torchrun --nnodes 2 --nproc-per-node 8 --node-rank RANK --master-addr ADDRESS …": a starter.
+std::string torchrun_starter(const Job& job);
+
+/// The script or document for the nodes of the job, which are of one size; torchrun where no launcher is asked for.
+std::string to_text(const LaunchScript& script, const ExportRequest& request);
+/// Every launcher, the usual one first.
+std::vector<Launcher> all_launchers();
 
 /// Bits of the shell that are quoted: everything but plain words.
 std::string quoted(const std::string& word);

@@ -2,14 +2,15 @@
 #include "exchange/megatron.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <utility>
 
 #include "base/check.h"
 #include "base/document.h"
 #include "base/format.h"
+#include "exchange/format_rules.h"
 #include "exchange/launch_script.h"
-#include "exchange/uniform_plan.h"
 
 namespace espalier::exchange {
 namespace {
@@ -18,6 +19,7 @@ using base::cat;
 using Flags = std::vector<LaunchFlag>;
 
 constexpr const char* kName = "megatron-core";
+constexpr const char* kPrefix = "MEG";
 
 /// What config.json says under the names of transformers; absent keys are what its classes take.
 class Config {
@@ -67,13 +69,6 @@ std::vector<std::pair<std::int32_t, std::int32_t>> chunks_of(const Pipeline& pip
       out.emplace_back(chunk.first(), chunk.last());
     }
   return out;
-}
-
-bool evenly_cut(const Model& model, const Pipeline& pipeline) {
-  const auto chunks = chunks_of(pipeline);
-  return std::all_of(chunks.begin(), chunks.end(), [&](const auto& c) {
-    return blocks_in(model, c.first, c.second) == blocks_in(model, chunks.front().first, chunks.front().second);
-  });
 }
 
 Flags parallelism(const Job& job, const Plan& plan) {
@@ -129,9 +124,7 @@ Flags recomputation(const Job& job, const Plan& plan) {
   if (r.kind == RecomputeKind::none) return {};
   if (r.kind == RecomputeKind::selective)
     return {{"--recompute-granularity", "selective", ""}, {"--recompute-modules", "core_attn", "attention scores"}};
-  std::int64_t most = 0;
-  for (const auto& [first, last] : chunks_of(plan.only_pipeline())) most = std::max(most, blocks_in(job.model, first, last));
-  if (r.layers >= most)
+  if (r.layers >= most_blocks_in_a_chunk(job.model, plan.only_pipeline()))
     return {{"--recompute-granularity", "full", ""},
             {"--recompute-method", "uniform", ""},
             {"--recompute-num-layers", "1", "every layer by itself"}};
@@ -214,19 +207,28 @@ Flags architecture(const Job& job, const Plan& plan, const Config& config) {
 
 // ---- the script --------------------------------------------------------------------------------------------------------------
 
-Status unsayable(const Job& job, const Plan& plan) {
-  if (Status error = not_uniform(plan, kName)) return error;
-  if (Status error = not_on_equal_nodes(job, plan, kName)) return error;
-  if (!is_llama_like(job.model.family) && job.model.family != "gpt2")
-    return cannot_say(kName, cat("a model of family ", job.model.family),
-                      "gpt2, llama, mistral, mixtral, qwen2, qwen3 or qwen3_moe: flags of others are not known here");
+std::string unknown_family(const Job& job, const Plan&) {
+  return is_llama_like(job.model.family) || job.model.family == "gpt2" ? "" : cat("a model of family ", job.model.family);
+}
+std::string several_kinds(const Job& job, const Plan&) {
   for (std::size_t l = 2; l + 1 < job.model.layers.size(); ++l)
-    if (job.model.layers[l] != job.model.layers[1]) return cannot_say(kName, "blocks of several kinds", "blocks that are alike");
-  return {};
+    if (job.model.layers[l] != job.model.layers[1]) return "blocks of several kinds";
+  return "";
 }
 
-Result<std::string> launch(const Job& job, const Plan& plan, Launcher launcher) {
-  if (Status error = unsayable(job, plan)) return *error;
+constexpr std::array kRows = {
+    FormatRow{"FAMILY", "flags can say the architecture", unknown_family,
+              "gpt2, llama, mistral, mixtral, qwen2, qwen3 or qwen3_moe: flags of others are not known here"},
+    FormatRow{"BLOCK-KINDS", "blocks are alike", several_kinds, "blocks that are alike"},
+};
+
+std::vector<FormatRule> rules() { return rules_of(kPrefix, kRows); }
+std::optional<FormatFault> fault(const Job& job, const Plan& plan) { return fault_of(kPrefix, kRows, job, plan); }
+
+Result<std::string> write(const ExportRequest& request) {
+  const Job& job = request.job;
+  const Plan& plan = request.plan;
+  if (const auto broken = fault(job, plan)) return to_error(*broken, megatron_core());
   const auto document = base::read_json(plan.model_source, "plan: $.model.source");
   if (!document) return document.error();
   const Config config(document->root);
@@ -242,12 +244,23 @@ Result<std::string> launch(const Job& job, const Plan& plan, Launcher launcher) 
                    {"batch", batch(plan)},
                    {"recomputation", recomputation(job, plan)},
                    {"precision", precision(plan.training)}};
-  return to_text(script, job, plan, launcher);
+  return to_text(script, request);
 }
 
-Result<std::string> write(const Job& job, const Plan& plan) { return launch(job, plan, Launcher::torchrun); }
-
 }  // namespace
+
+bool evenly_cut(const Model& model, const Pipeline& pipeline) {
+  const auto chunks = chunks_of(pipeline);
+  return std::all_of(chunks.begin(), chunks.end(), [&](const auto& c) {
+    return blocks_in(model, c.first, c.second) == blocks_in(model, chunks.front().first, chunks.front().second);
+  });
+}
+
+std::int64_t most_blocks_in_a_chunk(const Model& model, const Pipeline& pipeline) {
+  std::int64_t most = 0;
+  for (const auto& [first, last] : chunks_of(pipeline)) most = std::max(most, blocks_in(model, first, last));
+  return most;
+}
 
 std::string megatron_layout(const Model& model, const Pipeline& pipeline) {
   std::string out;
@@ -264,8 +277,10 @@ std::string megatron_layout(const Model& model, const Pipeline& pipeline) {
 }
 
 Exporter megatron_core() {
-  return {kName, "a script that launches the plan with Megatron-LM (core 0.19, 0.20)", "launch.sh", write, "megatron-core",
-          launch};
+  return {kName,           "a script that launches the plan with Megatron-LM (core 0.19, 0.20)",
+          "launch.sh",     write,
+          "megatron-core", all_launchers(),
+          rules,           fault};
 }
 
 }  // namespace espalier::exchange

@@ -4,6 +4,9 @@
 // E embedding, t a decoder layer, L loss, | between the stages of all virtual ranks in pipeline order.
 #pragma once
 
+#include <cstdint>
+#include <string>
+
 #include "espalier/exchange.h"
 
 namespace espalier::exchange {
@@ -12,5 +15,8 @@ Exporter megatron_core();
 
 /// "Et*7|t*9|t*9|t*7L". Of a pipeline whose chunks hold whole decoder layers, embedding in the first and head in the last.
 std::string megatron_layout(const Model& model, const Pipeline& pipeline);
+/// Whether every chunk has as many blocks.
+bool evenly_cut(const Model& model, const Pipeline& pipeline);
+std::int64_t most_blocks_in_a_chunk(const Model& model, const Pipeline& pipeline);
 
 }  // namespace espalier::exchange

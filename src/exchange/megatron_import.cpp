@@ -36,8 +36,13 @@ constexpr std::array kAliases = {Alias{"no_overlap_p2p_communication", "overlap_
 std::vector<Setting> arguments_of(const FlagLines& lines) {
   std::vector<Setting> out;
   for (Setting setting : lines.flags) {
-    for (const Alias& alias : kAliases)
-      if (setting.key == alias.flag) setting = {alias.name, alias.value ? alias.value : setting.value, setting.line};
+    for (const Alias& alias : kAliases) {
+      if (setting.key != alias.flag) continue;
+      // What a launcher is told only proves the cluster: under a condition of the script it proves nothing.
+      const bool launcher = std::string_view(alias.name).starts_with("launcher_");
+      if (launcher && setting.condition > 0) continue;
+      setting = {alias.name, alias.value ? alias.value : setting.value, setting.line, setting.condition};
+    }
     out.push_back(std::move(setting));
   }
   return out;
@@ -95,6 +100,7 @@ class MegatronReader {
     stages();
     recomputation();
     precision();
+    attention();
     options();
     MegatronModel model = megatron_model(in_, layers_);
     out_.model = std::move(model.config);
@@ -174,7 +180,22 @@ class MegatronReader {
       s.shard = static_cast<std::int32_t>(std::max<std::int64_t>(1, ranks / instances));
     s.overlap.grad_reduce = in_.flag("overlap_grad_reduce", false, "overlap grad");
     s.overlap.param_gather = in_.flag("overlap_param_gather", false, "overlap param");
+    offload();
     in_.pass_over("data_parallel_size", "follows from the others");
+  }
+  void offload() {
+    if (!in_.flag("optimizer_cpu_offload", false, "offload of the optimizer")) {
+      for (const char* key : {"optimizer_offload_fraction", "overlap_cpu_optimizer_d2h_h2d"})
+        in_.pass_over(key, "without --optimizer-cpu-offload");
+      return;
+    }
+    out_.strategy.offload = Offload::optimizer;
+    const double share = in_.real("optimizer_offload_fraction", 0, 1, 1, "share of the states on the host");
+    if (share < 1)
+      in_.fail("optimizer_offload_fraction", base::six_digits(share), "1: a part of the states on the host has no price");
+    const char* overlap = "overlap_cpu_optimizer_d2h_h2d";
+    if (!in_.flag(overlap, false, "copies beside the update of the host"))
+      in_.list({ImportedKey::Kind::not_modelled, overlap, "False", "copies are predicted beside the update of the host", 0});
   }
 
   void batch() {
@@ -299,6 +320,16 @@ class MegatronReader {
     const std::string fp8 = in_.text("fp8", "None", "fp8 products");
     out_.precision = !switched_off(fp8) ? "fp8" : bf16 ? "bf16" : fp16 ? "fp16" : "fp32";
     out_.optimizer = in_.word("optimizer", {"adam", "sgd"}, "adam", "optimizer");
+  }
+
+  /// The engine whose scores are kept; printed as "AttnBackend.unfused".
+  void attention() {
+    std::string backend = in_.text("attention_backend", "auto", "attention");
+    backend = base::lower(backend.substr(backend.rfind('.') + 1));
+    const std::vector<std::string> known = {"auto", "flash", "fused", "unfused", "local"};
+    if (std::find(known.begin(), known.end(), backend) == known.end())
+      in_.fail("attention_backend", backend, cat("one of ", base::joined(known)));
+    if (backend == "unfused" || backend == "local") out_.engine = "megatron-core-unfused";
   }
 
   void option(const char* name) { out_.engine += cat("+", name); }

@@ -79,6 +79,7 @@ class Assembly {
                    cat(request_.devices_per_node, ", as --devices-per-node says"), ""};
     auto usual = usual_cluster(request_.device, std::max<std::int64_t>(1, request_.nodes), n);
     if (!usual) return usual.error();
+    if (Status error = of_another_device(usual->groups.front().device.name)) return *error;
     out_.cluster = std::move(*usual);
     if (request_.nodes == 0) note("one node, since the file speaks of one: --nodes N says how many there are");
     if (n > 1) inside();
@@ -87,6 +88,16 @@ class Assembly {
   }
 
  private:
+  /// More NVLinks than such a device has.
+  [[nodiscard]] Status of_another_device(const std::string& device) const {
+    const std::int64_t links = generation_.links;
+    for (const auto& row : links_.nvlinks)
+      for (const std::int64_t count : row)
+        if (links > 0 && count > links)
+          return Error{ErrorKind::bad_input, request_.name, cat(count, " NVLinks of a device"),
+                       cat("at most ", links, ", as ", device, " has"), "is --device another kind?"};
+    return {};
+  }
   void note(std::string text) { out_.notes.push_back(std::move(text)); }
   NodeGroup& group() { return out_.cluster.groups.front(); }
   [[nodiscard]] std::size_t n() const { return links_.devices(); }

@@ -11,6 +11,7 @@
 #include "exchange/configuration_readers.h"
 #include "exchange/megatron_import.h"
 #include "exchange/request.h"
+#include "exchange/torchtitan.h"
 #include "job/engine_defaults.h"
 #include "job/files.h"
 #include "job/overrides.h"
@@ -63,9 +64,25 @@ Status other_sizes(const ImportedConfiguration& c, const Model& model) {
 
 bool has_experts(const Model& model) { return active_parameter_count(model) < parameter_count(model); }
 
-/// Blocks of each chunk under the engine's split are of no interest here: only how many the fullest has.
-std::int32_t fullest_chunk(const Job& job, const ImportedConfiguration& c, const Schedule& schedule) {
-  if (!c.blocks.empty()) return *std::max_element(c.blocks.begin(), c.blocks.end());
+/// Stages a rank: ⌈weighted layers / those of a stage⌉ over the ranks (torchtitan, distributed/pipeline_parallel.py), rounded down; cut() says
+/// where that does not divide.
+std::int32_t virtual_stages(const Job& job, const ImportedConfiguration& c) {
+  if (!c.end_weights || c.end_weights->layers_per_stage == 0) return c.schedule.virtual_stages;
+  const std::int64_t weighted = job.model.blocks() + c.end_weights->first + c.end_weights->last;
+  const std::int64_t stages = (weighted + c.end_weights->layers_per_stage - 1) / c.end_weights->layers_per_stage;
+  return static_cast<std::int32_t>(std::max<std::int64_t>(1, stages / c.schedule.stages));
+}
+
+/// Blocks of each chunk that the configuration states, in the order of the pipeline; empty: as the engine splits them, or a split that is none.
+std::vector<std::int32_t> stated_blocks(const Job& job, const ImportedConfiguration& c) {
+  if (!c.end_weights) return c.blocks;
+  const std::int64_t chunks = std::int64_t{c.schedule.stages} * virtual_stages(job, c);
+  const auto blocks = exchange::titan_blocks(job.model.blocks(), chunks, c.end_weights->first, c.end_weights->last);
+  return {blocks.begin(), blocks.end()};
+}
+
+/// Blocks of the fullest chunk where the engine splits.
+std::int32_t fullest_of_engine(const Job& job, const ImportedConfiguration& c, const Schedule& schedule) {
   Strategy probe = c.strategy;
   probe.recompute = {RecomputeKind::full, 0};
   Schedule same = schedule;
@@ -73,32 +90,54 @@ std::int32_t fullest_chunk(const Job& job, const ImportedConfiguration& c, const
   return probe.recompute.layers;
 }
 
+std::int32_t fullest_chunk(const Job& job, const ImportedConfiguration& c, const Schedule& schedule) {
+  const std::vector<std::int32_t> blocks = stated_blocks(job, c);
+  return blocks.empty() ? fullest_of_engine(job, c, schedule) : *std::max_element(blocks.begin(), blocks.end());
+}
+
+/// The strategy as rules of the space judge it, which know the engine's own split alone.
+Strategy for_rules(const Job& job, const ImportedConfiguration& c, Strategy strategy, const Schedule& schedule) {
+  Recompute& r = strategy.recompute;
+  if (r.kind == RecomputeKind::full) r.layers = std::min(r.layers, fullest_of_engine(job, c, schedule));
+  return strategy;
+}
+
 const EngineModel* engine_of(const Job& job) { return job.engine_model ? job.engine_model.get() : find_engine(job.engine); }
 
 /// The first and the last layer of every chunk, from its blocks: the embedding stands with the first, the head with the last.
 Status cut(const Job& job, const ImportedConfiguration& c, Plan& plan) {
-  if (c.blocks.empty()) return {};
+  const std::vector<std::int32_t> blocks = stated_blocks(job, c);
+  if (c.end_weights && blocks.empty())
+    return Error{ErrorKind::bad_input, c.name,
+                 cat("first and last stage with ", c.end_weights->first, " and ", c.end_weights->last, " layers less"),
+                 cat("weights that leave each of the stages some of the ", job.model.blocks(), " layers"), ""};
+  if (blocks.empty()) return {};
   Pipeline& pipeline = plan.only_pipeline();
   const auto chunks =
       static_cast<std::size_t>(pipeline.schedule.stages) * static_cast<std::size_t>(pipeline.schedule.virtual_stages);
-  const std::int64_t all = std::accumulate(c.blocks.begin(), c.blocks.end(), std::int64_t{0});
+  const std::int64_t all = std::accumulate(blocks.begin(), blocks.end(), std::int64_t{0});
   const auto layers = static_cast<std::int32_t>(job.model.layers.size());
-  if (c.blocks.size() != chunks || all != job.model.blocks() || layers != job.model.blocks() + 2)
-    return Error{ErrorKind::bad_input, c.name, cat(all, " layers in ", static_cast<std::int64_t>(c.blocks.size()), " stages"),
+  if (blocks.size() != chunks || all != job.model.blocks() || layers != job.model.blocks() + 2)
+    return Error{ErrorKind::bad_input, c.name, cat(all, " layers in ", static_cast<std::int64_t>(blocks.size()), " stages"),
                  cat(job.model.blocks(), " in ", static_cast<std::int64_t>(chunks), ", as the model and the degrees say"), ""};
   std::int32_t next = 0;
   for (std::size_t k = 0; k < chunks; ++k) {
     const ChunkPlace place = place_of_chunk(pipeline.schedule, static_cast<std::int32_t>(k));
     LayerRange& range =
         pipeline.stages[static_cast<std::size_t>(place.stage)].chunks[static_cast<std::size_t>(place.local_chunk)].ranges.front();
-    const std::int32_t count = c.blocks[k] + (k == 0 ? 1 : 0) + (k + 1 == chunks ? 1 : 0);
+    const std::int32_t count = blocks[k] + (k == 0 ? 1 : 0) + (k + 1 == chunks ? 1 : 0);
     if (count == 0)
       return Error{ErrorKind::bad_input, c.name, cat("stage ", static_cast<std::int64_t>(k), " without a layer"),
                    "at least one in each", ""};
     range.first = next;
     range.last = next + count - 1;
     Recompute& r = range.strategy.recompute;
-    if (r.kind == RecomputeKind::full) r.layers = std::min(r.layers, c.blocks[k]);
+    if (c.recompute_every > 1 && blocks[k] <= r.layers)
+      return Error{
+          ErrorKind::bad_input, c.name,
+          cat("every ", c.recompute_every, ". block recomputed, ", r.layers, " in the fullest stage, and a stage of ", blocks[k]),
+          "stages nearly alike, or all or no blocks recomputed", "--recompute full or none"};
+    if (r.kind == RecomputeKind::full) r.layers = std::min(r.layers, blocks[k]);
     if (r.kind == RecomputeKind::full && r.layers == 0) r = {};
     ESPALIER_CHECK(range.first <= range.last);
     next = range.last + 1;
@@ -115,6 +154,7 @@ std::string_view to_string(ImportedKey::Kind kind) {
     case ImportedKey::Kind::defaulted: return "defaulted";
     case ImportedKey::Kind::without_effect: return "without effect";
     case ImportedKey::Kind::not_understood: return "not understood";
+    case ImportedKey::Kind::not_modelled: return "known, not modelled";
   }
   return "";
 }
@@ -177,6 +217,7 @@ Strategy asked_strategy(const Job& job, const ImportedConfiguration& c) {
 std::pair<Strategy, Schedule> completed_configuration(const Job& job, const ImportedConfiguration& c) {
   Strategy s = c.strategy;
   Schedule schedule = c.schedule;
+  schedule.virtual_stages = virtual_stages(job, c);
   if (!has_experts(job.model)) s.etp = 1;
   if (s.etp == 0) s.etp = s.tp;
   if (s.recompute.kind == RecomputeKind::full && s.recompute.layers == 0) {
@@ -200,7 +241,7 @@ Result<Plan> plan_of(const Job& job, const ImportedConfiguration& c) {
   const EngineModel* engine = engine_of(job);
   if (engine == nullptr) return Error{ErrorKind::bad_input, c.name, cat("the engine ", job.engine), "one that is known", ""};
   const auto [strategy, schedule] = completed_configuration(job, c);
-  if (Status broken = planner::illegal(job, *engine, strategy, schedule)) {
+  if (Status broken = planner::illegal(job, *engine, for_rules(job, c, strategy, schedule), schedule)) {
     broken->kind = ErrorKind::check_failed;
     broken->where = c.name;
     return *broken;

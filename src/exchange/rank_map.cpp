@@ -39,7 +39,9 @@ std::map<std::int64_t, Place> places_of(const Plan& plan) {
   return out;
 }
 
-Result<std::string> write(const Job& job, const Plan& plan) {
+Result<std::string> write(const ExportRequest& request) {
+  const Job& job = request.job;
+  const Plan& plan = request.plan;
   const bool several = plan.pipelines.size() > 1;
   std::string out =
       cat("# ", plan.label(), "; plan ", content_hash(plan),

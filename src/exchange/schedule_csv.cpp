@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "exchange/schedule_csv.h"
 
+#include <array>
+
 #include "base/check.h"
 #include "base/format.h"
-#include "exchange/uniform_plan.h"
+#include "exchange/format_rules.h"
 #include "plan/schedule.h"
 
 namespace espalier::exchange {
@@ -25,14 +27,23 @@ char letter(InstructionKind kind) {
   return ' ';
 }
 
-Result<std::string> write(const Job&, const Plan& plan) {
-  if (plan.pipelines.size() != 1)
-    return Error{ErrorKind::check_failed, kName, cat(plan.pipelines.size(), " pipelines"), "one",
-                 "each has a schedule of its own"};
-  const Schedule& schedule = plan.only_pipeline().schedule;
-  if (schedule.stages == 1)
-    return Error{ErrorKind::check_failed, kName, "a plan without a pipeline", "two stages or more",
-                 "one stage needs no schedule"};
+std::string several_pipelines(const Job&, const Plan& plan) {
+  return plan.pipelines.size() == 1 ? "" : cat(static_cast<std::int64_t>(plan.pipelines.size()), " pipelines");
+}
+std::string no_pipeline(const Job&, const Plan& plan) {
+  return plan.only_pipeline().schedule.stages > 1 ? "" : "a plan without a pipeline";
+}
+constexpr std::array kRows = {
+    FormatRow{"ONE-PIPELINE", "one pipeline", several_pipelines, "one", "each has a schedule of its own"},
+    FormatRow{"STAGES", "two stages or more", no_pipeline, "two stages or more", "one stage needs no schedule"},
+};
+
+std::vector<FormatRule> rules() { return rules_of_rows("CSV", kRows); }
+std::optional<FormatFault> fault(const Job& job, const Plan& plan) { return fault_of_rows("CSV", kRows, job, plan); }
+
+Result<std::string> write(const ExportRequest& request) {
+  if (const auto broken = fault(request.job, request.plan)) return to_error(*broken, schedule_csv());
+  const Schedule& schedule = request.plan.only_pipeline().schedule;
   std::string out;
   for (std::int32_t rank = 0; rank < schedule.stages; ++rank) {
     std::string row;
@@ -48,7 +59,14 @@ Result<std::string> write(const Job&, const Plan& plan) {
 }  // namespace
 
 Exporter schedule_csv() {
-  return {kName, "the pipeline's order of compute as CSV, for torchtitan and PyTorch's pipelines", "schedule.csv", write};
+  return {kName,
+          "the pipeline's order of compute as CSV, for torchtitan and PyTorch's pipelines",
+          "schedule.csv",
+          write,
+          {},
+          {},
+          rules,
+          fault};
 }
 
 }  // namespace espalier::exchange

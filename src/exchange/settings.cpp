@@ -16,6 +16,7 @@ namespace {
 using base::cat;
 
 constexpr std::size_t kShown = 60;  ///< of a value in a message
+constexpr const char* kFilled = "auto: filled by the training script";
 
 std::string shown(const std::string& value) { return value.size() > kShown ? value.substr(0, kShown) + "…" : value; }
 
@@ -59,10 +60,11 @@ KeyTable read_table(base::Reader& row) {
   table.format = row.required_string("format");
   table.without_effect = words_in(row, "without_effect");
   table.words = words_in(row, "words");
-  row.each("refused", false, [&](base::Reader& each) {
-    table.refused.push_back({each.required_string("key"), each.required_string("why"), words_in(each, "unless")});
-    each.finish();
-  });
+  for (const auto& [name, rows] : {std::pair{"refused", &table.refused}, std::pair{"not_modelled", &table.not_modelled}})
+    row.each(name, false, [&, out = rows](base::Reader& each) {
+      out->push_back({each.required_string("key"), each.required_string("why"), words_in(each, "unless")});
+      each.finish();
+    });
   row.finish();
   return table;
 }
@@ -72,9 +74,10 @@ int rank_of(ImportedKey::Kind kind) {
     case ImportedKey::Kind::read: return 0;
     case ImportedKey::Kind::defaulted: return 1;
     case ImportedKey::Kind::not_understood: return 2;
-    case ImportedKey::Kind::without_effect: return 3;
+    case ImportedKey::Kind::not_modelled: return 3;
+    case ImportedKey::Kind::without_effect: return 4;
   }
-  return 4;
+  return 5;
 }
 
 }  // namespace
@@ -142,16 +145,31 @@ bool SettingReader::has(std::string_view key) const {
   return std::any_of(entries_.begin(), entries_.end(), [&](const Entry& e) { return e.setting.key == key; });
 }
 
-const Setting* SettingReader::find(std::string_view key) {
+bool SettingReader::is_auto(std::string_view key) const {
+  return std::any_of(entries_.begin(), entries_.end(),
+                     [&](const Entry& e) { return e.setting.key == key && e.setting.value == "auto"; });
+}
+
+const Setting* SettingReader::find(std::string_view key) { return take(key, false); }
+
+const Setting* SettingReader::take(std::string_view key, bool auto_is_a_value) {
   Entry* at = entry(key);
   if (at == nullptr) return nullptr;
   at->taken = true;
-  const std::string& value = at->setting.value;
-  if (value == "None" || value == "null" || value == "auto") {
-    keys_.push_back({ImportedKey::Kind::without_effect, at->setting.key, value, "says nothing", at->setting.line});
+  const Setting& setting = at->setting;
+  if (setting.condition > 0)
+    fail(setting.key, cat("\"", shown(setting.value), "\" under the condition of line ", setting.condition),
+         "a flag that always holds: shell is not evaluated",
+         cat("write what holds without the condition, or take it out: --ignore ", setting.key));
+  if (setting.value == "None" || setting.value == "null") {
+    keys_.push_back({ImportedKey::Kind::without_effect, setting.key, setting.value, "says nothing", setting.line});
     return nullptr;
   }
-  return &at->setting;
+  if (setting.value == "auto" && !auto_is_a_value) {
+    keys_.push_back({ImportedKey::Kind::defaulted, setting.key, setting.value, kFilled, setting.line});
+    return nullptr;
+  }
+  return &setting;
 }
 
 void SettingReader::note_read(const Setting& setting, const std::string& meaning) {
@@ -160,6 +178,10 @@ void SettingReader::note_read(const Setting& setting, const std::string& meaning
 
 void SettingReader::note_default(std::string_view key, const std::string& value, const std::string& meaning) {
   ESPALIER_CHECK(!key.empty() && !meaning.empty());  // a user reads what was taken, and for what
+  if (!keys_.empty() && keys_.back().key == key && keys_.back().meaning == kFilled) {
+    keys_.back().meaning += cat("; here ", meaning);
+    return;
+  }
   keys_.push_back({ImportedKey::Kind::defaulted, std::string(key), value, meaning, 0});
 }
 
@@ -219,7 +241,7 @@ double SettingReader::real(std::string_view key, double low, double high, double
 std::string SettingReader::word(std::string_view key, const std::vector<std::string>& choices, const std::string& fallback,
                                 std::string_view meaning) {
   ESPALIER_CHECK(!choices.empty());
-  const Setting* setting = find(key);
+  const Setting* setting = take(key, std::find(choices.begin(), choices.end(), "auto") != choices.end());
   if (setting == nullptr) {
     note_default(key, fallback, cat(meaning, " ", fallback));
     return fallback;
@@ -236,7 +258,7 @@ std::string SettingReader::word(std::string_view key, const std::vector<std::str
 }
 
 std::string SettingReader::text(std::string_view key, const std::string& fallback, std::string_view meaning) {
-  const Setting* setting = find(key);
+  const Setting* setting = take(key, fallback == "auto");
   if (setting == nullptr) {
     note_default(key, fallback, cat(meaning, " ", fallback.empty() ? "not said" : fallback));
     return fallback;
@@ -278,9 +300,17 @@ void SettingReader::judge(const Setting& setting) {
     return fail(setting.key, shown(setting.value), cat("a configuration without it: ", row.why),
                 cat("--ignore ", setting.key, " takes it out, where the plan may be predicted as if it were not there"));
   }
+  for (const KeyTable::Refusal& row : table_.not_modelled) {
+    if (!matches(row.key, setting.key)) continue;
+    if (setting.value == "auto") return list_as(ImportedKey::Kind::without_effect, kFilled);
+    const bool listed = std::find(row.unless.begin(), row.unless.end(), setting.value) != row.unless.end();
+    if (listed || setting.value == "None" || (off && row.unless.empty()))
+      return list_as(ImportedKey::Kind::without_effect, listed ? "as it is predicted" : "off");
+    return list_as(ImportedKey::Kind::not_modelled, row.why);
+  }
   if (std::any_of(table_.without_effect.begin(), table_.without_effect.end(),
                   [&](const std::string& pattern) { return matches(pattern, setting.key); }))
-    return list_as(ImportedKey::Kind::without_effect, "changes no step's time or memory");
+    return list_as(ImportedKey::Kind::without_effect, setting.value == "auto" ? kFilled : "changes no step's time or memory");
   if (off) return list_as(ImportedKey::Kind::without_effect, "off");
   const auto speaks = std::find_if(table_.words.begin(), table_.words.end(), [&](const std::string& word) {
     return base::lower(setting.key).find(word) != std::string::npos;

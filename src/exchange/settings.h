@@ -3,6 +3,7 @@
 // takes the settings it knows one by one; what is left over is judged by data/import_keys.yaml:
 //
 //   without effect   the key is listed there, or its value switches it off (None, False, 0, "", null, none, [])
+//   not modelled     the key is listed there with what it changes, and its value is none of those that change nothing
 //   refused          the key is listed there with its reason, or its name holds one of the format's words that speak of plans, and it is on
 //   not understood   anything else; it is listed for the user
 #pragma once
@@ -23,6 +24,7 @@ struct Setting {
   std::string key;    ///< "tensor_model_parallel_size", "parallelism.tensor_parallel_degree"
   std::string value;  ///< text of a scalar; of a list "[a, b]"
   std::int64_t line = 0;
+  std::int64_t condition = 0;  ///< line of the shell's condition that it stands under; 0: none
 };
 
 /// Every leaf of a tree, keys joined by dots. Lists are leaves.
@@ -37,7 +39,8 @@ struct KeyTable {
   std::string format;
   std::vector<std::string> without_effect;  ///< names; one that ends in '*' stands for all that begin so
   std::vector<Refusal> refused;
-  std::vector<std::string> words;  ///< parts of names that speak of plans
+  std::vector<Refusal> not_modelled;  ///< harmless with what `unless` lists; where it lists nothing, when switched off
+  std::vector<std::string> words;     ///< parts of names that speak of plans
 };
 /// Of a format of configuration_formats().
 const KeyTable& key_table(std::string_view format);
@@ -54,9 +57,11 @@ class SettingReader {
   /// Settings whose key is in `ignored` are taken out and listed.
   SettingReader(std::string where, std::vector<Setting> settings, const KeyTable& table, const std::vector<std::string>& ignored);
 
-  /// The setting, taken; null where it is absent, None, null or "auto".
+  /// The setting, taken; null where it is absent, None, null or "auto", which is listed as filled by the training script. A setting under a
+  /// condition of the shell is an error.
   const Setting* find(std::string_view key);
   [[nodiscard]] bool has(std::string_view key) const;
+  [[nodiscard]] bool is_auto(std::string_view key) const;
   // Each getter takes the setting and lists it as read, or as defaulted where it is absent. `meaning`: what the value stands for, before the value.
   std::int64_t integer(std::string_view key, std::int64_t low, std::int64_t high, std::int64_t fallback,
                        std::string_view meaning);
@@ -88,6 +93,7 @@ class SettingReader {
     bool taken = false;
   };
   Entry* entry(std::string_view key);
+  const Setting* take(std::string_view key, bool auto_is_a_value);
   void note_read(const Setting& setting, const std::string& meaning);
   void note_default(std::string_view key, const std::string& value, const std::string& meaning);
   void judge(const Setting& setting);

@@ -21,6 +21,7 @@ using base::cat;
 
 constexpr std::size_t kMostHosts = 1'000'000;
 constexpr std::size_t kMostLetters = 200;  ///< of a name
+constexpr double kMostOversubscription = 1000;
 
 Error fault(const std::string& where, std::string found, std::string expected, std::string hint = "") {
   return {ErrorKind::bad_input, where, std::move(found), std::move(expected), std::move(hint)};
@@ -172,7 +173,11 @@ Result<HostFile> host_file(const ClusterRequest& request) {
       else
         error = devices.error();
     } else if (key == "SLURM_NNODES" || key == "SLURM_JOB_NUM_NODES") {
-      out.nodes = runlog::whole_integer(value).value_or(0);
+      const auto nodes = runlog::whole_integer(value);
+      if (!nodes || *nodes < 1 || *nodes > static_cast<std::int64_t>(kMostHosts))
+        error =
+            fault(where, cat(key, "=", value.substr(0, 40)), cat("a number from 1 to ", static_cast<std::int64_t>(kMostHosts)));
+      out.nodes = nodes.value_or(0);
       out.line = number;
     } else if (key.empty() || key == "SLURM_JOB_NODELIST" || key == "SLURM_NODELIST") {
       if (!key.empty() && !out.hosts.empty()) return;  // both names of one list
@@ -322,6 +327,9 @@ Result<ImportedCluster> read_topology(const ClusterRequest& request) {
   if (Status error = device_missing(request)) return *error;
   auto tree = tree_of(request);
   if (!tree) return tree.error();
+  if (!(request.oversubscription >= 1 && request.oversubscription <= kMostOversubscription))
+    return Error{ErrorKind::usage, "--oversubscription", base::six_digits(request.oversubscription),
+                 cat("a number from 1 to ", base::six_digits(kMostOversubscription)), "2 says 2 to 1"};
   if (Status error = restrict(*tree, request)) return *error;
   std::size_t hosts = 0;
   for (const Leaf& leaf : tree->leaves) hosts += leaf.hosts.size();

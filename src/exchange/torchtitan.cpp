@@ -2,13 +2,15 @@
 #include "exchange/torchtitan.h"
 
 #include <algorithm>
+#include <array>
 #include <numeric>
 #include <utility>
 
 #include "base/check.h"
 #include "base/format.h"
+#include "exchange/format_rules.h"
 #include "exchange/launch_script.h"
-#include "exchange/uniform_plan.h"
+#include "exchange/python_recipe.h"
 
 namespace espalier::exchange {
 namespace {
@@ -17,6 +19,7 @@ using base::cat;
 using Flags = std::vector<LaunchFlag>;
 
 constexpr const char* kName = "torchtitan";
+constexpr const char* kPrefix = "TT";
 
 std::string flag(const char* name) { return cat("--parallelism.", name); }
 
@@ -62,43 +65,88 @@ std::string listed(const std::vector<std::int64_t>& counts) {
   return base::joined(words);
 }
 
-Status unsayable(const Job& job, const Plan& plan) {
-  if (Status error = not_uniform(plan, kName)) return error;
-  if (Status error = not_on_equal_nodes(job, plan, kName)) return error;
+std::string zero_1(const Job&, const Plan& plan) { return plan.strategy().zero == ZeroStage::optimizer ? "ZeRO-1" : ""; }
+std::string cp_apart(const Job&, const Plan& plan) {
   const Strategy& s = plan.strategy();
+  return s.cp > 1 && s.shard % s.cp != 0 ? cat("cp ", s.cp, " with shard groups of ", s.shard) : "";
+}
+std::string ulysses(const Job&, const Plan& plan) { return plan.strategy().sp == SequenceParallel::ulysses ? "Ulysses" : ""; }
+std::string split_experts(const Job&, const Plan& plan) {
+  const Strategy& s = plan.strategy();
+  return s.ep > 1 && s.etp > 1 ? cat("etp ", s.etp) : "";
+}
+std::string offloaded(const Job&, const Plan& plan) {
+  return plan.strategy().offload == Offload::none ? "" : "states of the optimizer in host memory";
+}
+std::string eager_overlap(const Job&, const Plan& plan) {
+  return plan.strategy().overlap.tp && !compiles(plan) ? "overlapped tensor parallelism without compilation" : "";
+}
+std::string unknown_schedule(const Job&, const Plan& plan) {
+  const Schedule& schedule = plan.only_pipeline().schedule;
+  return schedule.stages > 1 && schedule_name(schedule.kind) == nullptr ? cat("schedule ", to_string(schedule.kind)) : "";
+}
+std::string partial(const Job& job, const Plan& plan) {
+  const Recompute& r = plan.strategy().recompute;
+  const std::vector<std::int64_t> blocks = blocks_of_chunks(job, plan);
+  if (r.kind != RecomputeKind::full || r.layers >= *std::max_element(blocks.begin(), blocks.end())) return "";
+  return cat("recomputation of ", r.layers, " blocks of a stage");
+}
+std::string uncut(const Job& job, const Plan& plan) {
   const Schedule& schedule = plan.only_pipeline().schedule;
   const std::vector<std::int64_t> blocks = blocks_of_chunks(job, plan);
-  if (s.zero == ZeroStage::optimizer) return cannot_say(kName, "ZeRO-1", "ZeRO-0, ZeRO-2 or ZeRO-3");
-  if (s.cp > 1 && s.shard % s.cp != 0)
-    return cannot_say(kName, cat("cp ", s.cp, " with shard groups of ", s.shard), "shard groups that hold the ranks of cp");
-  if (s.sp == SequenceParallel::ulysses)
-    return cannot_say(kName, "Ulysses", "the sequence parallelism of its tensor parallelism");
-  if (s.ep > 1 && s.etp > 1) return cannot_say(kName, cat("etp ", s.etp), "experts that are whole");
-  if (s.offload != Offload::none) return cannot_say(kName, "states of the optimizer in host memory", "on the device");
-  if (s.overlap.tp && !compiles(plan))
-    return cannot_say(kName, "overlapped tensor parallelism without compilation", "that of torchtitan-compile");
-  if (schedule.stages > 1 && schedule_name(schedule.kind) == nullptr)
-    return cannot_say(kName, cat("schedule ", to_string(schedule.kind)), "gpipe, 1f1b, interleaved or zb-v");
-  if (s.recompute.kind == RecomputeKind::full && s.recompute.layers < *std::max_element(blocks.begin(), blocks.end()))
-    return cannot_say(kName, cat("recomputation of ", s.recompute.layers, " blocks of a stage"), "of all of them");
-  if (schedule.stages > 1 && !titan_cut(blocks, usual_stages(schedule)))
-    return cannot_say(kName, cat("stages of ", listed(blocks), " blocks"),
-                      "stages that differ as the layers which first and last have less, or module_fqns_per_model_part in Python");
-  if (plan.training.precision != Precision::bf16 && plan.training.precision != Precision::fp32)
-    return cannot_say(kName, std::string(to_string(plan.training.precision)), "bf16 or fp32");
-  return {};
+  return schedule.stages > 1 && !titan_cut(blocks, usual_stages(schedule)) ? cat("stages of ", listed(blocks), " blocks") : "";
+}
+std::string other_precision(const Job&, const Plan& plan) {
+  const Precision p = plan.training.precision;
+  return p == Precision::bf16 || p == Precision::fp32 ? "" : std::string(to_string(p));
+}
+
+constexpr std::array kRows = {
+    FormatRow{"ZERO-1", "no ZeRO-1", zero_1, "ZeRO-0, ZeRO-2 or ZeRO-3"},
+    FormatRow{"CP-GROUPS", "shard groups hold the ranks of cp", cp_apart, "shard groups that hold the ranks of cp"},
+    FormatRow{"ULYSSES", "no Ulysses", ulysses, "the sequence parallelism of its tensor parallelism"},
+    FormatRow{"ETP", "experts are whole", split_experts, "experts that are whole"},
+    FormatRow{"STATES", "states stay on the device", offloaded, "on the device"},
+    FormatRow{"ASYNC-TP", "tensor parallelism overlaps where it is compiled", eager_overlap, "that of torchtitan-compile"},
+    FormatRow{"SCHEDULE-NAME", "the schedule has a class in PyTorch", unknown_schedule, "gpipe, 1f1b, interleaved or zb-v"},
+    FormatRow{"RECOMPUTED", "all blocks of a stage are recomputed or none", partial, "of all of them"},
+    FormatRow{"PRECISION", "bf16 or fp32", other_precision, "bf16 or fp32"},
+};
+/// Of the command line: in Python stages are lists of modules.
+constexpr std::array kFlagRows = {
+    FormatRow{"CUT", "stages differ as the layers which first and last have less", uncut,
+              "stages that differ as the layers which first and last have less, or export torchtitan-recipe"},
+};
+
+std::vector<FormatRule> recipe_rules() { return rules_of(kPrefix, kRows); }
+std::optional<FormatFault> recipe_fault(const Job& job, const Plan& plan) { return fault_of(kPrefix, kRows, job, plan); }
+
+std::vector<FormatRule> rules() {
+  std::vector<FormatRule> out = recipe_rules();
+  for (FormatRule& rule : rules_of_rows(kPrefix, kFlagRows)) out.push_back(std::move(rule));
+  return out;
+}
+std::optional<FormatFault> fault(const Job& job, const Plan& plan) {
+  if (auto common = recipe_fault(job, plan)) return common;
+  return fault_of_rows(kPrefix, kFlagRows, job, plan);
+}
+
+Flags pipeline_alone(const Plan& plan) {
+  const Schedule& schedule = plan.only_pipeline().schedule;
+  if (schedule.stages == 1) return {};
+  return {{flag("pipeline_parallel_degree"), std::to_string(schedule.stages), ""},
+          {flag("pipeline_parallel_schedule"), schedule_name(schedule.kind), ""},
+          {flag("pipeline_parallel_microbatch_size"), std::to_string(schedule.micro_batch), ""}};
 }
 
 Flags pipeline(const Job& job, const Plan& plan) {
   const Schedule& schedule = plan.only_pipeline().schedule;
-  if (schedule.stages == 1) return {};
+  Flags out = pipeline_alone(plan);
+  if (out.empty()) return out;
   const auto cut = titan_cut(blocks_of_chunks(job, plan), usual_stages(schedule));
-  ESPALIER_CHECK(cut);  // unsayable() has asked
-  Flags out{{flag("pipeline_parallel_degree"), std::to_string(schedule.stages), ""},
-            {flag("pipeline_parallel_schedule"), schedule_name(schedule.kind), ""},
-            {flag("pipeline_parallel_microbatch_size"), std::to_string(schedule.micro_batch), ""},
-            {flag("pipeline_parallel_first_stage_less_layers"), std::to_string(cut->first), ""},
-            {flag("pipeline_parallel_last_stage_less_layers"), std::to_string(cut->last), ""}};
+  ESPALIER_CHECK(cut);  // fault() has asked
+  out.push_back({flag("pipeline_parallel_first_stage_less_layers"), std::to_string(cut->first), ""});
+  out.push_back({flag("pipeline_parallel_last_stage_less_layers"), std::to_string(cut->last), ""});
   if (cut->layers_per_stage > 0)
     out.push_back({flag("pipeline_parallel_layers_per_stage"), std::to_string(cut->layers_per_stage),
                    cat(schedule.virtual_stages, " stages a rank")});
@@ -151,8 +199,10 @@ std::string recomputation(const Recompute& r) {
   return "activation-checkpoint:full";
 }
 
-Result<std::string> launch(const Job& job, const Plan& plan, Launcher launcher) {
-  if (Status error = unsayable(job, plan)) return *error;
+Result<std::string> write(const ExportRequest& request) {
+  const Job& job = request.job;
+  const Plan& plan = request.plan;
+  if (const auto broken = fault(job, plan)) return to_error(*broken, torchtitan_flags());
   LaunchScript script;
   script.engine = "torchtitan 0.3; MODULE and CONFIG name the model, as llama3 and llama3_8b";
   script.program = "-m torchtitan.train --module \"${MODULE:?}\" --config \"${CONFIG:?}\"";
@@ -160,21 +210,76 @@ Result<std::string> launch(const Job& job, const Plan& plan, Launcher launcher) 
   script.groups = {
       {"parallelism", parallelism(plan)}, {"pipeline", pipeline(job, plan)}, {"batch", batch(plan)}, {"kernels", kernels(plan)}};
   script.last = recomputation(plan.strategy().recompute);
-  return to_text(script, job, plan, launcher);
+  return to_text(script, request);
 }
 
-Result<std::string> write(const Job& job, const Plan& plan) { return launch(job, plan, Launcher::torchrun); }
+// ---- the recipe --------------------------------------------------------------------------------------------------------------
 
-/// Whether layers are dealt as the weights say, the earlier stages one more.
-bool cuts(const std::vector<std::int64_t>& blocks, std::int64_t layers, std::int64_t first, std::int64_t last) {
-  const auto stages = static_cast<std::int64_t>(blocks.size());
-  const std::int64_t each = (layers + first + last) / stages, more = (layers + first + last) % stages;
-  if (each == 0 || first > each || last > each) return false;
-  for (std::int64_t k = 0; k < stages; ++k) {
-    const std::int64_t less = (k == 0 ? first : 0) + (k == stages - 1 ? last : 0);
-    if (blocks[static_cast<std::size_t>(k)] != each + (k < more ? 1 : 0) - less) return false;
+/// "--compile.no-enable" is compile.enable = False, "--parallelism.x 2" parallelism.x = 2; words are texts.
+PythonSetting setting_of(const LaunchFlag& flag) {
+  ESPALIER_CHECK(flag.name.starts_with("--"));
+  std::string path = flag.name.substr(2), literal = flag.value;
+  const std::size_t no = path.find(".no-");
+  if (flag.value.empty()) literal = python_bool(no == std::string::npos);
+  if (no != std::string::npos) path.erase(no + 1, 3);
+  std::replace(path.begin(), path.end(), '-', '_');
+  const bool number = !flag.value.empty() && flag.value.find_first_not_of("0123456789") == std::string::npos;
+  return {path, flag.value.empty() || number ? literal : python_text(literal), flag.reason};
+}
+
+/// The modules of every stage, as torchtitan names them: ['tok_embeddings', 'layers.0'], …, ['layers.31', 'norm', 'lm_head'].
+std::string modules(const Job& job, const Plan& plan) {
+  std::string out = "[";
+  std::int64_t next = 0;
+  const std::vector<std::int64_t> blocks = blocks_of_chunks(job, plan);
+  for (std::size_t k = 0; k < blocks.size(); ++k) {
+    std::vector<std::string> names;
+    if (k == 0) names.emplace_back("'tok_embeddings'");
+    for (std::int64_t l = 0; l < blocks[k]; ++l) names.push_back(cat("'layers.", next++, "'"));
+    if (k + 1 == blocks.size()) names.insert(names.end(), {"'norm'", "'lm_head'"});
+    out += cat(k == 0 ? "" : ", ", "[", base::joined(names), "]");
   }
-  return true;
+  return out + "]";
+}
+
+const char* checkpointing(const Recompute& r) {
+  switch (r.kind) {
+    case RecomputeKind::none: return "None";
+    case RecomputeKind::selective: return "SelectiveAC.Config()";
+    case RecomputeKind::full: break;
+  }
+  return "FullAC.Config()";
+}
+
+std::string recipe(const ExportRequest& r) {
+  std::vector<PythonSetting> out;
+  for (const Flags& flags : {parallelism(r.plan), pipeline_alone(r.plan), batch(r.plan), kernels(r.plan)})
+    for (const LaunchFlag& flag : flags) out.push_back(setting_of(flag));
+  if (r.plan.only_pipeline().schedule.stages > 1)
+    out.push_back({"parallelism.module_fqns_per_model_part", modules(r.job, r.plan), ""});
+  out.push_back({"activation_checkpoint", checkpointing(r.plan.strategy().recompute), ""});
+  return cat(
+      recipe_head(r, "torchtitan 0.3",
+                  "On the path of Python: --module planned_recipe --config planned; BASE=MODULE:FUNCTION names the model's own "
+                  "configuration, as torchtitan.models.llama3.config_registry:llama3_8b."),
+      "import importlib\nimport os\n\nfrom torchtitan.distributed.activation_checkpoint import FullAC, SelectiveAC  # noqa: "
+      "F401\n\n\n"
+      "def planned():\n    module, function = os.environ['BASE'].split(':')\n"
+      "    config = getattr(importlib.import_module(module), function)()\n",
+      assignments("config", out), "    return config\n");
+}
+
+Result<std::string> write_recipe(const ExportRequest& request) {
+  if (const auto broken = recipe_fault(request.job, request.plan)) return to_error(*broken, torchtitan_recipe());
+  std::string text = recipe(request);
+  if (!request.launcher) return text;
+  const std::string path = "PYTHONPATH=\"$(dirname FILE)${PYTHONPATH:+:$PYTHONPATH}\"";
+  return to_text(
+      LaunchFile{
+          "torchtitan 0.3; BASE=MODULE:FUNCTION names the model's own configuration", "planned_recipe.py", std::move(text),
+          cat("env ", path, " ", torchrun_starter(request.job), " -m torchtitan.train --module planned_recipe --config planned"),
+          ""},
+      request);
 }
 
 /// Layers a stage of which ⌈weighted / it⌉ is the number of stages; 0: unsaid; nothing: there is no such number.
@@ -187,11 +292,21 @@ std::optional<std::int64_t> layers_a_stage(std::int64_t weighted, std::int64_t s
 
 }  // namespace
 
+std::vector<std::int64_t> titan_blocks(std::int64_t layers, std::int64_t stages, std::int64_t first, std::int64_t last) {
+  ESPALIER_CHECK(layers >= 0 && stages > 0 && first >= 0 && last >= 0);
+  const std::int64_t each = (layers + first + last) / stages, more = (layers + first + last) % stages;
+  if (each == 0 || first > each || last > each || stages > layers + first + last) return {};
+  std::vector<std::int64_t> out;
+  for (std::int64_t k = 0; k < stages; ++k)
+    out.push_back(each + (k < more ? 1 : 0) - (k == 0 ? first : 0) - (k == stages - 1 ? last : 0));
+  return *std::min_element(out.begin(), out.end()) < 0 ? std::vector<std::int64_t>() : out;
+}
+
 std::optional<TitanCut> titan_cut(const std::vector<std::int64_t>& blocks, std::int64_t usual_stages) {
   const std::int64_t layers = std::accumulate(blocks.begin(), blocks.end(), std::int64_t{0});
   const auto stages = static_cast<std::int64_t>(blocks.size());
   const auto with = [&](std::int64_t first, std::int64_t last) -> std::optional<TitanCut> {
-    if (!cuts(blocks, layers, first, last)) return std::nullopt;
+    if (titan_blocks(layers, stages, first, last) != blocks) return std::nullopt;
     const auto each = layers_a_stage(layers + first + last, stages, usual_stages);
     return each ? std::optional<TitanCut>({first, last, *each}) : std::nullopt;
   };
@@ -205,7 +320,19 @@ std::optional<TitanCut> titan_cut(const std::vector<std::int64_t>& blocks, std::
 }
 
 Exporter torchtitan_flags() {
-  return {kName, "a script that launches the plan with torchtitan (0.3)", "launch.sh", write, kName, launch};
+  return {kName, "a script that launches the plan with torchtitan (0.3)", "launch.sh", write, kName, all_launchers(), rules,
+          fault};
+}
+
+Exporter torchtitan_recipe() {
+  return {"torchtitan-recipe",
+          "a Python recipe of torchtitan (0.3): a function that returns its configuration",
+          "planned_recipe.py",
+          write_recipe,
+          kName,
+          all_launchers(),
+          recipe_rules,
+          recipe_fault};
 }
 
 }  // namespace espalier::exchange

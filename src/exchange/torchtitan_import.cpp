@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <optional>
 #include <utility>
 
 #include "base/format.h"
@@ -43,16 +44,25 @@ Setting as_field(Setting setting) {
   return setting;
 }
 
-Result<std::vector<Setting>> settings_in(const ConfigurationRequest& request) {
-  if (is_toml(request.text)) {
+struct File {
+  std::vector<Setting> settings;
+  std::vector<ImportedKey> variables;
+  bool toml = false;
+};
+
+Result<File> read_file(const ConfigurationRequest& request) {
+  File out;
+  out.toml = is_toml(request.text);
+  if (out.toml) {
     const auto document = base::read_toml(request.text, request.name);
     if (!document) return document.error();
-    return settings_of(document->root);
+    out.settings = settings_of(document->root);
+    return out;
   }
   auto lines = read_flag_lines(request.text, request.name);
   if (!lines) return lines.error();
-  std::vector<Setting> out;
-  for (Setting& flag : lines->flags) out.push_back(as_field(std::move(flag)));
+  for (Setting& flag : lines->flags) out.settings.push_back(as_field(std::move(flag)));
+  out.variables = std::move(lines->variables);
   return out;
 }
 
@@ -69,8 +79,10 @@ constexpr std::array kSchedules = {
 
 class TitanReader {
  public:
-  TitanReader(const ConfigurationRequest& request, std::vector<Setting> settings)
-      : request_(request), in_(request.name, std::move(settings), key_table(kFormat), request.ignored) {}
+  TitanReader(const ConfigurationRequest& request, File file)
+      : request_(request), toml_(file.toml), in_(request.name, std::move(file.settings), key_table(kFormat), request.ignored) {
+    for (ImportedKey& variable : file.variables) in_.list(std::move(variable));
+  }
 
   Result<ImportedConfiguration> run() {
     out_.name = request_.name;
@@ -108,7 +120,9 @@ class TitanReader {
     s.etp = degree("expert_tensor_parallel_degree", "etp");
     const bool sharded_sequence = in_.flag("parallelism.enable_sequence_parallel", true, "sp megatron, with tp");
     if (s.tp > 1 && sharded_sequence) s.sp = SequenceParallel::megatron;
-    s.overlap.tp = in_.flag("parallelism.enable_async_tensor_parallel", false, "overlap tp");
+    const bool newer = in_.has("compile.enable_async_tensor_parallel");
+    s.overlap.tp = in_.flag(newer ? "compile.enable_async_tensor_parallel" : "parallelism.enable_async_tensor_parallel", false,
+                            "overlap tp");
     out_.usual_overlap = true;
     const std::int64_t replicas = degree("data_parallel_replicate_degree", "replicas of the shards");
     const std::int64_t inner = capped_product({s.tp, s.cp, out_.schedule.stages});
@@ -165,9 +179,23 @@ class TitanReader {
       in_.list({ImportedKey::Kind::read, points->key, points->value, "blocks of each stage", points->line});
       if (counts) in_.fail(points->key, points->value, "module_fqns_per_model_part, which says where every layer is");
     }
-    for (const char* key :
-         {"parallelism.pipeline_parallel_first_stage_less_layers", "parallelism.pipeline_parallel_last_stage_less_layers"})
-      if (in_.has(key)) in_.pass_over(key, "stages are balanced as torchtitan's are here");
+    by_weights(counts && out_.blocks.empty());
+  }
+  /// First and last stage have less layers, one each unless told otherwise, which is how the engine splits (exchange/torchtitan.h).
+  void by_weights(bool counts) {
+    const std::string first = "parallelism.pipeline_parallel_first_stage_less_layers",
+                      last = "parallelism.pipeline_parallel_last_stage_less_layers",
+                      each = "parallelism.pipeline_parallel_layers_per_stage";
+    if (!counts) {
+      for (const std::string& key : {first, last, each})
+        in_.pass_over(key, out_.schedule.stages == 1 ? "there is one stage" : "every stage has its modules");
+      return;
+    }
+    if (!in_.has(first) && !in_.has(last) && !in_.has(each)) return;
+    out_.end_weights = {
+        in_.integer(first, 0, kMostDegree, 1, "layers that the first stage has less,"),
+        in_.integer(last, 0, kMostDegree, 1, "layers that the last stage has less,"),
+        in_.integer(each, 0, kMostDegree, 0, "layers of a stage (0: two stages a rank where the schedule has several)")};
   }
   void of_parts(const Setting& parts) {
     std::int32_t depth = 0;
@@ -223,9 +251,9 @@ class TitanReader {
   void recomputation() {
     const std::string mode =
         in_.word("activation_checkpoint.mode", {"none", "selective", "full", "memory_budget"}, "selective", "recompute");
-    // Which layers or operators: every n-th layer, or by operator; "2" until 0.2, "op" since.
-    const std::string option =
-        in_.text("activation_checkpoint.selective_ac_option", "op", "selective recomputation: by operator, or every n-th layer");
+    // Which layers or operators: every n-th layer, or by operator; "2" in the TOML of 0.2.1 (config/job_config.py, 6404b93), "op" since.
+    const std::string option = in_.text("activation_checkpoint.selective_ac_option", toml_ ? "2" : "op",
+                                        "selective recomputation: by operator, or every n-th layer");
     if (mode == "memory_budget")
       in_.fail("activation_checkpoint.mode", mode, "none, selective or full: the compiler's own choice has no price");
     if (mode == "full") out_.strategy.recompute.kind = RecomputeKind::full;
@@ -256,14 +284,15 @@ class TitanReader {
   }
 
   const ConfigurationRequest& request_;
+  bool toml_;
   SettingReader in_;
   ImportedConfiguration out_;
 };
 
 Result<ImportedConfiguration> read(const ConfigurationRequest& request) {
-  auto settings = settings_in(request);
-  if (!settings) return settings.error();
-  return TitanReader(request, std::move(*settings)).run();
+  auto file = read_file(request);
+  if (!file) return file.error();
+  return TitanReader(request, std::move(*file)).run();
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What Galvatron's profilers write (main branch): time and memory of layers, bandwidth of the machine. Facts in, a struct out;
+// What Galvatron's profilers write (main branch): time and memory of layers, bandwidth of the machine. Facts in, a struct out, and the other way;
 // which cost model uses them is not decided here.
 //
 //   computation_profiling_*.json   "layertype_0_bsz8_seq4096": ms of one layer's forward pass per sample; "layertype_other_0_…":
@@ -79,5 +79,13 @@ Result<AllReduceBandwidth> read_all_reduce_bandwidth(std::string_view json, cons
 Result<P2pBandwidth> read_p2p_bandwidth(std::string_view json, const std::string& where);
 Result<double> read_overlap_coefficient(std::string_view json, const std::string& where);
 Result<CollectiveTimes> read_collective_times(std::string_view json, const std::string& where);
+
+// The same files, as its profilers write them: read again they give the same values. Raw measurements are not written.
+std::string to_json(const ComputationProfile& profile);
+std::string to_json(const MemoryProfile& profile);
+std::string to_json(const AllReduceBandwidth& table);
+std::string to_json(const P2pBandwidth& table);
+std::string to_json(const CollectiveTimes& times);
+std::string overlap_json(double coefficient);
 
 }  // namespace espalier::galvatron

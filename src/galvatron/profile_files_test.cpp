@@ -73,6 +73,43 @@ TEST(ProfileFiles, Machine) {
   EXPECT_EQ(times->all_to_all_ms.at({2, 1024}), 9.5);
 }
 
+TEST(ProfileFiles, WhatIsWrittenIsReadAgain) {
+  ComputationProfile times;
+  times.times = {{0, false, LayerPart::whole, 8, 4096, 11.25},
+                 {0, true, LayerPart::whole, 8, 4096, 27.5},
+                 {1, false, LayerPart::mlp, 1, 512, 6.5},
+                 {1, false, LayerPart::attention, 1, 512, 0.1}};
+  const auto again = read_computation_profile(to_json(times), "c.json");
+  ASSERT_TRUE(again.ok()) << message_of(again);
+  ASSERT_EQ(again->times.size(), 4u);
+  EXPECT_EQ(again->skipped, 0);
+  for (std::size_t i = 0; i < 4; ++i) {
+    EXPECT_EQ(again->times[i].layer_type, times.times[i].layer_type);
+    EXPECT_EQ(again->times[i].other, times.times[i].other);
+    EXPECT_EQ(again->times[i].part, times.times[i].part);
+    EXPECT_EQ(again->times[i].batch, times.times[i].batch);
+    EXPECT_EQ(again->times[i].sequence, times.times[i].sequence);
+    EXPECT_EQ(again->times[i].ms_per_sample, times.times[i].ms_per_sample);
+  }
+  const auto memory = read_memory_profile(kMemory, "m.json");
+  ASSERT_TRUE(memory.ok());
+  const auto memory_again = read_memory_profile(to_json(*memory), "m.json");
+  ASSERT_TRUE(memory_again.ok()) << message_of(memory_again);
+  EXPECT_EQ(to_json(*memory_again), to_json(*memory));
+  EXPECT_EQ(memory_again->plain.layers.at({0, 4096}).activation_mb, memory->plain.layers.at({0, 4096}).activation_mb);
+  EXPECT_EQ(memory_again->plain.layers.at({0, 4096}).checkpoint_mb, 16);
+  EXPECT_EQ(memory_again->plain.one_stage.at(4096).states_mb.at(1), 6540);
+  EXPECT_EQ(memory_again->sequence_parallel.last_stage.at(512).activation_mb.at(2), 352);
+  const AllReduceBandwidth reduced{{{{8, true}, 160.5}, {{4, false}, 165.25}}};
+  EXPECT_EQ(read_all_reduce_bandwidth(to_json(reduced), "a.json")->gb_per_s, reduced.gb_per_s);
+  const P2pBandwidth p2p{{{2, 147.5}, {4, 0.0478}}};
+  EXPECT_EQ(read_p2p_bandwidth(to_json(p2p), "p.json")->gb_per_s, p2p.gb_per_s);
+  const CollectiveTimes collectives{{{{8, 4}, 0.125}}, {{{2, 1024}, 9.5}}};
+  EXPECT_EQ(read_collective_times(to_json(collectives), "s.json")->all_reduce_ms, collectives.all_reduce_ms);
+  EXPECT_EQ(read_collective_times(to_json(collectives), "s.json")->all_to_all_ms, collectives.all_to_all_ms);
+  EXPECT_EQ(*read_overlap_coefficient(overlap_json(1.0625), "o.json"), 1.0625);
+}
+
 TEST(ProfileFiles, ErrorsSayWhere) {
   const auto expect = [](const std::string& message, const std::string& part) {
     EXPECT_NE(message.find(part), std::string::npos) << "wanted \"" << part << "\" in: " << message;

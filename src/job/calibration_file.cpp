@@ -57,6 +57,7 @@ CalibratedLevel read_level(Reader& r) {
   for (const cluster::FabricField& field : cluster::fabric_fields()) {
     if (r.has(field.name)) level.values.emplace_back(&field, r.optional_real(field.name, field.low, field.high, field.prior));
   }
+  level.direct_bytes = r.optional_real("direct_bytes", 0, 1e12, 0);
   r.finish();
   return level;
 }
@@ -115,6 +116,7 @@ void set_levels(std::vector<FabricLevel>& levels, bool inside_node, const std::v
     for (const CalibratedLevel& measured : fabric) {
       if (measured.inside_node != inside_node || measured.name != level.name) continue;
       for (const auto& [field, value] : measured.values) field->set(level, value);
+      if (measured.direct_bytes > 0) level.direct_bytes = measured.direct_bytes;
     }
   }
 }

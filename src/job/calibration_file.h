@@ -23,6 +23,7 @@ struct CalibratedLevel {
   std::string name;
   bool inside_node = true;
   std::vector<std::pair<const cluster::FabricField*, double>> values;  ///< in the field's unit
+  double direct_bytes = 0;                                             ///< FabricLevel::direct_bytes; 0: not said
 };
 
 }  // namespace espalier::job

@@ -103,7 +103,11 @@ FrameworkDefault read_framework(Reader& r) {
   r.each("recipes", false, [&](Reader& recipe) {
     FrameworkDefault::Recipe out;
     out.model = read_words(recipe, "model");
-    read_default_values(recipe.child("defaults", true), out.defaults);
+    out.gpu = read_words(recipe, "gpu");
+    out.table = read_words(recipe, "table");
+    read_default_values(recipe.child("defaults", false), out.defaults);
+    out.options = read_words(recipe, "options");
+    if (!out.options.empty()) out.source = recipe.required_string("source");
     recipe.finish();
     f.recipes.push_back(std::move(out));
   });

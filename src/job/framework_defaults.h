@@ -34,10 +34,13 @@ struct FrameworkDefault {
   struct Value {
     std::string value, source;
   };
-  /// A recipe that the framework's authors publish for one model: its defaults come before the framework's own.
+  /// A recipe that the framework's authors publish for one model: its defaults come before the framework's own. It holds where each list
+  /// of words that it gives (of the model, the device, the table of the record) is mentioned.
   struct Recipe {
-    std::vector<std::string> model;
+    std::vector<std::string> model, gpu, table;
     std::map<std::string, Value> defaults;
+    std::vector<std::string> options;  ///< of the engine, which a record that does not state its own recipe ran with
+    std::string source;                ///< of the options
   };
   /// A state of the engine that all runs of some sources were in where all of the bounds hold; 0 and -1 bound nothing.
   struct State {

@@ -45,7 +45,7 @@ Result<Input> open_file_input(const std::string& path, const std::string& key, c
   if (!document) return document.error();
   const std::string folder = fs::path(path).parent_path().string();
   Input input{std::move(document).value(), {}, readable_name(path), folder.empty() ? "." : folder};
-  if (!touches(key, overrides)) input.text = std::move(text).value();
+  if (!touches(key, overrides) && (json || key != "model")) input.text = std::move(text).value();
   if (Status error = apply_below(input.document.root, key, overrides)) return *error;
   return input;
 }

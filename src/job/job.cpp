@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Job files: model, cluster, training, engine, search (docs/file-formats.md), each input inline or a path (job/inputs.h).
+#include <algorithm>
 #include <array>
 #include <filesystem>
 #include <initializer_list>
@@ -69,6 +70,21 @@ bool has_stream(const Model& model, TokenStream stream) {
 
 std::string plural_hint(const Model& model) { return model.family + " takes one sequence: sequence_length: 2048"; }
 
+/// Merged patches take places of tokens in the text.
+void check_places(base::Reader& training, const Model& model, const Sequence& sequence) {
+  std::int64_t merge = 1;
+  for (const LayerKind& kind : model.kinds)
+    if (kind.stream == TokenStream::encoder) merge = std::max(merge, kind.tokens_divisor);
+  const std::int64_t each = sequence.encoder / sequence.images, places = sequence.encoder / merge;
+  if (each % merge != 0)
+    training.fail("sequence_length", std::to_string(each) + " patches of an image", "a multiple of " + std::to_string(merge),
+                  "the model makes one of so many neighbouring patches");
+  else if (places > sequence.main)
+    training.fail("sequence_length", std::to_string(sequence.main) + " tokens of text",
+                  "at least " + std::to_string(places) + ", the places of " + std::to_string(sequence.images) + " images",
+                  "the length of the text counts the places of its images; fewer images: training.images_per_sample");
+}
+
 /// Text with the places of its images, and the patches of those: images_per_sample times the patches of one where the model fixes
 /// them, else {main, encoder} of the job.
 Sequence read_text_and_images(base::Reader& training, const Model& model) {
@@ -94,6 +110,8 @@ Sequence read_text_and_images(base::Reader& training, const Model& model) {
   } else if (sequence.encoder % sequence.images != 0 || sequence.encoder > kMaxTokens) {
     training.fail(key, std::to_string(sequence.encoder) + " patches of " + std::to_string(sequence.images) + " images",
                   "a multiple of images_per_sample, at most 2^31", "all images of a sample are taken to be of one size");
+  } else {
+    check_places(training, model, sequence);
   }
   return sequence;
 }
@@ -121,6 +139,13 @@ Sequence read_sequence(base::Reader& training, const Model& model) {
                                                 : both.required_int("encoder", 1, kMaxTokens);
     sequence.decoder = both.required_int("decoder", 1, kMaxTokens);
     both.finish();
+    const std::int64_t learned = model.encoder_tokens > 0 ? sequence.decoder : std::max(sequence.encoder, sequence.decoder);
+    if (model.max_positions > 0 && learned > model.max_positions)
+      training.fail(key, std::to_string(learned), "at most " + std::to_string(model.max_positions),
+                    "the model learns that many positions");
+    if (model.encoder_tokens > 0 && sequence.encoder != model.encoder_tokens)
+      training.fail(key, std::to_string(sequence.encoder) + " tokens of the encoder", std::to_string(model.encoder_tokens),
+                    "the model's own file sets them; leave encoder out");
     return sequence;
   }
   if (given && node->kind == NodeKind::mapping) {

@@ -47,6 +47,42 @@ TEST(Job, SmallestJobTakesDefaults) {
   EXPECT_THAT(job->model_source, HasSubstr("\"n_embd\": 64"));
 }
 
+/// LLaVA in small: images of 16 patches; Qwen2.5-VL in small: of any size, four patches become one.
+std::string image_job(const std::string& training, bool fixed = true) {
+  const std::string text =
+      "hidden_size: 16, intermediate_size: 24, num_hidden_layers: 2, num_attention_heads: 2, num_key_value_heads: 1, vocab_size: "
+      "32";
+  const std::string model = fixed
+                                ? "{model_type: llava, text_config: {model_type: llama, " + text +
+                                      "}, vision_config: {model_type: clip_vision_model, hidden_size: 8, intermediate_size: 16, "
+                                      "num_hidden_layers: 2, num_attention_heads: 2, image_size: 8, patch_size: 2}}"
+                                : "{model_type: qwen2_5_vl, " + text +
+                                      ", vision_config: {depth: 2, hidden_size: 8, intermediate_size: 10, num_heads: 2, "
+                                      "patch_size: 2, out_hidden_size: 16}}";
+  return "model: " + model + "\ncluster: {nodes: 1, devices_per_node: 8, device: h100-sxm-80gb}\ntraining: " + training + "\n";
+}
+
+TEST(Job, ImagesHaveASequenceOfTheirOwn) {
+  const auto job = load(image_job("{sequence_length: 64, images_per_sample: 3, global_batch: 8}"));
+  ASSERT_TRUE(job) << job.error().message();
+  EXPECT_EQ(job->training.sequence, (Sequence{.main = 64, .encoder = 48, .decoder = 0, .images = 3}));
+  const auto any = load(image_job("{sequence_length: {main: 64, encoder: 128}, images_per_sample: 2, global_batch: 8}", false));
+  ASSERT_TRUE(any) << any.error().message();
+  EXPECT_EQ(any->training.sequence, (Sequence{.main = 64, .encoder = 128, .decoder = 0, .images = 2}));
+}
+
+TEST(Job, ImagesThatDoNotFitAreRefused) {
+  const auto refused = [](const std::string& training, bool fixed) {
+    const auto job = load(image_job(training, fixed));
+    return job ? "" : job.error().message();
+  };
+  EXPECT_THAT(refused("{sequence_length: 64, global_batch: 8}", false), HasSubstr("no number of patches"));
+  EXPECT_THAT(refused("{sequence_length: {main: 64, encoder: 30}, images_per_sample: 4, global_batch: 8}", false),
+              HasSubstr("a multiple of images_per_sample"));
+  EXPECT_THAT(refused("{sequence_length: {main: 64, encoder: 6}, global_batch: 8}", false), HasSubstr("a multiple of 4"));
+  EXPECT_THAT(refused("{sequence_length: 16, images_per_sample: 2, global_batch: 8}", true), HasSubstr("at least 32"));
+}
+
 TEST(Job, SearchNamesBecomeOrdinals) {
   const auto job =
       load(job_text("search: {fix: {tp: 8, sp: megatron}, allow: {schedule: [1f1b, interleaved], overlap_grad: true}, "

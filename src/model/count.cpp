@@ -124,10 +124,35 @@ Flops forward_flops(const LayerKind& kind, const Sequence& sequence, bool causal
   return Flops(sum);
 }
 
+namespace {
+
+/// What training a layer computes beside three times its forward pass: less where gradients of weights, or all gradients, are not needed; more for
+/// adapters. Attention and scans have no weights: their backward is twice their forward whatever is trained.
+double beside_thrice_forward(const LayerKind& kind, const Sequence& sequence, bool causal_half) {
+  const double tokens = static_cast<double>(tokens_per_sample(kind, sequence));
+  double sum = 0;
+  for (const Operator& op : kind.operators) {
+    const double flops = operator_flops(kind, op, tokens, sequence, causal_half);
+    if (op.adapters > 0) sum += 3.0 * flops * static_cast<double>(op.adapter_parameters()) / static_cast<double>(op.in * op.out);
+    if (!kind.backward)
+      sum -= 2.0 * flops;
+    else if (op.frozen)
+      sum -= flops;
+  }
+  return sum;
+}
+
+}  // namespace
+
 Flops training_flops(const Model& model, const Sequence& sequence, bool causal_half) {
-  Flops sum{0};
-  for (std::size_t i = 0; i < model.layers.size(); ++i) sum += forward_flops(model.layer(i), sequence, causal_half);
-  return sum * 3.0;  // backward: one GEMM for the input gradient and one for the weight gradient, each as large as forward
+  Flops forward{0};
+  double beside = 0;
+  for (std::size_t i = 0; i < model.layers.size(); ++i) {
+    forward += forward_flops(model.layer(i), sequence, causal_half);
+    beside += beside_thrice_forward(model.layer(i), sequence, causal_half);
+  }
+  // Backward: one GEMM for the input gradient and one for the weight gradient, each as large as forward.
+  return Flops(forward.count() * 3.0 + beside);
 }
 
 }  // namespace espalier

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "espalier/model.h"
 #include "model/operators.h"
 #include "model/testing.h"
@@ -40,6 +42,28 @@ TEST(Count, TinyLlamaFlopsByHand) {
   EXPECT_EQ(forward_flops(kind(m, "embedding"), s, true).count(), 0);
   EXPECT_EQ(training_flops(m, s).count(), 3 * (2 * (11520 + 3200) + 5120));
   EXPECT_EQ(training_flops(m, s, true).count(), 3 * (2 * (11520 + 1600) + 5120));
+}
+
+// Of a frozen block that gradients pass through the weight gradients are missing: 3·(11520 + 3200) − 11520; of one that none come to all but the forward
+// pass. An adapter of rank 2 beside qkv (8 → 16) adds 3·2·10·2·(8 + 16) = 2880.
+TEST(Count, FrozenWeightsHaveNoGradients) {
+  Model m = load(kTiny);
+  const Sequence s{.main = 10};
+  LayerKind frozen = kind(m, "decoder");
+  for (Operator& op : frozen.operators) op.frozen = op.parameters > 0;
+  m.kinds.push_back(frozen);
+  m.layers[1] = static_cast<std::int32_t>(m.kinds.size()) - 1;
+  const double head = 3 * 5120, block = 3 * 14720;
+  EXPECT_EQ(training_flops(m, s).count(), (block - 11520) + block + head);
+  Operator& qkv = *std::find_if(m.kinds.back().operators.begin(), m.kinds.back().operators.end(),
+                                [](const Operator& op) { return op.name == "attn.qkv"; });
+  qkv.adapter_rank = 2;
+  qkv.adapters = 1;
+  qkv.adapter_out = 16;
+  EXPECT_EQ(training_flops(m, s).count(), (block - 11520) + 2880 + block + head);
+  m.kinds.back() = frozen;
+  m.kinds.back().backward = false;
+  EXPECT_EQ(training_flops(m, s).count(), 14720 + block + head);
 }
 
 TEST(Count, BoundaryIsHiddenTimesTokens) {

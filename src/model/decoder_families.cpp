@@ -286,6 +286,21 @@ constexpr Traits kApertus{.qkv_bias = kAttentionBias,
                           .head_norm = HeadNorm::each,
                           .gated = false,
                           .activation_parameters = 2};
+constexpr Traits kFalconH1{.kv_heads = 8,
+                           .qkv_bias = kAttentionBias,
+                           .out_bias = {"projectors_bias"},
+                           .mlp_bias = {"mlp_bias"},
+                           .mixer = read_mamba2_mixer,
+                           .beside = true};
+constexpr Traits kLlama4{.kv_heads = 8,
+                         .head_dim = 128,
+                         .qkv_bias = kAttentionBias,
+                         .out_bias = kAttentionBias,
+                         .positions_left_out = true,
+                         .experts_key = "num_local_experts",
+                         .experts = 16,
+                         .top_k = 1,
+                         .chunks = true};
 constexpr Traits kArcee{.qkv_bias = kAttentionBias, .out_bias = kAttentionBias, .mlp_bias = {"mlp_bias"}, .gated = false};
 constexpr Traits kBitnet{.qkv_bias = kAttentionBias, .out_bias = kAttentionBias, .sub_norm = 1};
 constexpr Traits kCwm{.kv_heads = 8, .head_dim = 128, .windows = Windows::listed, .window = 8192, .pattern = 4};
@@ -388,6 +403,7 @@ constexpr std::array kRows = std::to_array<DecoderFamily>({
     {"ernie4_5_moe", "Ernie4_5_Moe", ernie_moe()},
     {"exaone4", "Exaone4", kExaone4},
     {"exaone_moe", "ExaoneMoe", kExaoneMoe},
+    {"falcon_h1", "FalconH1", kFalconH1},
     {"flex_olmo", "FlexOlmo", olmo_experts(NormPlace::after, 7, 5)},
     {"gemma", "Gemma", gemma(16, 16, 256, 256000)},
     {"gemma2", "Gemma2", gemma2()},
@@ -412,6 +428,7 @@ constexpr std::array kRows = std::to_array<DecoderFamily>({
     {"lfm2", "Lfm2", kLfm2},
     {"lfm2_moe", "Lfm2Moe", lfm2_moe()},
     {"llama", "Llama", kLlama},
+    {"llama4_text", "Llama4", kLlama4},
     {"minimax", "MiniMax", minimax()},
     {"minimax_m2", "MiniMaxM2", kMinimaxM2},
     {"ministral", "Ministral", kMinistral},

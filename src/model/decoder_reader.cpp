@@ -16,6 +16,7 @@ struct Decoder {
   BlockShape block;
   AttentionShape attention;
   std::vector<std::int64_t> windows;  ///< per layer; 0 = whole sequence
+  std::vector<std::int64_t> pieces;   ///< per layer: attention inside pieces of so many tokens; empty = none anywhere
   Operators mixer;                    ///< in place of attention where `mixes`
   std::vector<bool> mixes;
   std::vector<bool> unrotated;  ///< per layer: no rotary positions?
@@ -169,7 +170,7 @@ void read_experts(Fields& f, const Traits& t, Decoder& d) {
 /// bamba: the indices that attend).
 std::vector<bool> read_mixes(Fields& f, const Traits& t, std::int64_t layers) {
   std::vector<bool> mixes(static_cast<std::size_t>(layers), false);
-  if (t.mixer == nullptr) return mixes;
+  if (t.mixer == nullptr || t.beside) return mixes;
   const auto types =
       per_layer_list(f, "layer_types", layers, {"full_attention", "attention", "linear_attention", "mamba", "conv"});
   const auto legacy = f.reader().optional_int_list("attn_type_list", 0, 1);  // minimax: 1 attends
@@ -224,6 +225,30 @@ std::vector<bool> read_unrotated(Fields& f, const Traits& t, std::int64_t layers
   return none;
 }
 
+/// Llama 4: every fourth layer attends to everything and has no rotary positions, the others attend inside pieces.
+void read_chunks(Fields& f, Decoder& d) {
+  const std::int64_t piece = f.integer_nullable({"attention_chunk_size"}, SizeLimits::tokens, 8192, 0, "no pieces");
+  const auto types = per_layer_list(f, "layer_types", d.layers, {"full_attention", "chunked_attention"});
+  d.pieces.assign(static_cast<std::size_t>(d.layers), 0);
+  for (std::size_t i = 0; i < d.pieces.size(); ++i) {
+    const bool chunked = types.empty() ? !d.unrotated[i] : types[i] == "chunked_attention";
+    d.pieces[i] = chunked ? piece : 0;
+  }
+}
+
+/// Llama 4's mixtures: those that moe_layers lists, else every so-many-th; dense layers have a width of their own.
+void read_interleaved_mixtures(Fields& f, Decoder& d) {
+  const std::int64_t step = f.integer_or({"interleave_moe_layer_step"}, SizeLimits::layers, 1);
+  const auto listed = f.reader().optional_int_list("moe_layers", 0, SizeLimits::layers);
+  d.experts.shared_ffn = d.experts.ffn = d.ffn;
+  d.ffn = f.integer_or({"intermediate_size_mlp"}, SizeLimits::width, 16384);
+  for (std::size_t i = 0; i < d.sparse.size(); ++i) {
+    const auto at = static_cast<std::int64_t>(i);
+    d.sparse[i] = listed.empty() ? (at + 1) % step == 0 : std::find(listed.begin(), listed.end(), at) != listed.end();
+  }
+  f.reader().ignore({"use_qk_norm", "attn_temperature_tuning", "floor_scale", "attn_scale", "for_llm_compressor"});
+}
+
 Operators mlp_of(const Decoder& d, const Traits& t, bool sparse) {
   Operators list;
   if (sparse) {
@@ -238,21 +263,32 @@ Operators mlp_of(const Decoder& d, const Traits& t, bool sparse) {
   return list;
 }
 
+/// The mixer beside attention: it reads what that reads, and their outputs are added.
+void add_beside(Operators& list, const Decoder& d) {
+  for (const Operator& op : d.mixer) list.push_back(op);
+  const std::size_t first = list.size() - d.mixer.size();
+  if (!d.mixer.empty()) list[first].parallel = true;
+  list.push_back(residual("attn.add_mixer", d.hidden));
+}
+
 LayerKind block(const Decoder& d, const Traits& t, std::size_t i) {
   LayerKind kind;
   kind.name = d.mixes[i] ? "decoder.mixer" : "decoder";
   if (d.sparse[i]) kind.name += ".moe";
   if (d.windows[i] > 0 && !d.mixes[i]) kind.name += ".sliding";
+  if (!d.pieces.empty() && d.pieces[i] > 0) kind.name += ".chunked";
   if (d.unrotated[i]) kind.name += ".nope";
   kind.hidden = d.hidden;
   AttentionShape attention = d.attention;
   attention.window = d.windows[i];
+  attention.chunk = d.pieces.empty() ? 0 : d.pieces[i];
   if (d.unrotated[i]) attention.rotary_dim = 0;
   Operators mixer;
   if (d.mixes[i])
     mixer = d.mixer;
   else
     add_attention(mixer, "attn", attention);
+  if (t.beside) add_beside(mixer, d);
   add_block(kind.operators, d.block, std::move(mixer), mlp_of(d, t, d.sparse[i]));
   return kind;
 }
@@ -297,6 +333,7 @@ void read_decoder(Fields& f, Model& model, const Traits& t) {
   d.vocabulary = t.vocabulary > 0 ? f.integer_or({"vocab_size"}, SizeLimits::vocabulary, t.vocabulary)
                                   : f.integer({"vocab_size"}, SizeLimits::vocabulary);
   d.tied = f.flag("tie_word_embeddings", t.tied);
+  if (t.tied_given) d.tied = t.tied;
   d.attention = read_attention(f, t, d.hidden);
   d.mlp_bias = is_on(f, t.mlp_bias);
   d.head_bias = is_on(f, t.head_bias);
@@ -304,9 +341,11 @@ void read_decoder(Fields& f, Model& model, const Traits& t) {
   d.mixes = read_mixes(f, t, d.layers);
   if (t.mixer != nullptr) d.mixer = t.mixer(f, d.hidden);
   if (t.adjusts_width) d.ffn = adjusted_width(f, d.ffn);
-  d.windows = t.mixer == nullptr ? read_windows(f, t, d.layers) : std::vector<std::int64_t>(d.mixes.size(), 0);
+  d.windows = t.mixer == nullptr && !t.chunks ? read_windows(f, t, d.layers) : std::vector<std::int64_t>(d.mixes.size(), 0);
   d.unrotated = read_unrotated(f, t, d.layers);
+  if (t.chunks && f.ok()) read_chunks(f, d);
   read_experts(f, t, d);
+  if (t.chunks && f.ok()) read_interleaved_mixtures(f, d);
   if (t.mixer != nullptr && !t.shared_width.empty() && !t.shared_gate && d.experts.experts == 0) d.ffn = d.experts.shared_ffn;
   const bool softcap =
       f.reader().find("final_logit_softcapping") == nullptr ? t.softcap : f.reader().has("final_logit_softcapping");
@@ -339,9 +378,17 @@ void read_decoder(Fields& f, Model& model, const Traits& t) {
                      "layer_rope_theta",
                      "use_bidirectional_attention",
                      "use_expert_bias",
-                     "use_post_norm"});
+                     "use_post_norm",
+                     "lm_head_multiplier",
+                     "key_multiplier",
+                     "attention_in_multiplier",
+                     "attention_out_multiplier",
+                     "ssm_in_multiplier",
+                     "ssm_out_multiplier",
+                     "ssm_multipliers",
+                     "mlp_multipliers"});
   const std::int64_t modules =
-      t.prediction.empty() ? 0 : f.integer_or({t.prediction}, SizeLimits::layers, 0, "no multi-token prediction", 0);
+      t.prediction.empty() ? 0 : f.integer_or({t.prediction}, SizeLimits::prediction, 0, "no multi-token prediction", 0);
   if (!t.experts_key.empty()) read_routing_groups(f);
   const std::int64_t context_length = f.context_length();
   if (!f.ok()) return;
@@ -353,7 +400,7 @@ void read_decoder(Fields& f, Model& model, const Traits& t) {
   layers.add(embedding(d));
   for (std::size_t i = 0; i < static_cast<std::size_t>(d.layers); ++i) layers.add(block(d, t, i));
   layers.add(head(d, t, softcap));
-  leave_out_prediction(f, model, t.prediction, modules, block(d, t, static_cast<std::size_t>(d.layers) - 1));
+  add_prediction(model, modules, block(d, t, static_cast<std::size_t>(d.layers) - 1));
 }
 
 }  // namespace espalier::model

@@ -43,6 +43,7 @@ struct Traits {
   std::int64_t heads = 0;       ///< absent num_attention_heads; 0 = must be given
   std::int64_t vocabulary = 0;  ///< absent vocab_size; 0 = must be given
   bool tied = false;            ///< absent tie_word_embeddings
+  bool tied_given = false;      ///< `tied` holds whatever the text's own file says: an outer file said it
   Switch qkv_bias = kNever, out_bias = kNever, mlp_bias = kNever, head_bias = kNever;
   HeadNorm head_norm = HeadNorm::none;
   Switch head_norm_on = kAlways;
@@ -78,7 +79,9 @@ struct Traits {
   ReadMixer mixer = nullptr;        ///< what some layers have in place of attention
   std::int64_t attention_every =
       0;                          ///< without a list of layer types every so-many-th layer attends; 0 = by the family's own keys
+  bool beside = false;            ///< falcon_h1: attention and mixer side by side in every block
   std::string_view mixer_word{};  ///< of layer_types; empty = "linear_attention"
+  bool chunks = false;            ///< llama4: layers that layer_types calls chunked attend inside pieces; mixtures every so often
   bool adjusts_width = false;     ///< lfm2: two thirds of intermediate_size, rounded up to block_multiple_of
   std::string_view prediction{};  ///< key of a number of multi-token-prediction modules; empty = none are read
 };

@@ -6,9 +6,9 @@
 //        n qk_nope_head_dim, p qk_rope_head_dim, v v_head_dim; after kv_b every head has its own keys (num_key_value_heads void)
 //   Under tensor parallelism q_a and kv_a are replicated, q_b and kv_b split by heads.
 //   Layer i is a mixture of experts iff i ≥ first_k_dense_replace and i mod moe_layer_freq = 0.
-//   The router's correction bias is set by a rule, not by gradients: no parameter here. Multi-token-prediction modules are
-//   counted apart: each has two norms, a projection 2h → h, one MoE block and a final norm; embedding and head are the main
-//   model's.
+//   The router's correction bias is set by a rule, not by gradients: no parameter here. Modules of multi-token prediction are in
+//   prediction.cpp.
+//   V3.2 (sparse attention): indexer q [r_q, H_i·d_i], k [h, d_i], weights [h, H_i], LayerNorm d_i.
 #include <string>
 #include <vector>
 
@@ -20,6 +20,7 @@ namespace {
 struct Latent {
   std::int64_t hidden = 0, heads = 0, q_rank = 0, kv_rank = 0, rope = 0, nope = 0, value = 0;
   bool bias = false, score_dropout = false;
+  std::int64_t index_heads = 0, index_dim = 0, index_top = 0;  ///< of V3.2's indexer; 0 heads: attention to everything
 };
 
 struct DeepSeek {
@@ -28,6 +29,22 @@ struct DeepSeek {
   Latent attention;
   ExpertShape experts;
 };
+
+/// DeepSeek-V3.2: an indexer scores every earlier token, and attention reads the best `index_top` of them. The first of those queries see
+/// fewer, as those of a window do. Its weights are whole on every rank of a tensor group; its scores are products like attention's.
+void add_indexer(Operators& list, const Latent& a) {
+  if (a.index_heads == 0) return;
+  const std::int64_t width = a.index_heads * a.index_dim, from = a.q_rank > 0 ? a.q_rank : a.hidden;
+  list.push_back(linear("index.q", from, width, TpSplit::none, false));
+  list.push_back(linear("index.weights", a.hidden, a.index_heads, TpSplit::none, false));
+  list.push_back(linear("index.k", a.hidden, a.index_dim, TpSplit::none, false));
+  list.push_back(norm("index.k_norm", a.index_dim, 2));
+  Operator core = attention_core("index.core", {a.hidden, a.index_heads, 1, a.index_dim});
+  core.in = width + a.index_dim;
+  core.out = a.index_heads;
+  core.v_dim = 0;
+  list.push_back(core);
+}
 
 void add_latent_attention(Operators& list, const Latent& a) {
   const std::int64_t qk = a.nope + a.rope;
@@ -51,6 +68,8 @@ void add_latent_attention(Operators& list, const Latent& a) {
   core.in = a.heads * (2 * qk + a.value);
   core.out = a.heads * a.value;
   core.v_dim = static_cast<std::int32_t>(a.value);
+  core.window = a.index_heads > 0 ? a.index_top : 0;
+  add_indexer(list, a);
   list.push_back(core);
   list.push_back(linear("attn.out", a.heads * a.value, a.hidden, TpSplit::row, a.bias));
 }
@@ -77,7 +96,7 @@ LayerKind block(const DeepSeek& d, bool sparse) {
 struct Defaults {
   std::int64_t dense_layers = 3, experts = 256, top_k = 8, shared = 1;  ///< experts = 0: a dense family
   std::int64_t kv_rank = 512, rope = 64, nope = 128, value = 128;
-  bool tied = false;
+  bool tied = false, indexer = false;
 };
 
 Latent read_latent(Fields& f, std::int64_t hidden, const Defaults& absent) {
@@ -91,6 +110,12 @@ Latent read_latent(Fields& f, std::int64_t hidden, const Defaults& absent) {
   a.value = f.integer_or({"v_head_dim"}, SizeLimits::head_dim, absent.value);
   a.bias = f.flag("attention_bias", false);
   a.score_dropout = f.positive_rate({"attention_dropout"}, 0);
+  if (absent.indexer) {
+    a.index_heads = f.integer_or({"index_n_heads"}, SizeLimits::heads, 64);
+    a.index_dim = f.integer_or({"index_head_dim"}, SizeLimits::head_dim, 128);
+    a.index_top = f.integer_or({"index_topk"}, SizeLimits::tokens, 2048);
+    (void)per_layer_list(f, "layer_types", f.integer({"num_hidden_layers"}, SizeLimits::layers), {"indexed_attention"});
+  }
   return a;
 }
 
@@ -125,7 +150,7 @@ void read(Fields& f, Model& model, const Defaults& absent) {
   d.vocabulary = f.integer({"vocab_size"}, SizeLimits::vocabulary);
   d.dense_layers = f.integer_or({"first_k_dense_replace"}, SizeLimits::layers, absent.dense_layers, kFamilyDefault, 0);
   d.moe_every = f.integer_or({"moe_layer_freq"}, SizeLimits::layers, 1, "every layer after the dense ones");
-  d.mtp = f.integer_or({"num_nextn_predict_layers"}, SizeLimits::layers, 0, "no multi-token prediction", 0);
+  d.mtp = f.integer_or({"num_nextn_predict_layers"}, SizeLimits::prediction, 0, "no multi-token prediction", 0);
   d.tied = f.flag("tie_word_embeddings", absent.tied);
   d.attention = read_latent(f, d.hidden, absent);
   if (absent.experts > 0) d.experts = read_experts(f, d.hidden, absent);
@@ -150,13 +175,14 @@ void read(Fields& f, Model& model, const Defaults& absent) {
   add_logits(head.operators, d.hidden, d.vocabulary, d.tied);
   layers.add(std::move(head));
 
-  leave_out_prediction(f, model, "num_nextn_predict_layers", d.mtp, block(d, true));
+  add_prediction(model, d.mtp, block(d, absent.experts > 0));
 }
 
 }  // namespace
 
 void read_deepseek_v2(Fields& f, Model& model) { read(f, model, {.dense_layers = 0, .experts = 64, .shared = 2}); }
 void read_deepseek_v3(Fields& f, Model& model) { read(f, model, {}); }
+void read_deepseek_v32(Fields& f, Model& model) { read(f, model, {.indexer = true}); }
 /// Latent attention with a plain MLP (minicpm3, youtu).
 void read_latent_dense(Fields& f, Model& model) {
   const bool minicpm = model.family == "minicpm3";
@@ -172,14 +198,6 @@ void read_routing_groups(Fields& f) {
   f.note(ModelNote::Kind::left_out, "n_group",
          "n_group = " + std::to_string(groups) + ", topk_group = " + std::to_string(chosen) +
              ": routing limited to some groups of experts is not modelled; a token may reach any expert");
-}
-
-void leave_out_prediction(Fields& f, Model& model, std::string_view key, std::int64_t modules, const LayerKind& block) {
-  if (modules == 0) return;
-  const std::int64_t module = parameter_count(block) + times(2 * block.hidden, block.hidden) + 3 * block.hidden;
-  model.mtp_parameters = times(modules, module);
-  f.note(ModelNote::Kind::left_out, key,
-         std::string(key) + " = " + std::to_string(modules) + ": multi-token prediction is counted apart and not planned");
 }
 
 }  // namespace espalier::model

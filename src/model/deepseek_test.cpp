@@ -56,12 +56,27 @@ TEST(DeepSeek, MoeLayerFrequencyAndPlainQueries) {
   EXPECT_EQ(op(kind(m, "decoder"), "attn.q").parameters, 32 * 32);
 }
 
-// One module: a MoE block, the projection 2h -> h and three norms.
-TEST(DeepSeek, MultiTokenPredictionIsApart) {
+// One module: a MoE block, the projection 2h -> h, three norms; table and matrix are those of embedding and head.
+TEST(DeepSeek, MultiTokenPredictionIsPartOfTheHead) {
   const Model without = load(small()), with = load(small(R"(, "num_nextn_predict_layers": 1)"));
-  EXPECT_EQ(parameter_count(with), parameter_count(without));
   EXPECT_EQ(without.mtp_parameters, 0);
   EXPECT_EQ(with.mtp_parameters, parameter_count(kind(with, "decoder.moe")) + 2 * 32 * 32 + 3 * 32);
+  EXPECT_EQ(parameter_count(with), parameter_count(without) + with.mtp_parameters);
+  EXPECT_EQ(order(with), order(without));
+  const LayerKind& head = kind(with, "head");
+  EXPECT_EQ(op(head, "mtp.embed.token").parameters, 0);
+  EXPECT_EQ(op(head, "mtp.head.logits").parameters, 0);
+  EXPECT_EQ(unplanned_parts(with), unplanned_parts(without));
+}
+
+// Work of a module: its block, the projection 2·2h·h and the head's logits 2·h·V again.
+TEST(DeepSeek, MultiTokenPredictionTakesWork) {
+  const Model without = load(small()), with = load(small(R"(, "num_nextn_predict_layers": 2)"));
+  const Sequence sequence{.main = 128};
+  const double more =
+      forward_flops(kind(with, "head"), sequence, true).count() - forward_flops(kind(without, "head"), sequence, true).count();
+  const double block = forward_flops(kind(with, "decoder.moe"), sequence, true).count();
+  EXPECT_DOUBLE_EQ(more, 2 * (block + 128 * (2.0 * 64 * 32 + 2.0 * 32 * 64)));
 }
 
 }  // namespace

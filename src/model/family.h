@@ -18,6 +18,7 @@ using ReadFamily = void (*)(Fields& fields, Model& model);
 
 void read_deepseek_v2(Fields&, Model&);
 void read_deepseek_v3(Fields&, Model&);
+void read_deepseek_v32(Fields&, Model&);
 void read_latent_dense(Fields&, Model&);
 void read_mamba(Fields&, Model&);
 void read_mamba2(Fields&, Model&);
@@ -36,13 +37,17 @@ void read_bloom(Fields&, Model&);
 void read_gpt_neox(Fields&, Model&);
 void read_bert(Fields&, Model&);
 void read_t5(Fields&, Model&);
+void read_bart(Fields&, Model&);
 void read_vit(Fields&, Model&);
+void read_generic(Fields&, Model&);  ///< `blocks`: what no config.json says (blocks.cpp)
 void read_swin(Fields&, Model&);
 
 /// Notes of routing that is limited to some groups of experts (n_group, topk_group): it is read and not modelled.
 void read_routing_groups(Fields& fields);
-/// Counts `modules` of multi-token prediction, each with two norms, a projection 2h → h, `block` and a final norm; they are not planned.
-void leave_out_prediction(Fields& fields, Model& model, std::string_view key, std::int64_t modules, const LayerKind& block);
+/// Adds `modules` of multi-token prediction to the head, where frameworks run them: each looks the next tokens up again, norms them and the
+/// hidden state, projects both 2h → h, runs `block` and a final norm, and uses the head's logits and loss again (DeepSeek-V3, arXiv
+/// 2412.19437, 2.2). Model::mtp_parameters says how many of the model's parameters are theirs.
+void add_prediction(Model& model, std::int64_t modules, const LayerKind& block);
 /// One value per layer from `layer_types`: the window of a sliding layer, 0 for full attention; empty when the key is absent.
 std::vector<std::int64_t> windows_of_layer_types(Fields& fields, std::int64_t layers, std::int64_t window);
 /// The strings of a list with one entry per layer, each one of `allowed`; empty when the key is absent or null.

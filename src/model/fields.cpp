@@ -116,6 +116,8 @@ std::string_view Fields::pick(Names names) const {
 std::int64_t Fields::integer(Names names, std::int64_t high, std::int64_t low) {
   const auto key = pick(names);
   if (!reader_->has(key)) {
+    for (const auto& [assumed, value] : assumed_)
+      if (assumed == key) return integer_or(names, high, value, kFamilyDefault, low);
     reader_->fail(key, reader_->find(key) != nullptr ? "null" : "no value", "an integer under " + base::joined(names, " or "),
                   "sizes are not guessed; give the model's original config.json");
     return low;

@@ -10,6 +10,7 @@
 #include <initializer_list>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/document.h"
@@ -30,6 +31,7 @@ struct SizeLimits {
   static constexpr std::int64_t vocabulary = std::int64_t{1} << 24;
   static constexpr std::int64_t experts = 65536;
   static constexpr std::int64_t tokens = std::int64_t{1} << 31;  ///< positions, windows
+  static constexpr std::int64_t prediction = 64;                 ///< modules of multi-token prediction
   static constexpr std::int64_t pixels = std::int64_t{1} << 16;
 };
 
@@ -39,6 +41,8 @@ class Fields {
 
   [[nodiscard]] bool ok() const { return reader_->sink().ok(); }
   [[nodiscard]] base::Reader& reader() const { return *reader_; }
+  /// What `integer` takes for keys that are absent, with a note: a file inside another that leaves out what its class assumes.
+  void assume(std::vector<std::pair<std::string_view, std::int64_t>> values) { assumed_ = std::move(values); }
 
   /// Must be there, under one of the names; null is absent.
   std::int64_t integer(Names names, std::int64_t high, std::int64_t low = 1);
@@ -68,6 +72,7 @@ class Fields {
   std::string_view pick(Names names) const;
   base::Reader* reader_;
   std::vector<ModelNote>* notes_;
+  std::vector<std::pair<std::string_view, std::int64_t>> assumed_;
 };
 
 /// Whether a key is in use: neither null, false, 0 nor empty.

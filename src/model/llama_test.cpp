@@ -171,12 +171,13 @@ TEST(Gemma3, EveryPatternthLayerIsFull) {
   EXPECT_EQ(op(kind(m, "decoder"), "attn.q_norm").parameters, 8);
 }
 
-TEST(Gemma3, NestedTextModelIsPlannedWithANote) {
-  const Model m = load(R"({"model_type": "gemma3", "vision_config": {"hidden_size": 1152}, "text_config": {"hidden_size": 64,
+TEST(Gemma3, WithoutATowerTheNestedTextIsPlanned) {
+  const Model m = load(R"({"model_type": "gemma3", "vision_config": null, "text_config": {"hidden_size": 64,
     "num_hidden_layers": 4, "num_attention_heads": 8, "num_key_value_heads": 2, "intermediate_size": 96, "vocab_size": 100}})");
   EXPECT_EQ(m.family, "gemma3");
   EXPECT_EQ(op(kind(m, "decoder.sliding"), "attn.core").qk_dim, 256);  // class default
-  EXPECT_TRUE(noted(m, ModelNote::Kind::left_out, "vision_config"));
+  EXPECT_TRUE(noted(m, ModelNote::Kind::derived, "vision_config"));
+  EXPECT_FALSE(m.tower);
 }
 
 TEST(Phi3, PartialRotary) {

@@ -11,6 +11,7 @@
 #include "base/document_kind.h"
 #include "espalier/model.h"
 #include "model/decoder_traits.h"
+#include "model/tower.h"
 
 namespace espalier {
 namespace {
@@ -21,17 +22,18 @@ struct Family {
   std::string_view type;          ///< model_type
   std::string_view architecture;  ///< prefix of architectures[0], for files without model_type
   model::ReadFamily read;
-  bool nested = false;                    ///< the text model is under text_config
-  const model::Traits* traits = nullptr;  ///< of a family that is a row of switches
+  const model::Traits* traits = nullptr;      ///< of a family that is a row of switches
+  const model::TowerFamily* tower = nullptr;  ///< of a family with text and images
 };
 
-/// Families with a reader of their own, sorted by type; those that are rows of switches are in decoder_families.cpp.
+/// Families with a reader of their own; rows of switches are in decoder_families.cpp, those with towers in tower_families.cpp.
 constexpr std::array kReaders = std::to_array<Family>({
     {"bert", "Bert", model::read_bert},
+    {"blocks", "", model::read_generic},
     {"bloom", "Bloom", model::read_bloom},
     {"deepseek_v2", "DeepseekV2", model::read_deepseek_v2},
     {"deepseek_v3", "DeepseekV3", model::read_deepseek_v3},
-    {"gemma3", "Gemma3", nullptr, true},
+    {"deepseek_v32", "DeepseekV32", model::read_deepseek_v32},
     {"glm4_moe_lite", "Glm4MoeLite", model::read_deepseek_v3},
     {"gpt2", "GPT2", model::read_gpt2},
     {"gpt_neox", "GPTNeoX", model::read_gpt_neox},
@@ -61,6 +63,13 @@ constexpr std::array kReaders = std::to_array<Family>({
     {"opt", "OPT", model::read_opt},
     {"swin", "Swin", model::read_swin},
     {"t5", "T5", model::read_t5},
+    {"bart", "Bart", model::read_bart},
+    {"mbart", "MBart", model::read_bart},
+    {"m2m_100", "M2M100", model::read_bart},
+    {"marian", "Marian", model::read_bart},
+    {"pegasus", "Pegasus", model::read_bart},
+    {"whisper", "Whisper", model::read_bart},
+    {"dinov2", "Dinov2", model::read_vit},
     {"vit", "ViT", model::read_vit},
     {"youtu", "Youtu", model::read_latent_dense},
 });
@@ -70,11 +79,10 @@ const std::vector<Family>& families() {
   static const std::vector<Family> all = [] {
     std::vector<Family> rows(kReaders.begin(), kReaders.end());
     for (const model::DecoderFamily& row : model::decoder_families())
-      rows.push_back({row.type, row.architecture, nullptr, false, &row.traits});
+      rows.push_back({row.type, row.architecture, nullptr, &row.traits});
+    for (const model::TowerFamily& row : model::tower_families())
+      rows.push_back({row.type, row.architecture, nullptr, nullptr, &row});
     std::sort(rows.begin(), rows.end(), [](const Family& a, const Family& b) { return a.type < b.type; });
-    const auto text = std::find_if(rows.begin(), rows.end(), [](const Family& f) { return f.type == "gemma3_text"; });
-    for (Family& row : rows)
-      if (row.nested) row.traits = text->traits;
     return rows;
   }();
   return all;
@@ -97,7 +105,8 @@ const Family* find_architecture(std::string_view name) {
   const std::size_t cut =
       std::min({name.find("For"), name.find("LMHeadModel"), name.find("WithLMHead"), name.find("Model"), name.size()});
   const std::string_view stem = name.substr(0, cut);
-  const auto at = std::find_if(families().begin(), families().end(), [&](const Family& f) { return f.architecture == stem; });
+  const auto at = std::find_if(families().begin(), families().end(),
+                               [&](const Family& f) { return !stem.empty() && f.architecture == stem; });
   return at == families().end() ? nullptr : &*at;
 }
 
@@ -161,6 +170,7 @@ const Family* choose_family(base::Reader& reader, std::vector<ModelNote>& notes)
                     hint);
     return nullptr;
   }
+  if (reader.find("blocks") != nullptr) return find_type("blocks");
   const std::string architecture = first_architecture(reader);
   if (const Family* family = find_architecture(architecture)) {
     const std::string text = "model_type = " + std::string(family->type) + " (from architectures)";
@@ -188,7 +198,7 @@ void refuse_unsupported(Fields& fields) {
 /// The totals must be usable numbers: 2^50 parameters, a thousand times the largest model known.
 void check_totals(Fields& fields, const Model& model) {
   constexpr double kMost = 1125899906842624.0;
-  double sum = static_cast<double>(model.mtp_parameters);
+  double sum = 0;
   for (std::size_t i = 0; i < model.layers.size(); ++i) {
     for (const Operator& op : model.layer(i).operators) sum += static_cast<double>(op.parameters);
   }
@@ -215,6 +225,8 @@ void read_family(const Family& family, base::Reader& reader, Model& result) {
   refuse_unsupported(fields);
   if (family.traits != nullptr)
     model::read_decoder(fields, result, *family.traits);
+  else if (family.tower != nullptr)
+    model::read_tower_family(fields, result, *family.tower);
   else
     family.read(fields, result);
   if (!fields.ok()) return;
@@ -268,18 +280,8 @@ Result<Model> load_model(std::string_view config_json, const std::string& where)
   result.name = name_from(where);
   const Family* family = choose_family(root, result.notes);
   if (family == nullptr) return base::wrong_kind_of(config_json, where, "a model's config.json", *sink.first());
-  if (family != nullptr) {
-    result.family = std::string(family->type);
-    if (family->nested) {
-      base::Reader text = root.child("text_config", true);
-      if (root.has("vision_config"))
-        result.notes.push_back(
-            {ModelNote::Kind::left_out, "vision_config", "vision_config: only the text model of text_config is planned"});
-      if (sink.ok()) read_family(*family, text, result);
-    } else {
-      read_family(*family, root, result);
-    }
-  }
+  result.family = std::string(family->type);
+  read_family(*family, root, result);
   if (sink.first()) return *sink.first();
   return result;
 }
@@ -295,7 +297,11 @@ Result<Model> load_model_file(const std::string& path) {
   const std::string file = folder ? inside.string() : path;
   const Result<std::string> text = base::read_file(file);
   if (!text.ok()) return text.error();
-  return load_model(*text, file);
+  const std::string extension = std::filesystem::path(file).extension().string();
+  if (extension != ".yaml" && extension != ".yml") return load_model(*text, file);
+  const Result<base::Document> document = base::read_yaml(*text, file);  // a description in blocks; config.json files are JSON
+  if (!document.ok()) return document.error();
+  return load_model(base::to_json(document->root), file);
 }
 
 std::vector<std::string> unplanned_parts(const Model& model) {

@@ -50,7 +50,7 @@ TEST(LoadModel, MissingSizesAreNamed) {
   EXPECT_THAT(error_of(R"({"model_type": "llama", "num_hidden_layers": 1})"),
               AllOf(HasSubstr("hidden_size"), HasSubstr("not guessed")));
   EXPECT_THAT(error_of(R"({"model_type": "gpt2", "n_embd": null})"), AllOf(HasSubstr("n_embd"), HasSubstr("null")));
-  EXPECT_THAT(error_of(R"({"model_type": "gemma3"})"), HasSubstr("text_config"));
+  EXPECT_THAT(error_of(R"({"model_type": "gemma3"})"), HasSubstr("hidden_size"));
 }
 
 TEST(LoadModel, WrongTypesAndNotAnObject) {

@@ -167,6 +167,12 @@ Operators read_mamba2_mixer(Fields& f, std::int64_t hidden) {
   m.chunk = f.integer_or({"mamba_chunk_size"}, 1 << 16, 256);
   m.bias = f.flag("mamba_proj_bias", false);
   m.conv_bias = f.flag("mamba_conv_bias", true);
+  if (f.reader().has("mamba_rms_norm")) m.norm = f.flag("mamba_rms_norm", true);
+  if (f.reader().has("mamba_d_ssm")) {  // falcon_h1
+    const std::int64_t inner = f.integer({"mamba_d_ssm"}, SizeLimits::width);
+    if (f.ok() && inner != times(m.heads, m.features)) f.fail("mamba_d_ssm", inner, "mamba_n_heads · mamba_d_head");
+  }
+  f.reader().ignore({"mamba_norm_before_gate", "mamba_use_mlp"});
   ignore_steps(f);
   f.require_divides("mamba_n_groups", m.groups, "mamba_n_heads", m.heads);
   return mamba2_mixer(m);

@@ -1,8 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Vision transformer (Dosovitskiy et al. 2020) as an image classifier.
+// Vision transformer (Dosovitskiy et al. 2020) as an image classifier; DINOv2 (Oquab et al. 2023) with layer scales h each, a mask token h
+// and a classifier on class token and mean, 2h wide.
 //
 //   tokens (image/patch)² + 1; patch embedding c·p²·h + h, class token h, positions tokens·h; blocks as GPT's (12h² + 13h for
 //   f = 4h); final LayerNorm; classifier on the class token
+#include <string>
+#include <utility>
+
 #include "model/family.h"
 #include "model/vision.h"
 
@@ -12,8 +16,16 @@ namespace {
 struct Vit {
   std::int64_t layers = 0, hidden = 0, ffn = 0, patch_features = 0, patches = 0, classes = 0;
   AttentionShape attention;
-  bool dropout = false;
+  bool dropout = false, scaled = false, gated = false;
+  std::int64_t tokens = 1;  ///< learned ones beside the patches, of which the first takes part
 };
+
+/// DINOv2's scale of a half's output.
+void add_scale(Operators& list, const Vit& v, const std::string& name) {
+  if (!v.scaled) return;
+  list.push_back(activation(name + ".scale", v.hidden, v.hidden, TpSplit::none));
+  list.back().parameters = list.back().parameters_unsplit = v.hidden;
+}
 
 LayerKind vit_embedding(const Vit& v) {
   LayerKind kind = fixed_kind("embedding", LayerRole::embedding, v.patches, v.hidden);
@@ -22,7 +34,7 @@ LayerKind vit_embedding(const Vit& v) {
   list.push_back(patch_embedding(v.patch_features, v.hidden));
   add_extra_embedding(list, "position", v.patches + 1, v.hidden);
   Operator& positions = list[list.size() - 2];
-  positions.parameters += v.hidden;  // the class token
+  positions.parameters += v.tokens * v.hidden;  // the class token, and DINOv2's of masked patches
   positions.parameters_unsplit = positions.parameters;
   if (v.dropout) list.push_back(dropout("embed.dropout", v.hidden));
   return kind;
@@ -33,22 +45,39 @@ LayerKind vit_block(const Vit& v) {
   auto& list = kind.operators;
   list.push_back(norm("attn.norm", v.hidden, 2));
   add_attention(list, "attn", v.attention);
+  add_scale(list, v, "attn");
   if (v.dropout) list.push_back(dropout("attn.dropout", v.hidden));
   list.push_back(residual("attn.residual", v.hidden));
   list.push_back(norm("mlp.norm", v.hidden, 2));
-  add_mlp(list, "mlp.", {v.hidden, v.ffn, false, true, true, false});
+  add_mlp(list, "mlp.", {v.hidden, v.ffn, v.gated, true, true, false});
+  add_scale(list, v, "mlp");
   if (v.dropout) list.push_back(dropout("mlp.dropout", v.hidden));
   list.push_back(residual("mlp.residual", v.hidden));
   return kind;
+}
+
+/// DINOv2: a multiple of the width; gated ones two thirds of it, rounded up to 8.
+void read_dino(Fields& f, Vit& v) {
+  v.scaled = true;
+  v.gated = f.flag("use_swiglu_ffn", false);
+  v.tokens = f.flag("use_mask_token", true) ? 2 : 1;
+  v.ffn = times(v.hidden, f.integer_or({"mlp_ratio"}, 1024, 4));
+  if (v.gated) v.ffn = (v.ffn * 2 / 3 + 7) / 8 * 8;
+  f.reader().ignore({"apply_layernorm", "drop_path_rate", "layerscale_value", "out_features", "out_indices", "stage_names",
+                     "reshape_hidden_states"});
 }
 
 }  // namespace
 
 void read_vit(Fields& f, Model& model) {
   Vit v;
+  const bool dino = model.family == "dinov2";
   v.hidden = f.integer({"hidden_size"}, SizeLimits::width);
   v.layers = f.integer({"num_hidden_layers"}, SizeLimits::layers);
-  v.ffn = f.integer({"intermediate_size"}, SizeLimits::width);
+  if (dino)
+    read_dino(f, v);
+  else
+    v.ffn = f.integer({"intermediate_size"}, SizeLimits::width);
   const std::int64_t image = read_side(f, "image_size", 224), patch = read_side(f, "patch_size", 16);
   const std::int64_t channels = f.integer_or({"num_channels"}, 4096, 3);
   v.classes = read_classes(f);
@@ -72,7 +101,11 @@ void read_vit(Fields& f, Model& model) {
   LayerList layers(model);
   layers.add(vit_embedding(v));
   for (std::int64_t i = 0; i < v.layers; ++i) layers.add(vit_block(v));
-  layers.add(classifier(v.patches + 1, v.hidden, v.classes));
+  LayerKind head = classifier(v.patches + 1, v.hidden, v.classes);
+  if (dino)
+    for (Operator& op : head.operators)
+      if (op.kind == OperatorKind::linear) op = linear(op.name, 2 * v.hidden, v.classes, TpSplit::none, true);
+  layers.add(std::move(head));
 }
 
 }  // namespace espalier::model

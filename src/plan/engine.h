@@ -153,6 +153,7 @@ struct EngineKernels {
   /// Share of the host time of kernels outside routed experts (attention, norms, router, preparation of the dispatch) that remains: 0 where
   /// CUDA graphs replay them. What a kernel occupies on the device stays.
   double graphed_launches = 1.0;
+  bool fused_experts = false;        ///< casts and activation of routed experts run inside their grouped products
   double eager_launches = 1.0;       ///< kernels of a layer relative to the operator table, where operators are split further
   double elementwise_traffic = 1.0;  ///< bytes of memory-bound operators, copies included, relative to the operator table
   double loss_forward_bytes = 14, loss_backward_bytes = 6;  ///< bytes per logit that the loss moves

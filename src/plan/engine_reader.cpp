@@ -144,6 +144,7 @@ void read_kernels(Reader& r, EngineKernels& e) {
   read_flag(r, "selective_recomputes_linears", e.selective_recomputes_linears);
   read_real(r, "host_launches", 1000, e.host_launches);
   read_real(r, "graphed_launches", 1, e.graphed_launches);
+  read_flag(r, "fused_experts", e.fused_experts);
   read_real(r, "eager_launches", 1000, e.eager_launches);
   read_flag(r, "fused_gradient_accumulation", e.fused_gradient_accumulation);
   read_real(r, "elementwise_traffic", 100, e.elementwise_traffic);

@@ -114,8 +114,8 @@ bool divide_ffn(F f, S s, C) {
 }
 std::string divide_ffn_text(F f, S s, C) {
   const std::int64_t ways = s.weight_tp();
-  return cat("a linear layer of width ", offender(f.split_widths, [ways](std::int64_t w) { return w % ways == 0; }),
-             " is not divisible by tp ", s.tp);
+  const char* what = f.scans ? "a linear layer's width, or a scan's number of heads or groups, of " : "a linear layer of width ";
+  return cat(what, offender(f.split_widths, [ways](std::int64_t w) { return w % ways == 0; }), " is not divisible by tp ", s.tp);
 }
 
 /// Ring with a causal mask gives each rank two slices, one early and one late, so that all work alike (zig-zag).
@@ -324,7 +324,9 @@ constexpr std::array kRules = {
          dimension_set(D::tp, D::cp, D::cp_kind), D::tp, divide_heads, divide_heads_text},
     Rule{"divide-kv-heads", "the key/value heads of every attention are a multiple or a divisor of tp (times cp with all-to-all)",
          dimension_set(D::tp, D::cp, D::cp_kind), D::tp, divide_kv_heads, divide_kv_heads_text},
-    Rule{"divide-ffn", "tp divides the split width of every column- and row-parallel linear layer (Ulysses splits none)",
+    Rule{"divide-ffn",
+         "tp divides the split width of every column- and row-parallel linear layer, and heads and groups of scans (Ulysses "
+         "splits none)",
          dimension_set(D::tp, D::sp), D::tp, divide_ffn, divide_ffn_text},
     Rule{"divide-sequence-cp", "cp divides the sequence; the causal ring needs 2 · cp, for its zig-zag slices",
          dimension_set(D::cp, D::cp_kind), D::cp, divide_cp_sequence, divide_cp_sequence_text},

@@ -34,6 +34,21 @@ std::vector<std::string> names(const std::vector<RuleViolation>& all) {
 }
 using Names = std::vector<std::string>;
 
+// A scan in one group beside 16 heads: it is no linear layer that eight ranks cannot divide.
+TEST(Rules, ScansAreNamed) {
+  const auto model = load_model(R"({"model_type": "mamba2", "vocab_size": 1000, "hidden_size": 512, "num_hidden_layers": 4,
+    "num_heads": 16, "head_dim": 64, "n_groups": 1, "state_size": 128, "conv_kernel": 4, "chunk_size": 256})",
+                                "toy");
+  ASSERT_TRUE(model.ok());
+  Strategy s;
+  s.tp = 8;
+  const auto all =
+      violations(*model, plan_test::cluster(1, 8), plan_test::training(256, 8), s, {ScheduleKind::one_f_one_b, 1, 1, 8, 1});
+  ASSERT_EQ(all.size(), 1u);
+  EXPECT_EQ(all[0].rule, "divide-ffn");
+  EXPECT_EQ(all[0].text, "a linear layer's width, or a scan's number of heads or groups, of 1 is not divisible by tp 8");
+}
+
 // tp 4 · dp 2 = 8 devices, 16 samples / (1 · 2) = 8 micro-batches: legal. tp 6 divides neither 8 heads nor 8 devices.
 TEST(Rules, SmallestExample) {
   Strategy s;

@@ -8,7 +8,7 @@ namespace espalier {
 namespace {
 
 bool looks_up_again(const LayerKind& kind) {
-  return kind.role == LayerRole::block && std::any_of(kind.operators.begin(), kind.operators.end(), [](const Operator& op) {
+  return kind.role != LayerRole::embedding && std::any_of(kind.operators.begin(), kind.operators.end(), [](const Operator& op) {
            return op.kind == OperatorKind::embedding && op.split == TpSplit::vocab && op.parameters == 0;
          });
 }
@@ -50,6 +50,13 @@ void table_chunks(const Model& model, const Schedule& schedule, const std::vecto
     out.emplace_back(chunk);
   }
   if (out.size() == 1) out.clear();
+}
+
+bool trains_table(const Model& model) {
+  const std::vector<Operator>& embedding = model.layer(0).operators;
+  return std::any_of(embedding.begin(), embedding.end(), [](const Operator& op) {
+    return op.kind == OperatorKind::embedding && op.split == TpSplit::vocab && !op.frozen;
+  });
 }
 
 std::int32_t table_layer(const Model& model, std::int32_t first, std::int32_t last) {

@@ -32,6 +32,9 @@ std::int32_t second_lookup_layer(const Model& model);
 void table_chunks(const Model& model, const Schedule& schedule, const std::vector<std::int32_t>& layers,
                   std::vector<ChunkId>& out);
 
+/// Whether the table is trained. The gradients of frozen copies need no exchange, since there are none.
+bool trains_table(const Model& model);
+
 /// The first of layers [first, last] that uses the table; −1 if none does.
 std::int32_t table_layer(const Model& model, std::int32_t first, std::int32_t last);
 

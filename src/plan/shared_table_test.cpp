@@ -7,6 +7,7 @@
 #include <functional>
 
 #include "plan/rules.h"
+#include "plan/structure.h"
 #include "plan/test_problem.h"
 
 namespace espalier {
@@ -54,6 +55,25 @@ TEST(SharedTable, EncoderAndDecoder) {
   EXPECT_EQ(copies(t5(true), ScheduleKind::zb_v, 2, 2, {1, 1, 2, 2}), (Chunks{0, 2}));   // embedding and head on stage 0
   EXPECT_EQ(copies(t5(true), ScheduleKind::interleaved, 2, 2, {1, 2, 1, 2}), (Chunks{0, 3}));  // decoder on stage 0
   EXPECT_EQ(copies(t5(true), ScheduleKind::interleaved, 2, 2, {1, 3, 1, 1}), (Chunks{0, 1}));  // decoder and head on stage 1
+}
+
+// A frozen table has copies, which are memory, and no gradients: stages exchange nothing of it.
+TEST(SharedTable, FrozenCopiesExchangeNothing) {
+  Model model = t5(true);
+  Schedule three{ScheduleKind::one_f_one_b, 3, 1, 8, 1};
+  ProgramStructure structure;
+  structure_of(model, Strategy{}, three, {2, 2, 2}, structure);
+  EXPECT_TRUE(trains_table(model));
+  EXPECT_EQ(structure.table_chunks.size(), 3u);
+  EXPECT_EQ(structure.collectives(), 1);
+  Training training;
+  training.freeze = {"embedding"};
+  ASSERT_FALSE(mark_trained(model, training, "training"));
+  structure_of(model, Strategy{}, three, {2, 2, 2}, structure);
+  EXPECT_FALSE(trains_table(model));
+  EXPECT_TRUE(structure.table_chunks.empty());
+  EXPECT_EQ(structure.collectives(), 0);
+  EXPECT_EQ(copies(model, ScheduleKind::one_f_one_b, 3, 1, {2, 2, 2}), (Chunks{0, 1, 2}));
 }
 
 TEST(SharedTable, LayerThatUsesIt) {

@@ -5,7 +5,7 @@
 //   reduce_gradients    data_ranks > 1 and the shard group does not reduce per micro-batch (ZeRO ≤ 1) or has replicas
 //                       (ZeRO ≥ 2 with shard < data_ranks); or experts with replicas under ZeRO ≤ 1
 //   gather_parameters   ZeRO 1 and 2: parameters are whole during the step and gathered once after the update
-//   table_chunks        copies of a shared token table on different stages (zb-v: stage 0 holds embedding and head)
+//   table_chunks        copies of a shared, trained token table on different stages (zb-v: stage 0 holds embedding and head)
 //   buckets             of a chunk: its layers (at most kMaxBuckets) when reduction or gathering runs beside compute, else 1
 //
 // The structure also numbers what instructions name, so that costs lie in columns beside the program (cost/costs.h). With C = p·v chunks:
@@ -38,7 +38,7 @@ struct ProgramStructure {
   bool gather_parameters = false;  ///< param_gather once a step (ZeRO 1, 2)
   bool overlap_gather = false;     ///< at the beginning, beside the first forward; otherwise after the optimizer
   bool overlap_p2p = false;
-  /// Chunks that hold a copy of a token table that several stages use, one a stage (plan/shared_table.h); empty: nothing to exchange.
+  /// Chunks whose stages exchange gradients of their copies of a token table, one a stage (plan/shared_table.h); empty: none, or a frozen one.
   std::vector<ChunkId> table_chunks;
   bool operator==(const ProgramStructure&) const = default;
 

@@ -5,7 +5,9 @@
 //   targets   operators by their names here, by PEFT's names of Hugging Face projections (q_proj is the part of attn.qkv that makes queries,
 //             up_proj half of mlp.gate_up, each with a pair of its own), by Megatron's (linear_qkv, one pair for all of it), or "all-linear":
 //             all of PEFT's projections of a block
-//   backward  the gradient of a layer's output is needed where something is trained in the layer or before it
+//   freeze    embedding, head, tower, projector, or blocks by number
+//   backward  the gradient of a layer's output is needed where something is trained in the layer or before it; of a tower, in the tower:
+//             the text that travels along has no part in what it computes
 #include <algorithm>
 #include <array>
 #include <charconv>
@@ -154,6 +156,18 @@ struct Frozen {
   bool table = false;
 };
 
+bool is_tower_part(std::string_view part) { return part == "tower" || part == "projector"; }
+
+/// The tower's blocks, or what maps them to the text; false: the model has none.
+bool freeze_tower_part(const Model& model, std::string_view part, std::vector<bool>& layers) {
+  bool found = false;
+  for (std::size_t i = 0; i < layers.size(); ++i) {
+    if (!model.tower || !model.layer(i).name.starts_with(part)) continue;
+    layers[i] = found = true;
+  }
+  return found;
+}
+
 Status read_parts(const Model& model, const Training& training, const std::string& where, Frozen& out) {
   out.layers.assign(model.layers.size(), false);
   std::vector<std::size_t> blocks;
@@ -167,10 +181,17 @@ Status read_parts(const Model& model, const Training& training, const std::strin
         if (model.layer(i).role == role) out.layers[i] = true;
       continue;
     }
+    if (is_tower_part(part)) {
+      if (!freeze_tower_part(model, part, out.layers))
+        return Error{ErrorKind::bad_input, where + ".freeze", cat("\"", part, "\""), "a part that the model has",
+                     "tower and projector are parts of models with images"};
+      continue;
+    }
     const auto range = block_range(part);
     if (!range || range->second >= static_cast<std::int64_t>(blocks.size()))
       return Error{ErrorKind::bad_input, where + ".freeze", cat("\"", part, "\""),
-                   cat("embedding, head, or blocks such as \"layers 0-", std::max<std::int64_t>(0, model.blocks() - 1), "\""),
+                   cat("embedding, head, tower, projector, or blocks such as \"layers 0-",
+                       std::max<std::int64_t>(0, model.blocks() - 1), "\""),
                    cat("the model has ", blocks.size(), " blocks, counted from 0")};
     for (std::int64_t b = range->first; b <= range->second; ++b) out.layers[blocks[static_cast<std::size_t>(b)]] = true;
   }
@@ -230,11 +251,13 @@ Status mark_trained(Model& model, const Training& training, const std::string& w
   if (Status error = read_parts(model, training, where, frozen)) return error;
   std::vector<LayerKind> kinds;
   std::vector<std::int32_t> layers;
-  bool trained = false;
+  bool trained = false, trained_encoder = false;
   for (std::size_t i = 0; i < model.layers.size(); ++i) {
     LayerKind kind = marked(model, model.layer(i), training, frozen.layers[i], frozen.table);
-    trained = trained || trains(kind);
-    kind.backward = trained;
+    const bool encoder = kind.stream == TokenStream::encoder, here = trains(kind);
+    trained = trained || here;
+    trained_encoder = trained_encoder || (encoder && here);
+    kind.backward = encoder ? trained_encoder : trained;
     auto at = std::find(kinds.begin(), kinds.end(), kind);
     if (at == kinds.end()) {
       kinds.push_back(kind);

@@ -52,6 +52,40 @@ TEST(TrainedParts, OnePairBesideAFusedProjection) {
   EXPECT_LT(trained(adapters({"attn.qkv"})), trained(adapters({"q_proj", "k_proj", "v_proj"})));
 }
 
+/// A Qwen2.5-VL of two tower blocks and two of text.
+Model with_images() {
+  return load_model(R"({"model_type": "qwen2_5_vl", "hidden_size": 16, "intermediate_size": 24, "num_hidden_layers": 2,
+    "num_attention_heads": 2, "num_key_value_heads": 1, "vocab_size": 32, "vision_config": {"depth": 2, "hidden_size": 8,
+    "intermediate_size": 10, "num_heads": 2, "patch_size": 2, "fullatt_block_indexes": [0, 1], "out_hidden_size": 16}})",
+                    "test")
+      .value();
+}
+
+std::vector<bool> passes_back(std::vector<std::string> freeze) {
+  Model model = with_images();
+  Training t;
+  t.freeze = std::move(freeze);
+  EXPECT_EQ(mark_trained(model, t, "training"), std::nullopt);
+  std::vector<bool> out;
+  for (std::size_t i = 0; i < model.layers.size(); ++i) out.push_back(model.layer(i).backward);
+  return out;
+}
+
+// Layers: embedding, two of the tower, projector, two of the text, head. A trained embedding before a frozen tower asks nothing of it.
+TEST(TrainedParts, FrozenTowersHaveNoBackwardPass) {
+  using testing::ElementsAre;
+  EXPECT_THAT(passes_back({"tower"}), ElementsAre(true, false, false, true, true, true, true));
+  EXPECT_THAT(passes_back({"tower", "projector"}), ElementsAre(true, false, false, false, true, true, true));
+  EXPECT_THAT(passes_back({"layers 0-0"}), ElementsAre(true, false, true, true, true, true, true));
+  EXPECT_THAT(passes_back({"embedding"}), ElementsAre(false, true, true, true, true, true, true));
+}
+
+TEST(TrainedParts, OnlyModelsWithImagesHaveATower) {
+  Training t;
+  t.freeze = {"tower"};
+  EXPECT_EQ(refusal(t), "training.freeze: \"tower\"");
+}
+
 TEST(TrainedParts, BlocksBeforeTheFirstTrainedOneHaveNoBackwardPass) {
   Model model = llama();
   Training t;

@@ -108,6 +108,8 @@ TEST(TimeParts, HostWorkIsNotTheUpdate) {
   EXPECT_EQ(sum, 100);
   EXPECT_EQ(parts[static_cast<std::size_t>(TimeKind::update)].ns, 6);
   EXPECT_EQ(parts[static_cast<std::size_t>(TimeKind::host)].ns, 9);
+  EXPECT_STREQ(parts[static_cast<std::size_t>(TimeKind::host)].name, "host between steps");
+  EXPECT_STREQ(time_parts(b, HostWork::update)[static_cast<std::size_t>(TimeKind::host)].name, "update on the host");
 }
 
 // Losses first, then gains: +0.21 s of communication, −0.05 s of bubble; 1 ms of compute is not worth a word.

@@ -132,6 +132,7 @@ SearchRequest request_of(const Job& job, const PlannerOptions& options) {
   asked.left_out_phases = options.left_out_phases;
   asked.simple = options.simple;
   asked.engines = options.engines;
+  asked.restriction = options.restriction;
   asked.simple_within = options.simple_within;
   return asked;
 }

@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "base/format.h"
+#include "cost/offload.h"
 #include "job/pins.h"
 #include "plan/rules.h"
 #include "planner/excluded.h"
@@ -21,18 +22,33 @@ using Stop = std::function<bool()>;
 struct Leanest {
   search::Configuration configuration;
   std::int64_t peak_bytes = INT64_MAX;
+  cost::HostNeed host;
 };
 
-/// The configuration that needs least memory: for each choice of degrees the smallest micro-batch, the widest sharding and the most
-/// recomputation. Overlap and rank order do not change memory.
+/// Which memory has to be least, while the other fits.
+enum class Lack : std::uint8_t { device, host };
+
+/// The configuration that needs least memory of a device, of those whose hosts hold what is put there; or least of a host, of those that fit the devices.
+/// For each choice of degrees the smallest micro-batch, the widest sharding and the most recomputation. Overlap and rank order do not change memory.
 /// Nothing when the watch stops it: it has not seen them all.
-std::optional<Leanest> leanest(const Job& job, const EngineModel& engine, const SearchSpace& restriction, Watch& watch) {
+std::optional<Leanest> leanest(const Job& job, const EngineModel& engine, const SearchSpace& restriction, Watch& watch,
+                               Lack lack = Lack::device) {
   const search::Problem problem{&job.model, &job.cluster, job.training, &engine, restriction};
   const search::Space space(job.model, job.cluster, job.training, engine, restriction);
   search::CostBook book(problem);
   search::Workspace w;
   SimulatedEvaluator evaluator(1);
-  Leanest best;
+  const std::int64_t room = memory_room_bytes(job);
+  std::optional<Leanest> best;
+  const auto judge = [&](const search::Configuration& c) {
+    const cost::HostNeed host = cost::host_need(job.cluster, w.costs);
+    const std::int64_t bound = search::peak_bound_bytes(w);
+    if (lack == Lack::device && (!host.fits() || (best && bound >= best->peak_bytes))) return;
+    if (lack == Lack::host && (bound > room || (best && host.bytes >= best->host.bytes))) return;
+    const std::int64_t peak = evaluator.peak_bytes(w.structure, w.costs, 0);
+    const bool leaner = lack == Lack::host ? peak <= room : !best || peak < best->peak_bytes;
+    if (leaner) best = {c, peak, host};
+  };
   std::optional<search::Configuration> previous;
   space.layer_group([&](const search::Configuration& c) {
     if (watch.stopped()) return;
@@ -51,13 +67,11 @@ std::optional<Leanest> leanest(const Job& job, const EngineModel& engine, const 
         });
         if (!most) return;
         assemble(book, *most, w);
-        if (search::peak_bound_bytes(w) >= best.peak_bytes) return;
-        const std::int64_t peak = evaluator.peak_bytes(w.structure, w.costs, 0);
-        if (peak < best.peak_bytes) best = {*most, peak};
+        judge(*most);
       });
     });
   });
-  if (best.peak_bytes == INT64_MAX || watch.stopped()) return std::nullopt;
+  if (watch.stopped()) return std::nullopt;
   return best;
 }
 
@@ -171,6 +185,25 @@ std::string by_more_memory(const Job& job, std::int64_t peak_bytes) {
 
 }  // namespace
 
+namespace {
+
+/// Whole gigabytes, rounded up: as cluster files say it, and enough.
+std::string host_text(std::int64_t bytes) { return std::to_string((bytes + 999'999'999) / 1'000'000'000) + "GB"; }
+
+/// Devices have room, and hosts do not: the configuration that asks least of them, and what would hold it.
+Error hosts_lack(const Job& job, const EngineModel& engine, const search::Outcome& found, const Leanest& lean, Watch& watch) {
+  std::string hint = "cluster.host.memory: " + host_text(lean.host.bytes) + " would fit";
+  for (const std::string& change : by_fewer_pins(job, engine, memory_room_bytes(job), watch)) hint += "; or " + change;
+  if (const std::string more = by_more_nodes(job, engine, watch); !more.empty()) hint += "; or " + more;
+  return Error{
+      ErrorKind::infeasible, "memory",
+      "none of " + base::count(found.space_size) + " configurations fits into the hosts; the one that asks least of them, " +
+          label_of(job, engine, lean.configuration) + ", puts " + size_text(lean.host.bytes) + " into the memory of a node",
+      "at most " + size_text(lean.host.memory) + " a node (cluster.host.memory)", hint};
+}
+
+}  // namespace
+
 Error infeasible(const Job& job, const EngineModel& engine, const search::Outcome& found, Watch& watch) {
   // A search that was cut short, in whatever phase, knows nothing of what it did not look at.
   SearchEnd cut = watch.reason();
@@ -182,6 +215,11 @@ Error infeasible(const Job& job, const EngineModel& engine, const search::Outcom
   watch.stands({"memory", 0, 0, "looking for what would fit", 0, 0});
   if (found.space_size == 0) return nothing_legal(job, engine);
   const std::int64_t limit = memory_room_bytes(job), whole = job.cluster.usable_memory().count();
+  if (const std::string offload(to_string(Dimension::offload));
+      job.search.allow.contains(offload) || job.search.forbid.contains(offload)) {
+    const auto least = leanest(job, engine, job.search, watch, Lack::host);
+    if (least && !least->host.fits()) return hosts_lack(job, engine, found, *least, watch);
+  }
   const auto lean = leanest(job, engine, job.search, watch);
   std::vector<std::string> changes;
   if (lean && lean->peak_bytes <= whole)

@@ -19,9 +19,9 @@ double share(std::int64_t part, std::int64_t whole) {
 }
 
 /// What the stage does while it is busy, largest first.
-std::string busy_parts(const Prediction& p) {
+std::string busy_parts(const Prediction& p, HostWork host) {
   std::string out;
-  for (const TimePart& part : parts_by_size(p.bottleneck.breakdown)) {
+  for (const TimePart& part : parts_by_size(p.bottleneck.breakdown, host)) {
     if (part.kind == TimeKind::bubble || share(part.ns, p.iteration_ns) < kNamed) continue;
     out += cat(out.empty() ? "" : ", ", named_share(part, p.iteration_ns));
   }
@@ -34,14 +34,14 @@ std::string named_share(const TimePart& part, std::int64_t iteration_ns) {
   return cat(part.name, " (", percent(share(part.ns, iteration_ns)), ")");
 }
 
-std::string pipeline_bottleneck(const Prediction& p) {
+std::string pipeline_bottleneck(const Prediction& p, HostWork host) {
   const Bottleneck& b = p.bottleneck;
   const std::string stage = cat("stage ", std::to_string(b.stage));
-  const TimePart largest = parts_by_size(b.breakdown).front();
+  const TimePart largest = parts_by_size(b.breakdown, host).front();
   std::string out = largest.kind == TimeKind::bubble
                         ? cat("The step is bound by ", named_share(largest, p.iteration_ns), ": even ", stage,
-                              ", the busiest, works only ", percent(b.busy), " of it: ", busy_parts(p))
-                        : cat("The step is bound by ", stage, ", busy ", percent(b.busy), " of it: ", busy_parts(p));
+                              ", the busiest, works only ", percent(b.busy), " of it: ", busy_parts(p, host))
+                        : cat("The step is bound by ", stage, ", busy ", percent(b.busy), " of it: ", busy_parts(p, host));
   const auto alike =
       std::count_if(b.busy_per_stage.begin(), b.busy_per_stage.end(), [&](double busy) { return busy >= b.busy - kAlike; });
   out += cat("; ", std::to_string(alike), " of ", std::to_string(b.busy_per_stage.size()),

@@ -14,6 +14,6 @@ namespace espalier::planner {
 std::string named_share(const TimePart& part, std::int64_t iteration_ns);
 /// Of a plan of several stages: "The step is bound by stage 3, busy 94.0 % of it: compute (90.1 %), exposed communication (3.2 %); 13 of 16 stages
 /// are busy within 5 % of that; 1.2 s of communication runs under compute."
-std::string pipeline_bottleneck(const Prediction& p);
+std::string pipeline_bottleneck(const Prediction& p, HostWork host = HostWork::framework);
 
 }  // namespace espalier::planner

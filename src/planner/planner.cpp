@@ -15,6 +15,8 @@
 #include "planner/memory_margin.h"
 #include "planner/prediction.h"
 #include "planner/reasons.h"
+#include "planner/restriction.h"
+#include "planner/runs_on.h"
 #include "planner/search_options.h"
 #include "planner/simplest.h"
 #include "planner/simulated_evaluator.h"
@@ -94,6 +96,11 @@ Result<PlannerResult> plan(const Job& job, const PlannerOptions& options) {
   PlannerOptions watched = options;  // the time limit holds for what stands beside the answer too
   watched.interrupted = how.interrupted;
   if (best->pipelines.empty()) add_beside(room, engine, evaluator, how, {job, watched, all.uniform}, *result);
+  if (options.restriction && has_rules(engine)) {
+    auto price = restriction_price(job, engine, watched, *result);
+    if (!price) return price.error();
+    result->restriction = std::move(*price);
+  }
   result->reasons = reasons_of(job, *result);
   result->threads = how.threads;
   result->search_s = search_s;

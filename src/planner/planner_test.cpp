@@ -201,6 +201,20 @@ TEST(Plan, InfeasibleBlamesTheRestriction) {
   EXPECT_THAT(r.error().hint, HasSubstr("without search.fix.zero: 0, "));
 }
 
+// How pieces of the sequence lie in packed samples is not modelled.
+TEST(Plan, PackedSamplesInPiecesAreRefused) {
+  Job packed = job("tiny-llama-test", "{nodes: 1, devices_per_node: 2, device: h100-sxm-80gb}",
+                   "{sequence_length: 512, global_batch: 16, lengths: {histogram: [[64, 3], [512, 1]], packing: packed}}");
+  EXPECT_TRUE(plan(packed, {}).ok());
+  for (LayerKind& kind : packed.model.kinds)
+    for (Operator& op : kind.operators)
+      if (op.kind == OperatorKind::attention) op.chunk = 128;
+  const auto r = plan(packed, {});
+  ASSERT_FALSE(r.ok());
+  EXPECT_EQ(r.error().kind, ErrorKind::bad_input);
+  EXPECT_EQ(r.error().where, "training.lengths");
+}
+
 TEST(Plan, NothingLegalSaysWhy) {
   const Job odd = job("tiny-llama-test", "{nodes: 1, devices_per_node: 8, device: h100-sxm-80gb}",
                       "{sequence_length: 512, global_batch: 16}", "search: {fix: {tp: 8, pp: 2}}\n");

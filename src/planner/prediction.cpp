@@ -16,6 +16,7 @@
 #include "plan/operator_partition.h"
 #include "plan/rules.h"
 #include "plan/sequence_lengths.h"
+#include "plan/step_tokens.h"
 #include "plan/structure.h"
 #include "planner/claims.h"
 #include "planner/estimate.h"
@@ -30,11 +31,6 @@ namespace espalier::planner {
 namespace {
 
 constexpr double kLevel = 0.8;  // of the shipped intervals
-
-double tokens_of_step(const Training& t) {
-  const std::int64_t per_sample = t.sequence.main + t.sequence.encoder + t.sequence.decoder;
-  return static_cast<double>(t.global_batch) * static_cast<double>(std::max<std::int64_t>(1, per_sample)) * real_token_share(t);
-}
 
 /// Model FLOPs of a step: of packed or padded sequences those of their own tokens, each sequence by itself.
 double flops_of_step(const Job& job) {
@@ -149,6 +145,14 @@ Status too_large(const Job& job) {
                "a global batch and sequence of a real job", "training.global_batch counts samples, sequence_length tokens"};
 }
 
+/// Whether tokens attend to those of their piece of the sequence alone, as in Llama 4.
+bool attends_in_pieces(const Model& model) {
+  return std::any_of(model.kinds.begin(), model.kinds.end(), [](const LayerKind& kind) {
+    return std::any_of(kind.operators.begin(), kind.operators.end(),
+                       [](const Operator& op) { return op.kind == OperatorKind::attention && op.chunk > 0; });
+  });
+}
+
 /// Of all devices of the cluster.
 double mean_peak_tflops(const Job& job) {
   if (job.cluster.homogeneous()) return job.cluster.groups.front().device.peak_of(job.training.precision).count() * 1e-12;
@@ -202,6 +206,10 @@ Status plannable(const Job& job) {
   if (job.network == NetworkKind::flow && job.cluster.devices() > kMostFlowDevices)
     return Error{ErrorKind::bad_input, "--network flow", std::to_string(job.cluster.devices()) + " devices",
                  "at most " + std::to_string(kMostFlowDevices), "the closed form (--network closed) has no limit"};
+  if (length_facts(job.training).packed && attends_in_pieces(job.model))
+    return Error{ErrorKind::bad_input, "training.lengths",
+                 "packed samples of a model whose attention works in pieces (" + job.model.name + ")", "packing: none",
+                 "how pieces lie in samples of several sequences is not modelled"};
   return too_large(job);
 }
 
@@ -400,7 +408,7 @@ Prediction prediction_of(const Job& job, const EngineModel& engine, const Timed&
   p.memory_margin = memory_margin_of(job).share;
   p.fits_with_margin = p.fits && p.peak_memory_bytes <= room_of(p.memory_limit_bytes, p.memory_margin);
   const double seconds = static_cast<double>(p.iteration_ns) * 1e-9, devices = static_cast<double>(job.cluster.devices());
-  const double tokens = tokens_of_step(job.training);
+  const double tokens = real_tokens_of_step(job.training);
   p.tokens_per_s_per_device = tokens / seconds / devices;
   const double flops = flops_of_step(job);
   p.model_tflops_per_device = flops / seconds / devices * 1e-12;

@@ -4,10 +4,12 @@
 #include <algorithm>
 
 #include "base/format.h"
+#include "cost/offload.h"
 #include "planner/alternatives.h"
 #include "planner/layerwise_reasons.h"
 #include "planner/partition_report.h"
 #include "planner/pipeline_bottleneck.h"
+#include "planner/prediction.h"
 #include "planner/time_parts.h"
 
 namespace espalier::planner {
@@ -22,15 +24,26 @@ std::string hidden_sentence(const Prediction& p) {
   return "; " + seconds(p.hidden_communication_ns) + " of communication runs under compute";
 }
 
-std::string bottleneck(const Prediction& p) {
-  if (p.bottleneck.busy_per_stage.size() > 1) return pipeline_bottleneck(p);
-  const std::vector<TimePart> parts = parts_by_size(p.breakdown);
+std::string bottleneck(const Prediction& p, HostWork host) {
+  if (p.bottleneck.busy_per_stage.size() > 1) return pipeline_bottleneck(p, host);
+  const std::vector<TimePart> parts = parts_by_size(p.breakdown, host);
   std::string out = "The step is bound by " + named_share(parts[0], p.iteration_ns);
   if (parts[1].ns > 0) out += "; next comes " + named_share(parts[1], p.iteration_ns);
   return out + hidden_sentence(p) + ".";
 }
 
-std::string memory_sentence(const Prediction& p) {
+/// Of a plan that the devices have room for and the hosts do not.
+std::string host_sentence(const Job& job, const Plan& plan) {
+  const auto engine = engine_of(job);
+  const auto timed = engine ? time_plan(job, **engine, plan, false) : Result<Timed>(engine.error());
+  if (!timed) return "It does not fit into the memory of the hosts.";
+  const cost::HostNeed need = cost::host_need(job.cluster, timed->costs);
+  return "It does not fit: offloaded states take " + gib(need.bytes) + " of the memory of a node's host, which has " +
+         gib(need.memory) + " (cluster.host.memory).";
+}
+
+std::string memory_sentence(const Job& job, const Plan& plan, const Prediction& p) {
+  if (!p.fits && p.peak_memory_bytes <= p.memory_limit_bytes) return host_sentence(job, plan);
   if (!p.fits)
     return "It does not fit: the fullest rank needs " + gib(p.peak_memory_bytes) + " of " + gib(p.memory_limit_bytes) + ".";
   std::string out = "The fullest rank uses " + gib(p.peak_memory_bytes) + " of " + gib(p.memory_limit_bytes);
@@ -74,7 +87,7 @@ std::vector<std::string> batch_sentences(const PlannerResult& r) {
 }  // namespace
 
 std::vector<std::string> reasons_of(const Job& job, const PlannerResult& r) {
-  std::vector<std::string> out = {bottleneck(r.prediction), memory_sentence(r.prediction)};
+  std::vector<std::string> out = {bottleneck(r.prediction, host_work_of(r.plan)), memory_sentence(job, r.plan, r.prediction)};
   std::int32_t tp = 1;
   for (const StrategyCount& c : strategy_counts(r.plan)) tp = std::max(tp, c.strategy.tp);
   const std::int64_t node = job.cluster.groups.front().devices_per_node;

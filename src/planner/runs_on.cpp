@@ -64,13 +64,20 @@ bool even_chunks(const Plan& plan) {
 }
 
 /// Full recomputation counts blocks of a range, and the rules those of a chunk of a uniform plan; micro-batches of a layer follow its dp.
-bool accepts_range(const EngineModel& engine, const Job& job, const Plan& plan, Strategy s) {
+void add_broken(const EngineModel& engine, const Job& job, const Plan& plan, Strategy s, std::set<std::string>& out) {
   Schedule schedule = plan.only_pipeline().schedule;
   if (!plan.uniform()) {
     schedule.micro_batch = static_cast<std::int32_t>(plan.samples_per_microbatch() / s.dp);
     if (s.recompute.kind == RecomputeKind::full) s.recompute.layers = 1;
   }
-  return engine_violations(engine, job.model, job.cluster, job.training, s, schedule).empty();
+  for (const RuleViolation& v : engine_violations(engine, job.model, job.cluster, job.training, s, schedule)) out.insert(v.rule);
+}
+
+/// The engine's own id of a rule, where it has it: "MEG-PP-EVEN" of "PP-EVEN".
+std::string id_of(const EngineModel& engine, std::string_view name) {
+  for (const auto& [id, sentence] : engine_rule_catalogue(engine))
+    if (id.size() > name.size() && id.ends_with(name) && id[id.size() - name.size() - 1] == '-') return id;
+  return std::string(name);
 }
 
 std::string why_none(const search::Outcome& found) {
@@ -84,16 +91,19 @@ std::string why_none(const search::Outcome& found) {
 
 bool has_rules(const EngineModel& engine) { return engine.family != EngineFamily::generic; }
 
-bool accepts(const EngineModel& engine, const Job& job, const Plan& plan) {
-  if (plan.pipelines.size() > 1) return is_unrestricted(engine.layers);
-  if (!engine.runs.uneven_stages && !even_chunks(plan)) return false;
-  if (!engine_plan_violations(engine, job.model, plan).empty()) return false;
-  for (const Stage& stage : plan.only_pipeline().stages)
-    for (const Chunk& chunk : stage.chunks)
-      for (const LayerRange& range : chunk.ranges)
-        if (!accepts_range(engine, job, plan, range.strategy)) return false;
-  return true;
+std::vector<std::string> broken_rules(const EngineModel& engine, const Job& job, const Plan& plan) {
+  std::set<std::string> broken;
+  if (plan.pipelines.size() > 1) {
+    if (!is_unrestricted(engine.layers)) broken.insert(id_of(engine, "LAYERS"));
+    return {broken.begin(), broken.end()};
+  }
+  if (!engine.runs.uneven_stages && !even_chunks(plan)) broken.insert(id_of(engine, "PP-EVEN"));
+  for (const RuleViolation& v : engine_plan_violations(engine, job.model, plan)) broken.insert(v.rule);
+  for (const StrategyCount& c : strategy_counts(plan)) add_broken(engine, job, plan, c.strategy, broken);
+  return {broken.begin(), broken.end()};
 }
+
+bool accepts(const EngineModel& engine, const Job& job, const Plan& plan) { return broken_rules(engine, job, plan).empty(); }
 
 EngineAnswer engine_answer(const EngineQuestion& q, const EngineModel& engine) {
   EngineAnswer out;

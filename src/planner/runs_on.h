@@ -30,7 +30,10 @@ inline constexpr std::string_view kUsualEngines[] = {"megatron-core", "torchtita
 
 /// Whether Espalier knows what the engine cannot run.
 bool has_rules(const EngineModel& engine);
-/// Whether the engine's rules accept this very plan: every strategy of it, and what its layers and stages differ in. Requires has_rules.
+/// Ids of the engine's rules that this very plan breaks, sorted: those of every strategy of it, and of what its layers and stages differ in.
+/// Requires has_rules.
+std::vector<std::string> broken_rules(const EngineModel& engine, const Job& job, const Plan& plan);
+/// Whether it breaks none.
 bool accepts(const EngineModel& engine, const Job& job, const Plan& plan);
 
 /// The best plan of the job under another engine: the certified search of uniform plans with that engine's rules, memory and coefficients,

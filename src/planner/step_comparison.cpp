@@ -47,7 +47,7 @@ StepPart part_of(const MeasuredOperator& o) {
 /// Adds what the operators of every pass are priced at, on all devices.
 void add_predicted(const cost::CostContext& context, const Model& model, const Plan& plan, const Program& program,
                    OperatorTable& table) {
-  const cost::PlanChunks chunks = cost::chunks_of(plan, program.structure().table_chunks);
+  const cost::PlanChunks chunks = cost::chunks_of(plan, model);
   cost::StepBook book(context, chunks);
   std::map<std::pair<std::int32_t, ChunkPhase>, std::int64_t> passes;
   for (const RankClass& rank : program.ranks)

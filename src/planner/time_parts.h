@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "espalier/plan.h"
 #include "espalier/simulate.h"
 
 namespace espalier::planner {
@@ -17,9 +18,13 @@ struct TimePart {
   std::int64_t ns;
 };
 
+/// What the host's work once a step is for its most part: the framework's own, or the update of an optimizer that is offloaded.
+enum class HostWork : std::uint8_t { framework, update };
+HostWork host_work_of(const Plan& plan);
+
 /// In the order of TimeKind; they sum to the iteration.
-std::vector<TimePart> time_parts(const Breakdown& b);
+std::vector<TimePart> time_parts(const Breakdown& b, HostWork host = HostWork::framework);
 /// The same, largest first.
-std::vector<TimePart> parts_by_size(const Breakdown& b);
+std::vector<TimePart> parts_by_size(const Breakdown& b, HostWork host = HostWork::framework);
 
 }  // namespace espalier::planner

@@ -106,6 +106,16 @@ std::string of_update(const Facts& f) {
   return "a larger global batch spreads it over more samples";
 }
 
+std::string of_host(const Facts& f) {
+  if (f.s.offload == Offload::none)
+    return "host work once a step is up to the framework; a larger global batch spreads it over more samples";
+  const std::int64_t ranks = f.s.data_ranks();
+  if (ranks > 1 && (!shards_optimizer(f.s.zero) || f.s.shard < ranks)) return of_update(f);
+  return "the memory bandwidth of the hosts decides (cluster.host.memory_bandwidth): more nodes have more of it; a larger global "
+         "batch spreads it "
+         "over more samples";
+}
+
 std::string of_other(const Facts& f, const PlannerResult& r) {
   if (f.c.microbatches % 2 == 0 && f.c.microbatches / 2 >= f.c.stages && may_double_activations(f, r.prediction))
     return cat("micro-batch ", number(2 * f.c.micro_batch), " would launch half as many kernels, and fits");
@@ -121,8 +131,7 @@ std::string advice(const planner::TimePart& part, const PlannerResult& result) {
     case planner::TimeKind::exposed_communication: return of_communication(f, result);
     case planner::TimeKind::bubble: return of_bubble(f);
     case planner::TimeKind::update: return of_update(f);
-    case planner::TimeKind::host:
-      return "host work once a step is up to the framework; a larger global batch spreads it over more samples";
+    case planner::TimeKind::host: return of_host(f);
     case planner::TimeKind::other: return of_other(f, result);
   }
   return "";

@@ -47,6 +47,18 @@ TEST(Advice, NoSmallerTensorGroupAtTp1) {
   EXPECT_THAT(all_advice(result_of(s, {}, 8)), HasSubstr("overlap_grad is off"));
 }
 
+// An update on the host is no framework's own work: more ranks share it, or the hosts decide.
+TEST(Advice, AnOffloadedUpdateIsTheHosts) {
+  Strategy s;
+  s.dp = 8;
+  s.offload = Offload::optimizer;
+  EXPECT_THAT(all_advice(result_of(s, {}, 8)), Not(HasSubstr("up to the framework;")));
+  EXPECT_THAT(all_advice(result_of(s, {}, 8)), HasSubstr("ZeRO 1 would share the update among 8 data ranks"));
+  s.zero = ZeroStage::optimizer;
+  s.shard = 8;
+  EXPECT_THAT(all_advice(result_of(s, {}, 8)), HasSubstr("the memory bandwidth of the hosts decides"));
+}
+
 // Of several groups the largest is named, and halved.
 TEST(Advice, NamesTheGroupThatTalksMost) {
   Strategy s;

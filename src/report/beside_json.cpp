@@ -40,6 +40,21 @@ EngineAnswer read_engine(Reader& r) {
   return e;
 }
 
+void write_restriction(JsonWriter& w, const RestrictionPrice& p) {
+  w.key("restriction").compact_next().begin_object();
+  w.key("engine").value(p.engine);
+  if (!p.label.empty()) {
+    w.key("label").value(p.label);
+    w.key("iteration_s").seconds(p.iteration_ns);
+    w.key("price").value(p.price);
+    w.key("certified").value(p.certified);
+    w.key("rules").begin_array();
+    for (const std::string& rule : p.rules) w.value(rule);
+    w.end_array();
+  }
+  w.end_object();
+}
+
 void write_simplest(JsonWriter& w, const Simplest& s) {
   w.key("simplest").compact_next().begin_object();
   w.key("label").value(s.label);
@@ -95,6 +110,18 @@ std::vector<std::string> read_names(Reader& r, std::string_view key) {
   return out;
 }
 
+RestrictionPrice read_restriction(Reader r) {
+  RestrictionPrice p;
+  p.engine = r.required_string("engine");
+  p.label = r.optional_string("label", "");
+  p.iteration_ns = read_ns(r, "iteration_s");
+  p.price = r.optional_real("price", -1, 1e9, 0);
+  p.certified = r.optional_bool("certified", false);
+  p.rules = read_names(r, "rules");
+  r.finish();
+  return p;
+}
+
 }  // namespace
 
 void write_beside(JsonWriter& w, const PlannerResult& result) {
@@ -112,6 +139,7 @@ void write_beside(JsonWriter& w, const PlannerResult& result) {
     for (const EngineAnswer& e : result.engines) write_engine(w, e);
     w.end_array();
   }
+  if (result.restriction) write_restriction(w, *result.restriction);
   if (result.simplest) write_simplest(w, *result.simplest);
   if (result.batch_hint) write_batch_hint(w, *result.batch_hint);
 }
@@ -123,6 +151,7 @@ void read_beside(Reader& r, PlannerResult& result) {
     result.runnable = read_engine(runnable);
   }
   r.each("engines", false, [&](Reader& e) { result.engines.push_back(read_engine(e)); });
+  if (r.has("restriction")) result.restriction = read_restriction(r.child("restriction", true));
   if (r.has("simplest")) result.simplest = read_simplest(r.child("simplest", true));
   if (r.has("batch_hint")) result.batch_hint = read_batch_hint(r.child("batch_hint", true));
 }

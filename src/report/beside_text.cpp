@@ -26,6 +26,18 @@ std::string runs_on_text(const PlannerResult& r) {
   return cat("none; ", e.engine, " would run ", e.label, ": ", seconds(e.iteration_ns), " (", signed_percent(e.loss), ")");
 }
 
+std::string restriction_text(const PlannerResult& r) {
+  if (!r.restriction) return "";
+  const RestrictionPrice& p = *r.restriction;
+  const std::string rules = cat("the rules of ", p.engine);
+  if (p.label.empty()) return cat(rules, ": no plan was found without them");
+  if (p.rules.empty() && p.certified) return cat(rules, " cost nothing: no plan without them is faster");
+  const std::int64_t more = r.prediction.iteration_ns - p.iteration_ns;
+  return cat(rules, " cost ", seconds(more), " a step (", signed_percent(p.price), "): without them ", p.label, " takes ",
+             seconds(p.iteration_ns), p.certified ? "" : ", not proven the fastest",
+             p.rules.empty() ? "" : cat("; it breaks ", base::joined(p.rules)));
+}
+
 std::string simplest_text(const PlannerResult& r) {
   if (!r.simplest) return "";
   const Simplest& s = *r.simplest;

@@ -41,6 +41,7 @@ std::int64_t device_count(const Plan& plan) {
 }
 
 std::string sequence_text(const Sequence& s) {
+  if (s.main > 0 && s.encoder > 0) return cat("sequence ", grouped(s.main), ", ", grouped(s.encoder), " patches");
   if (s.encoder > 0) return cat("sequence ", grouped(s.encoder), " + ", grouped(s.decoder));
   return s.main > 0 ? cat("sequence ", grouped(s.main)) : "images";
 }
@@ -188,6 +189,11 @@ std::string cost_text(const Expense& cost, bool tokens) {
   return out;
 }
 
+std::string fit_note(const Prediction& p) {
+  if (p.fits) return "";
+  return p.peak_memory_bytes > p.memory_limit_bytes ? "   DOES NOT FIT" : "   DOES NOT FIT into the hosts' memory";
+}
+
 std::string headline(const PlannerResult& r) {
   const Prediction& p = r.prediction;
   const bool tokens = r.plan.training.sequence.main > 0 || r.plan.training.sequence.encoder > 0;
@@ -196,8 +202,7 @@ std::string headline(const PlannerResult& r) {
                                (tokens ? " tokens/s/GPU" : " samples/s/GPU") + "   MFU " + percent(p.mfu) + " of " +
                                fixed(p.mfu_peak_tflops, 0) + " TFLOP/s (" + fixed(p.model_tflops_per_device, 1) +
                                " model TFLOP/s/GPU)");
-  out += line("memory", gib(p.peak_memory_bytes) + " of " + gib(p.memory_limit_bytes) + " on the fullest rank" +
-                            (p.fits ? "" : "   DOES NOT FIT"));
+  out += line("memory", gib(p.peak_memory_bytes) + " of " + gib(p.memory_limit_bytes) + " on the fullest rank" + fit_note(p));
   out += line("certificate", wrap(certificate_text(r.search), 100, std::string(16, ' ')));
   if (r.search.layerwise) out += line("layer-wise", layerwise_gain(*r.search.layerwise, p.iteration_ns));
   if (const std::string stages = by_stages(r.search); !stages.empty())
@@ -205,6 +210,8 @@ std::string headline(const PlannerResult& r) {
   out += line("confidence", confidence_text(p.confidence));
   if (const std::string engines = runs_on_text(r); !engines.empty())
     out += line("runs on", wrap(engines, 100, std::string(16, ' ')));
+  if (const std::string price = restriction_text(r); !price.empty())
+    out += line("restriction", wrap(price, 100, std::string(16, ' ')));
   if (const std::string simplest = simplest_text(r); !simplest.empty())
     out += line("simplest", wrap(simplest, 100, std::string(16, ' ')));
   if (const std::string margin = margin_text(r); !margin.empty())
@@ -215,12 +222,12 @@ std::string headline(const PlannerResult& r) {
 }
 
 /// The parts of the busiest stage, as bars; where another stage finishes last, its shares beside them.
-std::string time_section(const Prediction& p) {
+std::string time_section(const Prediction& p, planner::HostWork host) {
   const double whole = p.iteration_ns > 0 ? static_cast<double>(p.iteration_ns) : 1.0;
   const bool pipeline = p.bottleneck.busy_per_stage.size() > 1;
   const bool two = pipeline && p.bottleneck.stage != p.last_stage;
-  const std::vector<planner::TimePart> parts = planner::time_parts(pipeline ? p.bottleneck.breakdown : p.breakdown),
-                                       last = planner::time_parts(p.breakdown);
+  const std::vector<planner::TimePart> parts = planner::time_parts(pipeline ? p.bottleneck.breakdown : p.breakdown, host),
+                                       last = planner::time_parts(p.breakdown, host);
   std::string out = "\nWhere the time goes";
   if (pipeline)
     out += cat(" (stage ", std::to_string(p.bottleneck.stage), ", the busiest",
@@ -324,10 +331,10 @@ namespace espalier {
 using namespace report;
 
 std::string PlannerResult::brief(std::size_t width) const {
-  const std::string text = headline(*this) + "  " + job_line(plan) + "\n" + time_section(prediction) +
-                           network_section(prediction) + memory_section(prediction) + stage_section(*this) +
-                           balance_section(*this) + operator_section(*this) + alternative_section(*this) + engine_section(*this) +
-                           reason_section(*this);
+  const std::string text = headline(*this) + "  " + job_line(plan) + "\n" +
+                           time_section(prediction, planner::host_work_of(plan)) + network_section(prediction) +
+                           memory_section(prediction) + stage_section(*this) + balance_section(*this) + operator_section(*this) +
+                           alternative_section(*this) + engine_section(*this) + reason_section(*this);
   return lay_out(text, width);
 }
 

@@ -129,10 +129,11 @@ std::vector<std::string> bottlenecks(const PlannerResult& result) {
   std::vector<std::string> out;
   const Prediction& p = result.prediction;
   const bool pipeline = p.bottleneck.busy_per_stage.size() > 1;
-  if (pipeline) out.push_back(planner::pipeline_bottleneck(p));
+  const planner::HostWork host = planner::host_work_of(result.plan);
+  if (pipeline) out.push_back(planner::pipeline_bottleneck(p, host));
   const double whole = std::max<double>(1.0, static_cast<double>(p.iteration_ns));
   const std::string where = pipeline ? cat(" on stage ", std::to_string(p.bottleneck.stage)) : "";
-  for (const planner::TimePart& part : planner::parts_by_size(pipeline ? p.bottleneck.breakdown : p.breakdown)) {
+  for (const planner::TimePart& part : planner::parts_by_size(pipeline ? p.bottleneck.breakdown : p.breakdown, host)) {
     const double share = static_cast<double>(part.ns) / whole;
     if (share < 0.02) continue;
     out.push_back(cat(part.name, " takes ", percent(share), " (", seconds(part.ns), ")", where, "; ", advice(part, result)));

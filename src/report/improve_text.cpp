@@ -24,17 +24,29 @@ std::string figures(const Prediction& p) {
              ", ", memory_of(p));
 }
 
+/// What the best plan and the changes were held to.
+std::string margin_line(const Improvement& i) {
+  if (!i.margin_of_present) return "";
+  return cat("         leaves ", percent(i.memory_margin),
+             " of the memory free, less than what is usual here: the best plan and the changes may leave as little\n");
+}
+
 std::string present_lines(const Improvement& i) {
   if (!i.present) return cat("present: cannot run: ", i.broken, "\n");
-  return cat("present: ", i.present->plan.label(), "\n         ", figures(i.present->prediction), "\n");
+  return cat("present: ", i.present->plan.label(), "\n         ", figures(i.present->prediction), "\n", margin_line(i));
+}
+
+std::string nothing_faster(const Improvement& i) {
+  return cat("no plan of this engine",
+             i.memory_margin > 0 ? cat(" that leaves ", percent(i.memory_margin), " of the memory free") : "",
+             " is faster by more than 0.05 %");
 }
 
 std::string best_lines(const Improvement& i) {
   if (!i.best) return cat("best:    none: ", i.none->found, i.none->hint.empty() ? "" : cat("; ", i.none->hint), "\n");
   std::string verdict;
   if (i.present && i.present->prediction.fits)
-    verdict =
-        i.gain > 0.0005 ? cat("saves ", percent(i.gain), " of the step") : "no plan of this engine is faster by more than 0.05 %";
+    verdict = i.gain > 0.0005 ? cat("saves ", percent(i.gain), " of the step") : nothing_faster(i);
   std::string out = cat("best:    ", i.best->plan.label(), "\n         ", figures(i.best->prediction), "\n");
   if (!verdict.empty()) out += cat("         ", verdict, "\n");
   return out;
@@ -90,6 +102,7 @@ std::string to_json(const Improvement& i, const std::string& source, PlanSchema 
   w.end_object();
   w.key("gain").value(i.gain);
   w.key("tried").value(i.tried);
+  w.key("memory_margin").value(i.memory_margin).key("margin_of_present").value(i.margin_of_present);
   w.key("changes").begin_array();
   for (const SingleChange& c : i.changes) write_change(w, c);
   w.end_array();

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/format.h"
+#include "plan/sample_tokens.h"
 #include "planner/time_parts.h"
 #include "report/page_parts.h"
 
@@ -19,8 +20,6 @@ using base::seconds;
 
 bool has_tokens(const Plan& plan) { return plan.training.sequence.main > 0 || plan.training.sequence.encoder > 0; }
 
-std::int64_t tokens_of(const Sequence& s) { return s.encoder > 0 ? s.encoder + s.decoder : s.main; }
-
 const DeviceKind& first_device(const Job& job) { return job.cluster.groups.front().device; }
 
 Figure step_figure(const PlannerResult& r) {
@@ -36,7 +35,7 @@ Figure step_figure(const PlannerResult& r) {
                  seconds(static_cast<std::int64_t>(p.confidence.high_s * 1e9)), " with ", percent(p.confidence.level));
   else
     f.note = p.confidence.basis;
-  for (const planner::TimePart& part : planner::time_parts(p.breakdown))
+  for (const planner::TimePart& part : planner::time_parts(p.breakdown, planner::host_work_of(r.plan)))
     f.derivation.push_back({part.name, cat(seconds(part.ns), " (", percent(share_of(part.ns, p.iteration_ns)), ")"),
                             cat("prediction.breakdown_s, of stage ", p.last_stage, ", which finishes last; docs/simulation.md")});
   f.derivation.push_back({"interval", f.note, p.confidence.basis});
@@ -57,7 +56,8 @@ Figure throughput_figure(const Job& job, const PlannerResult& r) {
                grouped(devices), " GPUs");
   f.derivation.push_back({"global batch", cat(grouped(r.plan.training.global_batch), " samples"), "plan.training.global_batch"});
   if (tokens)
-    f.derivation.push_back({"tokens a sample", grouped(tokens_of(r.plan.training.sequence)), "plan.training.sequence_length"});
+    f.derivation.push_back(
+        {"tokens a sample", grouped(sample_tokens(r.plan.training.sequence)), "plan.training.sequence_length"});
   f.derivation.push_back({"step time", seconds(p.iteration_ns), "prediction.iteration_s"});
   f.derivation.push_back({"devices", grouped(devices), "plan.cluster"});
   return f;
@@ -94,7 +94,8 @@ Figure memory_figure(const Job& job, const PlannerResult& r) {
            cat("of ", gib(p.memory_limit_bytes), ", ", percent(share)),
            "prediction.peak_memory_bytes",
            "what the rank holds at its fullest moment, with the reserve of the allocator"};
-  if (!p.fits) f.note += ": DOES NOT FIT";
+  if (!p.fits)
+    f.note += p.peak_memory_bytes > p.memory_limit_bytes ? ": DOES NOT FIT" : ": the hosts DO NOT HOLD what is offloaded";
   f.share = share;
   for (const MemoryPart& part : memory_parts(p.memory))
     f.derivation.push_back({part.name, gib(part.bytes), cat("prediction.memory_breakdown_bytes, of stage ", fullest_stage(p))});

@@ -13,6 +13,7 @@
 #include "espalier/job.h"
 #include "espalier/planner.h"
 #include "espalier/step_comparison.h"
+#include "planner/time_parts.h"
 
 namespace espalier::report {
 
@@ -71,7 +72,7 @@ std::vector<Figure> page_figures(const Job& job, const PlannerResult& result);
 // ---- page_tables.cpp -------------------------------------------------------------------------------------------------------
 
 /// Where the step goes: of a pipeline on its busiest stage.
-PageTable time_table(const Prediction& prediction);
+PageTable time_table(const Prediction& prediction, planner::HostWork host = planner::HostWork::framework);
 PageTable memory_table(const Prediction& prediction);
 /// Baselines and runners-up, each with what it loses.
 PageTable why_not_table(const PlannerResult& result);

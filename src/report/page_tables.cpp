@@ -57,11 +57,11 @@ std::string pipeline_text(const Plan& plan, std::size_t pipeline) {
 
 }  // namespace
 
-PageTable time_table(const Prediction& p) {
+PageTable time_table(const Prediction& p, planner::HostWork host) {
   PageTable t{"time", "Where the time goes", "", {"part", "share", "time"}, {}, {}};
   const bool pipeline = p.bottleneck.busy_per_stage.size() > 1;
   if (pipeline) t.note = cat("of stage ", p.bottleneck.stage, ", the busiest, which the others wait for");
-  for (const planner::TimePart& part : planner::time_parts(pipeline ? p.bottleneck.breakdown : p.breakdown)) {
+  for (const planner::TimePart& part : planner::time_parts(pipeline ? p.bottleneck.breakdown : p.breakdown, host)) {
     const double share = share_of(part.ns, p.iteration_ns);
     t.rows.push_back({part.name, {percent(share), share}, seconds(part.ns)});
   }

@@ -37,12 +37,15 @@ Schedule schedule_of(const Plan& plan, const Strategy& s) {
   return schedule;
 }
 
+/// Where the rule is described.
+std::string anchor_of(const std::string& id) { return "docs/engine-rules.md#" + base::lower(id); }
+
 /// Each distinct strategy against the engine's rules, as if all layers had it; and whether the engine runs several at all.
 void add_engine_findings(const EngineModel& engine, const Job& job, const Plan& plan, CheckReport& report) {
   const std::size_t before = report.findings.size();
   const bool uniform = plan.uniform();
   for (const RuleViolation& v : engine_plan_violations(engine, job.model, plan))
-    report.findings.push_back({v.rule, false, v.text});
+    report.findings.push_back({v.rule, false, base::cat(v.text, "; see ", anchor_of(v.rule))});
   std::vector<Strategy> strategies;
   if (uniform) {
     strategies.push_back(plan.strategy());
@@ -53,7 +56,7 @@ void add_engine_findings(const EngineModel& engine, const Job& job, const Plan& 
   for (const Strategy& s : strategies) {
     const std::string whose = uniform ? "" : label(s) + ": ";
     for (const RuleViolation& v : engine_violations(engine, job.model, job.cluster, job.training, s, schedule_of(plan, s))) {
-      const std::string sentence = v.hint.empty() ? v.text : v.text + "; " + v.hint;
+      const std::string sentence = base::cat(v.text, v.hint.empty() ? "" : "; ", v.hint, "; see ", anchor_of(v.rule));
       if (known.insert(v.rule + sentence).second) report.findings.push_back({v.rule, false, whose + sentence});
     }
   }

@@ -45,9 +45,9 @@ void write_sentences(base::JsonWriter& w, std::string_view key, const std::vecto
 void write_tables(base::JsonWriter& w, const Job& job, const PlannerResult& result, const StepComparison* measured) {
   w.key("tables").begin_array();
   for (const PageTable& table :
-       {time_table(result.prediction), memory_table(result.prediction), why_not_table(result), stage_table(job, result),
-        layer_table_of(job, result.plan), pruning_table(result.search), device_table(job), fabric_table(job.cluster),
-        link_table(job, result), what_if_table(job, result)})
+       {time_table(result.prediction, planner::host_work_of(result.plan)), memory_table(result.prediction), why_not_table(result),
+        stage_table(job, result), layer_table_of(job, result.plan), pruning_table(result.search), device_table(job),
+        fabric_table(job.cluster), link_table(job, result), what_if_table(job, result)})
     write(w, table);
   if (measured != nullptr) write(w, measured_table(*measured));
   w.end_array();

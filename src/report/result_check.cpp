@@ -315,6 +315,7 @@ std::vector<Finding> check_search(std::string_view text, Job job, const PlannerR
   how.alternatives = asked.alternatives;
   how.simple = asked.simple;
   how.engines = asked.engines;
+  how.restriction = asked.restriction;
   how.simple_within = asked.simple_within;
   auto again = plan(job, how);
   if (!again) return {{"search-again", false, again.error().message()}};

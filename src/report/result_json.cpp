@@ -221,6 +221,7 @@ void write_request(JsonWriter& w, const SearchRequest& asked) {
   if (asked.exhaustive) w.key("exhaustive").value(true);
   if (asked.simple) w.key("simple").value(true);
   if (asked.engines) w.key("engines").value(true);
+  if (asked.restriction) w.key("restriction").value(true);
   if (asked.simple_within != SearchRequest{}.simple_within) w.key("simple_within").value(asked.simple_within);
   w.key("alternatives").value(asked.alternatives).end_object();
 }

@@ -233,6 +233,7 @@ SearchRequest read_request(Reader r) {
   asked.left_out_phases = read_sentences(r, "left_out_phases");
   asked.simple = r.optional_bool("simple", false);
   asked.engines = r.optional_bool("engines", false);
+  asked.restriction = r.optional_bool("restriction", false);
   asked.simple_within = r.optional_real("simple_within", 0, 10, asked.simple_within);
   asked.space = job::read_search_space(r);
   return asked;

@@ -83,8 +83,11 @@ Status place(Draft& draft) {
     return bad(t.where, "no '# Rank … on HOST device …' lines", "the whole output of the program",
                "the number of ranks and nodes is read from the header");
   std::map<std::int64_t, std::map<std::string, std::int64_t>> groups;
-  std::map<std::string, std::int64_t> per_node;
+  std::map<std::string, std::int64_t> per_node, number;
+  t.members.clear();
   for (const Rank& r : draft.ranks) {
+    const std::int64_t node = number.emplace(r.host, static_cast<std::int64_t>(number.size())).first->second;
+    if (r.group == draft.ranks.front().group) t.members.emplace_back(node, per_node[r.host]);
     ++groups[r.group][r.host];
     ++per_node[r.host];
   }
@@ -155,7 +158,7 @@ std::size_t first_number(const std::vector<std::string_view>& words, std::size_t
   return at;
 }
 
-enum class RowReading { foreign, row, damaged };
+enum class RowReading { foreign, row, damaged, negative };
 
 RowReading read_row(const std::vector<std::string_view>& words, NcclRow& row, Draft& draft) {
   std::size_t type = 2;
@@ -164,12 +167,13 @@ RowReading read_row(const std::vector<std::string_view>& words, NcclRow& row, Dr
   const auto bytes = whole_integer(words[type - 2]);
   const auto count = whole_integer(words[type - 1]);
   if (!bytes || !count) return RowReading::foreign;
+  if (*bytes < 0 || *count < 0) return RowReading::negative;
   bool reduces = false;
   const std::size_t at = first_number(words, type, reduces);
   if (at + 3 > words.size()) return RowReading::damaged;
   auto time = whole_number(words[at]);
   if (!time && at + 4 < words.size()) time = whole_number(words[at + 4]);  // only in place
-  if (*bytes < 0 || !time || *time < 0 || *time > kMaxMicroseconds) return RowReading::damaged;
+  if (!time || *time < 0 || *time > kMaxMicroseconds) return RowReading::damaged;
   row.bytes = *bytes;
   row.microseconds = *time;
   const auto algorithm = whole_number(words[at + 1]), bus = whole_number(words[at + 2]);
@@ -188,6 +192,9 @@ class TextReader {
     for (const std::string_view tag : {"<stdout>:", "<stderr>:"}) {  // mpirun --tag-output
       if (const std::size_t at = text.find(tag); at != std::string_view::npos) text.remove_prefix(at + tag.size());
     }
+    if (const auto own = after(text, "# Espalier: from everyone to everyone up to"))
+      if (const std::vector<std::string_view> words = words_of(*own); !words.empty())
+        direct_bytes_ = whole_number(words.front()).value_or(0);
     if (const auto program = after(text, "Collective test starting:")) begin_program(words_of(*program));
     if (text.find("Using devices") != std::string_view::npos) begin_devices();
     if (read_rank(text, draft_)) return;
@@ -228,6 +235,8 @@ class TextReader {
   void row(std::int64_t number, std::string_view text) {
     NcclRow r;
     const RowReading reading = read_row(words_of(text), r, draft_);
+    if (reading == RowReading::negative && !error_)
+      error_ = bad(where_ + ":" + std::to_string(number), "a row with a negative size or count", "bytes and elements from 0");
     if (reading == RowReading::damaged && damaged_ == 0) damaged_ = number;
     if (reading != RowReading::row || draft_.table.rows.size() >= kMaxRows) return;
     r.line = number;
@@ -240,6 +249,7 @@ class TextReader {
     if (draft_.table.rows.empty()) return;
     if (!error_) error_ = place(draft_);
     if (!error_) error_ = settle_test(draft_, file_name(where_));
+    draft_.table.direct_bytes = direct_bytes_;
     tables_.push_back(draft_.table);
     draft_.table.rows.clear();
     draft_.table.complete = false;
@@ -247,6 +257,7 @@ class TextReader {
 
   std::string where_;
   Draft draft_;
+  double direct_bytes_ = 0;
   std::vector<NcclTable> tables_;
   Status error_;
   std::int64_t damaged_ = 0;

@@ -10,7 +10,10 @@
 //
 // size is the whole (gathered) tensor in bytes; time in microseconds, first out of place, then in place. Older tables have no
 // root, some no redop, the check column may read N/A. Launchers' prefixes ("[1,0]<stdout>:", "0: ") and lines of NCCL_DEBUG=INFO
-// may stand between. The collective is what the header says, else what the file is called, else what the bus-bandwidth factor says:
+// may stand between. `espalier profile --network` writes such tables of its own collectives, and before them
+//   # Espalier: from everyone to everyone up to 65536 bytes, rings beyond
+//
+// The collective is what the header says, else what the file is called, else what the bus-bandwidth factor says:
 // busbw/algbw = 2(n−1)/n all-reduce; (n−1)/n with an operation reduce-scatter; (n−1)/n without: all-gather or all-to-all.
 // Sources: nccl-tests, doc/PERFORMANCE.md and src/common.cu.
 #pragma once
@@ -18,6 +21,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "espalier/result.h"
@@ -41,9 +45,12 @@ struct NcclTable {
   std::int64_t nodes = 1;            ///< that one group spans
   std::int64_t groups = 1;           ///< that run at the same time
   std::int64_t active_per_node = 0;  ///< ranks of all groups on one node
-  std::string device;                ///< as the first rank reports it
-  bool complete = false;             ///< the closing line with the average is there
+  std::string device;     ///< as the first rank reports it
+  bool complete = false;  ///< the closing line with the average is there
   std::vector<NcclRow> rows;
+  double direct_bytes = 0;  ///< of Espalier's own collectives (FabricLevel::direct_bytes); 0: of others
+  /// Of one group, by rank: number of the node, and place among the ranks of that node, both in the order of the list.
+  std::vector<std::pair<std::int64_t, std::int64_t>> members{};
 };
 
 /// Every table of the text with at least one row. An error when there is none, or when a table's ranks or collective are unknown.

@@ -68,6 +68,8 @@ TEST(NcclTests, SplitGroupsAndLauncherPrefixes) {
   EXPECT_EQ(tables->front().nodes, 2);
   EXPECT_EQ(tables->front().groups, 4);
   EXPECT_EQ(tables->front().active_per_node, 4);
+  const std::vector<std::pair<std::int64_t, std::int64_t>> members{{0, 0}, {1, 0}};  // of node and place
+  EXPECT_EQ(tables->front().members, members);
 }
 
 TEST(NcclTests, SeveralTablesInOneFile) {
@@ -106,6 +108,21 @@ TEST(NcclTests, SaysWhatIsWrong) {
   const auto other = read_nccl_tests("# Collective test starting: broadcast_perf\n" + ranks(1, 8) + row, "x.txt");
   ASSERT_FALSE(other.ok());
   EXPECT_NE(other.error().found.find("broadcast_perf"), std::string::npos);
+}
+
+// What `espalier profile --network` writes before its tables counts for all of them; of others nothing is said.
+TEST(NcclTests, EspaliersTablesSayUpToWhichSizeMessagesAreDirect) {
+  const std::string table = "# Collective test starting: all_gather_perf\n" + ranks(2, 1) + kHeader +
+                            "     1048576        262144     float    none      -1    45.10   23.25   40.69       0\n"
+                            "# Avg bus bandwidth    : 40\n";
+  const auto own =
+      read_nccl_tests("# Espalier: from everyone to everyone up to 524288 bytes, rings beyond\n" + table + table, "x.txt");
+  ASSERT_TRUE(own.ok()) << own.error().message();
+  ASSERT_EQ(own->size(), 2u);
+  for (const NcclTable& t : *own) EXPECT_EQ(t.direct_bytes, 524288);
+  const auto others = read_nccl_tests(table, "x.txt");
+  ASSERT_TRUE(others.ok());
+  EXPECT_EQ(others->front().direct_bytes, 0);
 }
 
 }  // namespace

@@ -178,6 +178,8 @@ void Mapper::recompute_share(double share) {
 
 void Mapper::map_recompute() {
   std::string kind = base::lower(r_.recompute);
+  const std::vector<std::string>& options = r_.techniques.options;
+  if (kind.empty() && std::find(options.begin(), options.end(), "recompute-modules") != options.end()) kind = "selective";
   if (kind.empty()) {
     const auto* d = framework_default("recompute");
     if (!d) return skip("recompute missing");

@@ -6,6 +6,7 @@
 #include <charconv>
 #include <cmath>
 
+#include "base/check.h"
 #include "base/format.h"
 #include "job/configuration.h"
 #include "plan/engine.h"
@@ -16,6 +17,26 @@
 namespace espalier::runs {
 
 using base::cat;
+
+namespace {
+
+bool is_recipe_of(const job::FrameworkDefault::Recipe& recipe, const RunRecord& record) {
+  const auto holds = [](const std::string& text, const std::vector<std::string>& words) {
+    return words.empty() || job::mentions(text, words);
+  };
+  return holds(record.model.name, recipe.model) && holds(record.gpu.type, recipe.gpu) && holds(record.table, recipe.table);
+}
+
+/// The published recipe that says which options a record ran with that does not say it itself; null: there is none.
+const job::FrameworkDefault::Recipe* published_options(const job::FrameworkDefault* framework, const RunRecord& record) {
+  if (framework == nullptr || record.recipe_stated) return nullptr;
+  const auto& all = framework->recipes;
+  const auto found =
+      std::find_if(all.begin(), all.end(), [&](const auto& r) { return !r.options.empty() && is_recipe_of(r, record); });
+  return found == all.end() ? nullptr : &*found;
+}
+
+}  // namespace
 
 RunMapping Mapper::map() {
   check_status();
@@ -45,7 +66,7 @@ const job::FrameworkDefault::Value* Mapper::framework_default(const char* field)
   if (!framework_) return nullptr;
   const auto* table = &framework_->defaults;
   for (const auto& recipe : framework_->recipes)
-    if (recipe.defaults.contains(field) && job::mentions(r_.model.name, recipe.model)) {
+    if (recipe.defaults.contains(field) && is_recipe_of(recipe, r_)) {
       table = &recipe.defaults;
       break;
     }
@@ -124,14 +145,20 @@ void Mapper::choose_framework() {
 }
 
 void Mapper::switch_options_on() {
+  std::vector<std::string> on = r_.techniques.options;
+  std::string source = "switches of the record's recipe";
+  if (const auto* recipe = published_options(framework_, r_)) {
+    on.insert(on.end(), recipe->options.begin(), recipe->options.end());
+    source = recipe->source;
+  }
   std::string name = run_.job.engine;
   const EngineModel& engine = *find_engine(name);
   for (const EngineOption& option : engine.options)
-    if (std::find(r_.techniques.options.begin(), r_.techniques.options.end(), option.name) != r_.techniques.options.end())
-      name.append("+").append(option.name);
+    if (std::find(on.begin(), on.end(), option.name) != on.end()) name.append("+").append(option.name);
   if (name == run_.job.engine) return;
+  ESPALIER_CHECK(find_engine(name) != nullptr);  // options in the order of the catalogue name one of its engines
   run_.job.engine = name;
-  used("engine", name, "switches of the record's recipe");
+  used("engine", name, source);
 }
 
 void Mapper::map_state() {

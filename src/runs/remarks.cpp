@@ -69,8 +69,13 @@ std::vector<std::string> recipe_options(const Node& recipe) {
   const std::string dispatcher = text(recipe, "moe_flex_dispatcher_backend"), graphs = text(recipe, "cuda_graph_impl");
   if (dispatcher == "deepep" || dispatcher == "hybridep") out.emplace_back("flex-dispatcher");
   if (flag(recipe, "moe_a2a_overlap").value_or(false)) out.emplace_back("overlap-experts");
-  if (graphs == "transformer_engine" && lists(recipe, "cuda_graph_scope", "moe_router")) out.emplace_back("moe-graphs");
+  if (graphs == "transformer_engine" && lists(recipe, "cuda_graph_scope", "attn") &&
+      lists(recipe, "cuda_graph_scope", "moe_router"))
+    out.emplace_back("moe-graphs");
   if (graphs == "full_iteration") out.emplace_back("cuda-graphs");
+  if (graphs == "full_iteration" || flag(recipe, "cutedsl_fused_grouped_mlp").value_or(false)) out.emplace_back("fused-experts");
+  const auto recomputes = [&](const char* module) { return lists(recipe, "recompute_modules", module); };
+  if (recomputes("mla_up_proj") || recomputes("moe_act") || recomputes("layernorm")) out.emplace_back("recompute-modules");
   return out;
 }
 
@@ -117,7 +122,6 @@ RunTechniques published_techniques(const Remarks& t, const Node* extra) {
   if (mapped)
     if (const Node* recipe = extra->find("recipe"); recipe && recipe->kind == NodeKind::mapping)
       out.options = recipe_options(*recipe);
-  if (named(t.notes, {"tokendrop", "token drop", "token-drop"})) out.options.emplace_back("token-drop");
   for (const char* key : {"compile", "torch_compile"})
     if (mapped) out.compile = flag(*extra, key).value_or(out.compile);
   return out;
@@ -146,6 +150,8 @@ void read_extra(const Node* extra, RunRecord& r) {
     if (r.measured.memory_kind.empty()) r.measured.memory_kind = text(*extra, key);
   r.measured.memory_unit = text(*extra, "mem_unit");
   r.tokenizer = text(*extra, "tokenizer");
+  const Node* recipe = extra->find("recipe");
+  r.recipe_stated = recipe != nullptr && recipe->kind == NodeKind::mapping;
   read_arguments(extra->find("args"), r);
 }
 

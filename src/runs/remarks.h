@@ -14,8 +14,9 @@
 // The list may also name options of engines (data/engines.yaml). Records as published say these by extra.recipe of Megatron-Bridge alone:
 //
 //   flex-dispatcher    moe_flex_dispatcher_backend: deepep, hybridep      overlap-experts   moe_a2a_overlap: true
-//   moe-graphs         cuda_graph_impl: transformer_engine, moe_router in cuda_graph_scope
-//   cuda-graphs        cuda_graph_impl: full_iteration
+//   moe-graphs         cuda_graph_impl: transformer_engine, attn and moe_router in cuda_graph_scope (without attn they replay the router alone)
+//   cuda-graphs        cuda_graph_impl: full_iteration                    fused-experts     the same, or cutedsl_fused_grouped_mlp: true
+//   recompute-modules  mla_up_proj, moe_act or layernorm in recompute_modules
 #pragma once
 
 #include <string>

@@ -41,11 +41,15 @@ TEST(Techniques, OptionsOfEngines) {
   std::erase(one_line, '\n');
   EXPECT_THAT(record(one_line).techniques.options, ElementsAre("flex-dispatcher", "overlap-experts", "moe-graphs"));
   EXPECT_THAT(record(R"({"extra": {"recipe": {"cuda_graph_impl": "full_iteration"}}})").techniques.options,
-              ElementsAre("cuda-graphs"));
-  EXPECT_TRUE(record(R"({"extra": {"recipe": {"cuda_graph_impl": "transformer_engine", "cuda_graph_scope": ["attn"]}}})")
-                  .techniques.options.empty());
-  EXPECT_THAT(record(R"({"notes": "Qwen3_30B_a3B (tokendrop)"
-})").techniques.options, ElementsAre("token-drop"));
+              ElementsAre("cuda-graphs", "fused-experts"));
+  EXPECT_THAT(record(R"({"extra": {"recipe": {"cutedsl_fused_grouped_mlp": true, "recompute_modules": ["mlp", "mla_up_proj"]}}})")
+                  .techniques.options,
+              ElementsAre("fused-experts", "recompute-modules"));
+  for (const char* scope : {R"(["attn"])", R"(["moe_router", "moe_preprocess"])"}) {
+    const std::string text =
+        std::string(R"({"extra": {"recipe": {"cuda_graph_impl": "transformer_engine", "cuda_graph_scope": )") + scope + "}}}";
+    EXPECT_TRUE(record(text.c_str()).techniques.options.empty()) << scope;
+  }
   EXPECT_TRUE(record(R"({"notes": "SFT (SQuAD packed to 4096)"
 })").techniques.packed);
   EXPECT_THAT(listed_techniques({"lora", "moe-graphs"}).options, ElementsAre("moe-graphs"));

@@ -94,6 +94,7 @@ Result<RunRecord> read_record(const Node& root, std::int64_t line, const std::st
   r.id = f.word("id");
   if (r.id.empty()) r.id = "line " + std::to_string(line);
   r.source = f.word("source");
+  r.table = f.word("table");
   read_model(f.child("model"), r.model);
   r.model.config = beside(where, r.model.config);
   const Fields gpu = f.child("gpu");

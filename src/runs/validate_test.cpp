@@ -83,6 +83,27 @@ TEST(MapRun, SwitchesOfARecipeAreOptionsOfTheEngine) {
   EXPECT_EQ(engine_of("\"nanotron\""), "nanotron");
 }
 
+// A published table whose records do not hold their recipe: the one that was published for the model, the device and the release.
+TEST(MapRun, APublishedRecipeSaysWhatARecordDoesNot) {
+  const auto engine_of = [](const std::string& rest) {
+    const std::string text = replaced(replaced(line(rest), "nanotron", "Megatron-Bridge"), "llama-like", "Qwen3-235B-A22B");
+    const auto mapping = mapped(replaced(text, "\"H100\"", "\"GB200\""));
+    return std::holds_alternative<MappedRun>(mapping) ? std::get<MappedRun>(mapping).job.engine
+                                                      : std::get<RunSkip>(mapping).reason;
+  };
+  EXPECT_EQ(engine_of(R"(, "table": "25.09 container, Pre-Training")"), "megatron-bridge+cuda-graphs");
+  EXPECT_EQ(engine_of(R"(, "table": "25.11 container, Pre-Training")"), "megatron-bridge+flex-dispatcher+moe-graphs");
+  EXPECT_EQ(engine_of(R"(, "table": "my own")"), "megatron-bridge");
+  EXPECT_EQ(engine_of(R"(, "table": "25.09 container", "extra": {"recipe": {"moe_a2a_overlap": false}})"), "megatron-bridge");
+}
+
+TEST(MapRun, PublishedRecipesNameOptionsOfTheirEngine) {
+  for (const job::FrameworkDefault& framework : job::run_defaults().frameworks)
+    for (const auto& recipe : framework.recipes)
+      for (const std::string& option : recipe.options)
+        EXPECT_NE(find_engine(framework.engine + "+" + option), nullptr) << framework.engine << " " << option;
+}
+
 // The state of nanotron's runs on one cluster: 512 devices and a pipeline; other clusters are not in it.
 TEST(MapRun, AStateHoldsForItsSourcesAlone) {
   const auto engine_of = [&](const std::string& text) {

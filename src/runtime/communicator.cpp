@@ -7,8 +7,8 @@
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/zeros.h>
 
-#include <torch/version.h>
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -16,20 +16,21 @@
 #include <stdexcept>
 #include <string>
 #include <thread>
+#include <torch/csrc/distributed/c10d/Backend.hpp>
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
-#include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
+
+#include "runtime/process_group.h"
+#include "runtime/queue.h"
 
 namespace espalier::runtime {
 namespace {
 
-/// Up to this many bytes over all members, latency is what a collective costs.
-constexpr std::int64_t kDirectBytes = 1 << 16;
+/// Tensors that travel together are as many direct messages at most.
+constexpr std::int64_t kJoinedMessages = 16;
 
 /// Beside the tags of callers.
-constexpr int kRoundTag = 1 << 30;
-
-using Gloo = c10d::ProcessGroupGloo;
+constexpr int kRoundTag = 1 << 30, kGatherTag = kRoundTag + 1, kPartTag = kRoundTag + 2;
 
 std::chrono::milliseconds milliseconds_of(double seconds) {
   return std::chrono::milliseconds(static_cast<std::int64_t>(seconds * 1000));
@@ -53,6 +54,8 @@ class Message::Impl {
  public:
   c10::intrusive_ptr<c10d::Work> work;
   std::vector<at::Tensor> tensors;  // kept alive
+  Queue* beside = nullptr;          // whose task `posted` sends it
+  std::int64_t posted = 0;
 };
 
 Message::Message() = default;
@@ -60,6 +63,7 @@ Message::Message(std::shared_ptr<Impl> impl) : impl_(std::move(impl)) {}
 
 void Message::wait() {
   if (impl_ == nullptr) return;
+  if (impl_->beside != nullptr) impl_->beside->wait(impl_->posted);
   impl_->work->wait();
   impl_.reset();
 }
@@ -69,12 +73,15 @@ void Message::wait() {
 class Communicator::Impl {
  public:
   int rank = 0, size = 1;
-  c10::intrusive_ptr<Gloo> gloo;  // null: this rank alone
+  std::int64_t direct_bytes = kDirectBytes;
+  std::shared_ptr<c10d::Backend> group;  // null: this rank alone
+  bool native = false;                   // collectives are those of the group
   struct Busy {
     double seconds = 0;
     Calls calls;
-  } busy;         // with collectives and messages
-  int depth = 0;  // of collectives that are made of others
+  } busy;                         // with collectives and messages
+  int depth = 0;                  // of collectives that are made of others
+  std::unique_ptr<Queue> beside;  // sends, where somebody wants that; ends before Gloo does
 };
 
 Communicator::Communicator(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
@@ -86,13 +93,6 @@ double Communicator::busy_seconds() const { return impl_->busy.seconds; }
 Calls Communicator::calls() const { return impl_->busy.calls; }
 
 namespace {
-
-void reduce(Gloo& gloo, at::Tensor tensor, c10d::ReduceOp::RedOpType op) {
-  std::vector<at::Tensor> tensors{std::move(tensor)};
-  c10d::AllreduceOptions options;
-  options.reduceOp = op;
-  gloo.allreduce(tensors, options)->wait();
-}
 
 /// Adds a collective and its time; of one inside another nothing.
 class Busy {
@@ -122,37 +122,39 @@ at::Tensor sum_of(const at::Tensor& rows) {
   return sum;
 }
 
-// Methods that were renamed between versions of c10d.
-/// Rows by member; empty: equal parts.
-void exchange(Gloo& gloo, at::Tensor& out, at::Tensor& in, std::vector<std::int64_t> received = {},
-              std::vector<std::int64_t> sent = {}) {
-  if (in.scalar_type() == at::kBFloat16) {  // a type that Gloo does not know: its bytes travel
-    at::Tensor out_bytes = out.view(at::kByte), in_bytes = in.view(at::kByte);
-    for (std::vector<std::int64_t>* sizes : {&received, &sent})
-      for (std::int64_t& size : *sizes) size *= in.dim() == 1 ? in.element_size() : 1;
-    return exchange(gloo, out_bytes, in_bytes, std::move(received), std::move(sent));
-  }
-#if TORCH_VERSION_MAJOR > 2 || (TORCH_VERSION_MAJOR == 2 && TORCH_VERSION_MINOR >= 15)
-  gloo.all_to_all_single(out, in, received, sent)->wait();
-#else
-  gloo.alltoall_base(out, in, received, sent)->wait();
-#endif
+/// Rows by member.
+void exchange(c10d::Backend& group, const at::Tensor& out, const at::Tensor& in, std::vector<std::int64_t> received,
+              std::vector<std::int64_t> sent) {
+  if (in.scalar_type() != at::kBFloat16) return group_all_to_all(group, out, in, std::move(received), std::move(sent));
+  // A type that Gloo does not know: its bytes travel.
+  for (std::vector<std::int64_t>* sizes : {&received, &sent})
+    for (std::int64_t& size : *sizes) size *= in.dim() == 1 ? in.element_size() : 1;
+  group_all_to_all(group, out.view(at::kByte), in.view(at::kByte), std::move(received), std::move(sent));
 }
 
 }  // namespace
 
-/// What every member has, by rank: one message to each, none waits for another.
-at::Tensor Communicator::from_everyone(const at::Tensor& part) {
-  const at::Tensor copies = part.reshape({1, -1}).expand({impl_->size, part.numel()}).contiguous();
-  at::Tensor rows = at::empty_like(copies);
-  all_to_all(rows, copies);
-  return rows;
+/// Parts of equal size by rank, one message to each: all are asked for before the first leaves, none waits for another.
+void Communicator::exchange_parts(const at::Tensor& out, const at::Tensor& in) {
+  const int all = impl_->size, here = impl_->rank;
+  const std::int64_t part = in.numel() / all;
+  std::vector<Message> under_way;
+  for (int k = 1; k < all; ++k) {
+    const int from = (here + all - k) % all;
+    under_way.push_back(receive(out.narrow(0, from * part, part), from, kPartTag));
+  }
+  for (int k = 1; k < all; ++k) {
+    const int to = (here + k) % all;
+    under_way.push_back(send(in.narrow(0, to * part, part), to, kPartTag));
+  }
+  out.narrow(0, here * part, part).copy_(in.narrow(0, here * part, part));
+  for (Message& message : under_way) message.wait();
 }
 
 /// Of what every member has, by rank, the part of this one.
 at::Tensor Communicator::parts_of_everyone(const at::Tensor& whole) {
   at::Tensor rows = at::empty({impl_->size, whole.numel() / impl_->size}, whole.options());
-  all_to_all(rows, whole);
+  exchange_parts(rows.view({-1}), whole);
   return rows;
 }
 
@@ -170,76 +172,111 @@ void Communicator::in_rounds(at::Tensor whole, const std::function<at::Tensor(in
   }
 }
 
-/// Round k: this rank hands on to the next one what it got from the one before in round k − 1, at first its own part.
-void Communicator::gather_in_ring(const at::Tensor& whole, const at::Tensor& own) {
-  const int all = impl_->size, here = impl_->rank, next = (here + 1) % all, before = (here + all - 1) % all;
+/// What a gather into `whole` will receive, asked for: the sooner, the less its senders wait for the word that this rank is ready.
+std::vector<Message> Communicator::ask_for_parts(const at::Tensor& whole) {
+  const int all = impl_->size, here = impl_->rank, before = (here + all - 1) % all;
   const std::int64_t part = whole.numel() / all;
-  const auto part_of = [&](int k) { return whole.narrow(0, (here + 2 * all - k) % all * part, part); };
-  part_of(0).copy_(own);
+  const bool direct = is_direct(whole);
+  std::vector<Message> asked;
   for (int k = 1; k < all; ++k) {
-    Message arrives = receive(part_of(k), before, kRoundTag), leaves = send(part_of(k - 1), next, kRoundTag);
-    arrives.wait();
-    leaves.wait();
+    const int owner = (here + all - k) % all;
+    asked.push_back(receive(whole.narrow(0, owner * part, part), direct ? owner : before, kGatherTag));
   }
+  return asked;
+}
+
+/// Directly: the own part to everyone. In a ring, round k: this rank hands on to the next one what it got from the one before in round k − 1, at
+/// first its own part.
+void Communicator::gather_asked(const at::Tensor& whole, const at::Tensor& own, std::vector<Message> asked) {
+  const int all = impl_->size, here = impl_->rank, next = (here + 1) % all;
+  const std::int64_t part = whole.numel() / all;
+  const auto part_of = [&](int k) { return whole.narrow(0, (here + all - k) % all * part, part); };
+  const bool direct = is_direct(whole);
+  part_of(0).copy_(own);
+  std::vector<Message> leaving;
+  for (int k = 1; k < all; ++k) {
+    leaving.push_back(send(part_of(direct ? 0 : k - 1), direct ? (here + k) % all : next, kGatherTag));
+    if (!direct) asked[static_cast<std::size_t>(k) - 1].wait();
+  }
+  for (Message& message : asked) message.wait();
+  for (Message& message : leaving) message.wait();
 }
 
 /// Round k: the sum of a part so far goes on to the next rank, which adds its own; after the last round this rank has the whole sum of its part. Every
-/// part is summed by one chain of ranks, so that all members get the same bits of it.
+/// part is summed by one chain of ranks, so that all members get the same bits of it. A round's message is asked for while the one before is under way.
 at::Tensor Communicator::reduced_in_ring(const at::Tensor& whole) {
   const int all = impl_->size, here = impl_->rank, next = (here + 1) % all, before = (here + all - 1) % all;
   const std::int64_t part = whole.numel() / all;
   const auto part_of = [&](int k) { return whole.narrow(0, (here + 2 * all - k) % all * part, part); };
-  at::Tensor sum = part_of(1), room, spare;  // the first one leaves as it is: `whole` stays
+  constexpr int kRooms = 3;  // what leaves, what arrives, what arrives next
+  std::array<at::Tensor, kRooms> rooms;
+  const auto ask = [&](int k) {
+    at::Tensor& room = rooms[static_cast<std::size_t>(k % kRooms)];
+    if (!room.defined()) room = at::empty({part}, whole.options());
+    return receive(room, before, kRoundTag);
+  };
+  at::Tensor sum = part_of(1);  // the first one leaves as it is: `whole` stays
+  Message arrives = ask(1);
   for (int k = 1; k < all; ++k) {
-    room = spare.defined() ? spare : at::empty({part}, whole.options());
-    Message arrives = receive(room, before, kRoundTag), leaves = send(sum, next, kRoundTag);
+    Message leaves = send(sum, next, kRoundTag), following = k + 1 < all ? ask(k + 1) : Message();
     arrives.wait();
-    room.add_(part_of(k + 1));
     leaves.wait();
-    spare = k > 1 ? sum : at::Tensor();
-    sum = room;
+    sum = rooms[static_cast<std::size_t>(k % kRooms)];
+    sum.add_(part_of(k + 1));
+    arrives = std::move(following);
   }
   return sum;
 }
 
-bool Communicator::is_small(const at::Tensor& part) const {
-  return static_cast<std::int64_t>(part.nbytes()) * impl_->size <= kDirectBytes;
+/// Whether a tensor of all members goes from everyone to everyone.
+bool Communicator::is_direct(const at::Tensor& whole) const {
+  return static_cast<std::int64_t>(whole.nbytes()) <= impl_->direct_bytes;
+}
+
+/// What every member has, by rank.
+at::Tensor Communicator::from_everyone(const at::Tensor& part) {
+  at::Tensor rows = at::empty({impl_->size, part.numel()}, part.options());
+  gather_asked(rows.view({-1}), part.reshape({-1}), ask_for_parts(rows.view({-1})));
+  return rows;
 }
 
 void Communicator::all_reduce(at::Tensor tensor) {
   if (impl_->size == 1) return;
   const Busy busy(impl_->busy, impl_->depth);
-  if (static_cast<std::int64_t>(tensor.nbytes()) * impl_->size <= kDirectBytes) {
+  if (impl_->native) return group_all_reduce(*impl_->group, std::move(tensor), Reduction::sum);
+  if (static_cast<std::int64_t>(tensor.nbytes()) * impl_->size <= impl_->direct_bytes) {
     tensor.view({-1}).copy_(sum_of(from_everyone(tensor)));
     return;
   }
-  // Parts are summed by one member each, then gathered.
+  // Parts are summed by one member each, then gathered. A member has its sum only when all others have sent what they had of it, so that the
+  // sums may arrive where those parts were.
   const std::int64_t n = tensor.numel(), part = (n + impl_->size - 1) / impl_->size;
   at::Tensor padded = tensor.view({-1});
   if (part * impl_->size != n) padded = at::cat({padded, at::zeros({part * impl_->size - n}, tensor.options())});
   const at::Tensor own = padded.narrow(0, impl_->rank * part, part);
-  reduce_scatter(own, padded);
-  all_gather(padded, own);
+  std::vector<Message> asked = ask_for_parts(padded);
+  own.copy_(reduced(padded));
+  gather_asked(padded, own, std::move(asked));
   if (padded.numel() > n) tensor.view({-1}).copy_(padded.narrow(0, 0, n));
 }
 
 void Communicator::all_reduce_maximum(at::Tensor tensor) {
   if (impl_->size == 1) return;
   const Busy busy(impl_->busy, impl_->depth);
-  if (!is_small(tensor)) return reduce(*impl_->gloo, std::move(tensor), c10d::ReduceOp::MAX);
+  if (impl_->native || static_cast<std::int64_t>(tensor.nbytes()) * impl_->size > impl_->direct_bytes)
+    return group_all_reduce(*impl_->group, std::move(tensor), Reduction::maximum);
   tensor.view({-1}).copy_(from_everyone(tensor).amax(0));
 }
 
 void Communicator::all_gather(at::Tensor whole, const at::Tensor& part) {
   const Busy busy(impl_->busy, impl_->depth);
-  at::Tensor flat = whole.view({-1}), in = part.reshape({-1});
-  if (impl_->size == 1) {
-    flat.copy_(in);
-  } else if (is_small(in)) {
-    flat.copy_(from_everyone(in).view({-1}));
-  } else {
-    gather_in_ring(flat, in);
-  }
+  at::Tensor flat = whole.view({-1});
+  if (impl_->size == 1)
+    flat.copy_(part.reshape({-1}));
+  else if (impl_->native)
+    group_all_gather(*impl_->group, flat, part.reshape({-1}));
+  else
+    gather_asked(flat, part.reshape({-1}), ask_for_parts(flat));
 }
 
 void Communicator::all_to_all(at::Tensor out, const at::Tensor& in) {
@@ -249,7 +286,8 @@ void Communicator::all_to_all(at::Tensor out, const at::Tensor& in) {
   }
   const Busy busy(impl_->busy, impl_->depth);
   at::Tensor into = out.view({-1}), from = in.reshape({-1});
-  if (static_cast<std::int64_t>(in.nbytes()) <= kDirectBytes) return exchange(*impl_->gloo, into, from);
+  if (impl_->native) return group_all_to_all(*impl_->group, into, from);
+  if (is_direct(from)) return exchange_parts(into, from);
   const std::int64_t part = from.numel() / impl_->size;
   in_rounds(into, [&](int to) { return from.narrow(0, to * part, part); });
 }
@@ -261,7 +299,7 @@ void Communicator::all_to_all_rows(at::Tensor out, const std::vector<std::int64_
   if (impl_->size == 1)
     out.copy_(from);
   else
-    exchange(*impl_->gloo, out, from, received, sent);
+    exchange(*impl_->group, out, from, received, sent);
 }
 
 void Communicator::reduce_scatter(at::Tensor part, const at::Tensor& whole) {
@@ -270,44 +308,121 @@ void Communicator::reduce_scatter(at::Tensor part, const at::Tensor& whole) {
     return;
   }
   const Busy busy(impl_->busy, impl_->depth);
-  const at::Tensor in = whole.reshape({-1});
-  if (is_small(part))
-    part.view({-1}).copy_(sum_of(parts_of_everyone(in)));
-  else
-    part.view({-1}).copy_(reduced_in_ring(in));
+  if (impl_->native) return group_reduce_scatter(*impl_->group, part.view({-1}), whole.reshape({-1}));
+  part.view({-1}).copy_(reduced(whole.reshape({-1})));
+}
+
+/// The sum of the own part.
+at::Tensor Communicator::reduced(const at::Tensor& whole) {
+  return is_direct(whole) ? sum_of(parts_of_everyone(whole)) : reduced_in_ring(whole);
 }
 
 void Communicator::all_gather(at::Tensor whole, const at::Tensor& part, const std::vector<std::int64_t>& sizes) {
   const Busy busy(impl_->busy, impl_->depth);
   at::Tensor out = whole.view({-1});
-  at::Tensor copies = part.reshape({1, -1}).expand({impl_->size, part.numel()}).reshape({-1});
-  exchange(*impl_->gloo, out, copies, sizes, std::vector<std::int64_t>(sizes.size(), part.numel()));
+  at::Tensor copies = part.reshape({1, -1})
+                          .expand({impl_->size, part.numel()})
+                          .reshape({-1})
+                          .contiguous();  // of one element reshape copies nothing
+  exchange(*impl_->group, out, copies, sizes, std::vector<std::int64_t>(sizes.size(), part.numel()));
 }
 
 void Communicator::reduce_scatter(at::Tensor part, const at::Tensor& whole, const std::vector<std::int64_t>& sizes) {
   const Busy busy(impl_->busy, impl_->depth);
   at::Tensor rows = at::empty({impl_->size, part.numel()}, whole.options());
   at::Tensor received = rows.view({-1}), in = whole.reshape({-1});
-  exchange(*impl_->gloo, received, in, std::vector<std::int64_t>(sizes.size(), part.numel()), sizes);
+  exchange(*impl_->group, received, in, std::vector<std::int64_t>(sizes.size(), part.numel()), sizes);
   part.view({-1}).copy_(sum_of(rows));
 }
 
+/// Tensors that travel together: from `first` on those before `end`.
+void Communicator::in_batches(const std::vector<at::Tensor>& wholes,
+                              const std::function<void(std::size_t, std::size_t)>& body) const {
+  const std::int64_t limit = kJoinedMessages * std::max(impl_->direct_bytes, kDirectBytes);
+  for (std::size_t first = 0, end = 0; first < wholes.size(); first = end) {
+    std::int64_t bytes = 0;
+    for (; end < wholes.size() && (end == first || bytes + static_cast<std::int64_t>(wholes[end].nbytes()) <= limit); ++end)
+      bytes += static_cast<std::int64_t>(wholes[end].nbytes());
+    body(first, end);
+  }
+}
+
+void Communicator::all_reduce(const std::vector<at::Tensor>& tensors) {
+  const Busy busy(impl_->busy, impl_->depth);
+  in_batches(tensors, [&](std::size_t first, std::size_t end) {
+    if (end - first == 1) return all_reduce(tensors[first]);
+    std::vector<at::Tensor> flat;
+    for (std::size_t k = first; k < end; ++k) flat.push_back(tensors[k].view({-1}));
+    const at::Tensor joined = at::cat(flat);
+    all_reduce(joined);
+    std::int64_t at = 0;
+    for (at::Tensor& piece : flat) {
+      piece.copy_(joined.narrow(0, at, piece.numel()));
+      at += piece.numel();
+    }
+  });
+}
+
+void Communicator::all_gather(const std::vector<at::Tensor>& wholes, const std::vector<at::Tensor>& parts) {
+  const Busy busy(impl_->busy, impl_->depth);
+  in_batches(wholes, [&](std::size_t first, std::size_t end) {
+    if (end - first == 1) return all_gather(wholes[first], parts[first]);
+    std::vector<at::Tensor> flat;
+    for (std::size_t k = first; k < end; ++k) flat.push_back(parts[k].reshape({-1}));
+    const at::Tensor own = at::cat(flat), joined = at::empty({impl_->size, own.numel()}, own.options());
+    all_gather(joined, own);
+    std::int64_t at = 0;
+    for (std::size_t k = first; k < end; ++k) {
+      const std::int64_t size = flat[k - first].numel();
+      wholes[k].view({impl_->size, size}).copy_(joined.narrow(1, at, size));
+      at += size;
+    }
+  });
+}
+
+void Communicator::reduce_scatter(const std::vector<at::Tensor>& parts, const std::vector<at::Tensor>& wholes) {
+  const Busy busy(impl_->busy, impl_->depth);
+  in_batches(wholes, [&](std::size_t first, std::size_t end) {
+    if (end - first == 1) return reduce_scatter(parts[first], wholes[first]);
+    std::vector<at::Tensor> rows;
+    for (std::size_t k = first; k < end; ++k) rows.push_back(wholes[k].reshape({impl_->size, -1}));
+    const at::Tensor joined = at::cat(rows, 1), own = at::empty({joined.size(1)}, joined.options());
+    reduce_scatter(own, joined);
+    std::int64_t at = 0;
+    for (std::size_t k = first; k < end; ++k) {
+      parts[k].view({-1}).copy_(own.narrow(0, at, parts[k].numel()));
+      at += parts[k].numel();
+    }
+  });
+}
+
 void Communicator::barrier() {
-  if (impl_->size > 1) impl_->gloo->barrier()->wait();
+  if (impl_->size > 1) impl_->group->barrier()->wait();
 }
 
 Message Communicator::send(const at::Tensor& tensor, int to, int tag) {
   if (impl_->depth == 0) ++impl_->busy.calls.messages;
   auto message = std::make_shared<Message::Impl>();
   message->tensors = {tensor};
-  message->work = impl_->gloo->send(message->tensors, to, tag);
+  message->work = impl_->group->send(message->tensors, to, tag);
+  return Message(std::move(message));
+}
+
+Message Communicator::send_beside(const at::Tensor& tensor, int to, int tag) {
+  ++impl_->busy.calls.messages;
+  if (impl_->beside == nullptr) impl_->beside = std::make_unique<Queue>();
+  auto message = std::make_shared<Message::Impl>();
+  message->tensors = {tensor};
+  message->beside = impl_->beside.get();
+  message->posted =
+      impl_->beside->add([message, group = impl_->group, to, tag] { message->work = group->send(message->tensors, to, tag); });
   return Message(std::move(message));
 }
 
 Message Communicator::receive(at::Tensor tensor, int from, int tag) {
   auto message = std::make_shared<Message::Impl>();
   message->tensors = {std::move(tensor)};
-  message->work = impl_->gloo->recv(message->tensors, from, tag);
+  message->work = impl_->group->recv(message->tensors, from, tag);
   return Message(std::move(message));
 }
 
@@ -322,7 +437,7 @@ class Meeting::Impl {
  public:
   Rendezvous at;
   c10::intrusive_ptr<c10d::Store> store;
-  std::shared_ptr<::gloo::transport::Device> device;  // one for all groups: it has a thread
+  std::unique_ptr<Transport> transport;
 };
 
 namespace {
@@ -362,12 +477,7 @@ Meeting::Meeting(const Rendezvous& rendezvous) : impl_(std::make_unique<Impl>())
   impl_->at = rendezvous;
   if (rendezvous.world == 1) return;
   impl_->store = store_of(rendezvous);
-  const char* interface = std::getenv("GLOO_SOCKET_IFNAME");  // as torch.distributed reads it
-  if (interface != nullptr && *interface != '\0') {
-    impl_->device = Gloo::createDeviceForInterface(interface);
-  } else {
-    impl_->device = rendezvous.local ? Gloo::createDeviceForHostname("127.0.0.1") : Gloo::createDefaultDevice();
-  }
+  impl_->transport = std::make_unique<Transport>(rendezvous.gpus ? TensorPlace::gpu : TensorPlace::processor, rendezvous.local);
   impl_->store->setTimeout(milliseconds_of(rendezvous.timeout_seconds));
 }
 
@@ -375,6 +485,8 @@ Meeting::~Meeting() = default;
 
 int Meeting::rank() const { return impl_->at.rank; }
 int Meeting::world() const { return impl_->at.world; }
+void Meeting::set_direct_bytes(std::int64_t bytes) { impl_->at.direct_bytes = bytes; }
+std::int64_t Meeting::direct_bytes() const { return impl_->at.direct_bytes; }
 
 Status Meeting::agree(const std::string& name, const std::string& text) {
   if (impl_->at.world == 1) return {};
@@ -417,12 +529,11 @@ std::unique_ptr<Communicator> Meeting::group(const std::string& name, const std:
   auto made = std::make_unique<Communicator::Impl>();
   made->rank = static_cast<int>(here - members.begin());
   made->size = static_cast<int>(members.size());
+  made->direct_bytes = impl_->at.direct_bytes;
   if (made->size > 1) {
-    auto options = Gloo::Options::create(milliseconds_of(impl_->at.timeout_seconds));
-    options->threads = 1;  // collectives of a group follow each other
-    options->devices.push_back(impl_->device);
     const auto store = c10::make_intrusive<c10d::PrefixStore>(name, impl_->store);
-    made->gloo = c10::make_intrusive<Gloo>(store, made->rank, made->size, options);
+    made->group = impl_->transport->group(*store, made->rank, made->size, milliseconds_of(impl_->at.timeout_seconds));
+    made->native = impl_->transport->place() == TensorPlace::gpu;
   }
   return std::make_unique<Communicator>(std::move(made));
 }

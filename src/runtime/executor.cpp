@@ -241,7 +241,7 @@ void Executor::weight_gradients(const Work& work, const Instruction& i) {
 
 void Executor::update(std::int32_t index) {
   waiting(index, [this] { queue_.wait_for_all(); });
-  for (State* state : model_.states()) state->finish_gradients();
+  State::finish_gradients(model_.states());
   if (look_ != nullptr && *look_) (*look_)(model_);
   Tensor sums = at::zeros({3}, at::kDouble);
   double squares = 0;
@@ -288,9 +288,7 @@ void Executor::reduce(std::int32_t index) {
   std::vector<State*> states;
   for (std::int32_t l = span.last; l >= span.first; --l)
     for (State* state : model_.settled_by(l)) states.push_back(state);
-  queue(index, [states] {
-    for (State* state : states) state->finish_gradients();
-  });
+  queue(index, [states] { State::finish_gradients(states); });
 }
 
 void Executor::gather(std::int32_t index) {
@@ -301,9 +299,7 @@ void Executor::gather(std::int32_t index) {
   for (std::int32_t l = span.first; l <= span.last; ++l)
     for (State* state : model_.layer(l).states())
       if (seen.insert(state).second) states.push_back(state);
-  queue(index, [states] {
-    for (State* state : states) state->publish();
-  });
+  queue(index, [states] { State::publish(states); });
 }
 
 void Executor::tie(std::int32_t index) {

@@ -61,8 +61,7 @@ GradientMeeting::GradientMeeting(const RankView& view, const Program& program, C
 void GradientMeeting::run(CollectiveId collective, RankModel& model) {
   const GradientExchange& exchange = exchanges_.at(collective.value);
   const LayerSpan layers = program_.collectives[collective].layers;
-  for (std::int32_t l = layers.first; l <= layers.last; ++l)
-    for (State* state : model.layer(l).states()) state->finish_gradients();
+  for (std::int32_t l = layers.first; l <= layers.last; ++l) State::finish_gradients(model.layer(l).states());
   const auto own_gradient = [](State* state) { return state->own_gradient(); };
   std::vector<std::pair<Message, Tensor>> under_way;
   std::vector<std::pair<const ExchangeMessage*, Tensor>> arriving;

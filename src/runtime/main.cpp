@@ -5,7 +5,7 @@
 //   espalier-rank PLAN.json RANK WORLD RENDEZVOUS STEPS SEED RATE CLIP TIMEOUT [KEY=VALUE …]
 //   espalier-rank probe OUT.txt RANK WORLD RENDEZVOUS TIMEOUT RANKS_OF_A_NODE
 //
-// RENDEZVOUS: file:PATH or tcp:HOST:PORT. Keys: data, weights, save, checkpoint, every, keep, resume, pace, record, timeline, steering.
+// RENDEZVOUS: file:PATH or tcp:HOST:PORT. Keys: data, weights, save, checkpoint, every, keep, resume, pace, record, timeline, steering, direct.
 #include <fcntl.h>
 #include <malloc.h>
 #include <unistd.h>
@@ -82,6 +82,7 @@ void read_more(const std::vector<std::string>& words, TrainOptions& options) {
     if (key == "record") options.record = value;
     if (key == "timeline") options.timeline = value;
     if (key == "steering") options.steering = value;
+    if (key == "direct") options.direct_bytes = std::stoll(value);
     if (key == "resume") options.checkpoint.resume = value == "1";
   }
 }
@@ -112,6 +113,7 @@ Status run(const std::vector<std::string>& words) {
   }
   try {
     espalier::runtime::Meeting meeting(rendezvous_of(words[1], words[2], words[3], words[8]));
+    if (options.direct_bytes > 0) meeting.set_direct_bytes(options.direct_bytes);
     return espalier::runtime::train(*plan, options, meeting, "run", watching);
   } catch (const std::exception& error) {
     return Error{ErrorKind::limit, cat("rank ", words[1]), espalier::runtime::cause_of(error), "all ranks to meet", ""};

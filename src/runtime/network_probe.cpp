@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
+#include <cmath>
 #include <exception>
 #include <fstream>
 #include <functional>
@@ -78,10 +79,11 @@ double seconds_of(Communicator& world, const std::function<void()>& once) {
   return base::median(std::move(seconds));
 }
 
-std::string header(const Name& name, int world, int size, int per_node) {
+std::string header(const Name& name, const std::vector<int>& groups, int per_node) {
   std::string out = cat("# Collective test starting: ", name.program, "\n# Using devices\n");
-  for (int r = 0; r < world; ++r)
-    out += cat("#  Rank ", r, " Group ", r / size, " Pid ", 0, " on host", r / per_node, " device ", r % per_node, " [0] CPU\n");
+  for (int r = 0; r < static_cast<int>(groups.size()); ++r)
+    out += cat("#  Rank ", r, " Group ", groups[static_cast<std::size_t>(r)], " Pid ", 0, " on host", r / per_node, " device ",
+               r % per_node, " [0] CPU\n");
   return out + "#       size         count      type   redop    root     time   algbw   busbw  #wrong\n";
 }
 
@@ -93,12 +95,53 @@ std::string row(const Name& name, std::int64_t bytes, int ranks, double seconds)
              " 0\n");
 }
 
-std::vector<int> sizes_of(int world) {
-  std::vector<int> sizes;
-  for (int size = 2; size < world; size *= 2)
-    if (world % size == 0) sizes.push_back(size);
-  sizes.push_back(world);
-  return sizes;
+/// A set of groups of equal size that together are all ranks: rank r is in group `of[r]`.
+struct Grouping {
+  int size = 1;
+  std::vector<int> of;
+};
+
+/// What plans can ask for. Of a power of two 2^n, ranks in a group differ in a set of their n bits, as tensor and data groups and the group indicators of
+/// PrimePar do: all sets of up to three bits in all, beyond them the sets of neighbouring bits. Otherwise neighbours, and ranks at equal distances.
+std::vector<Grouping> groupings_of(int world) {
+  std::vector<Grouping> out;
+  const auto add = [&](const std::function<int(int)>& group_of_rank) {
+    Grouping next;
+    for (int r = 0; r < world; ++r) next.of.push_back(group_of_rank(r));
+    next.size = static_cast<int>(std::count(next.of.begin(), next.of.end(), next.of.front()));
+    out.push_back(std::move(next));
+  };
+  if ((world & (world - 1)) == 0) {
+    constexpr int kSmall = 8;
+    for (int bits = 1; bits < world; ++bits) {
+      const int low = bits & -bits;
+      if (world <= kSmall || ((bits + low) & bits) == 0) add([bits](int r) { return r & ~bits; });
+    }
+  } else {
+    for (int size = 2; size <= world; size *= 2) {
+      if (world % size != 0) continue;
+      add([size](int r) { return r / size; });
+      add([distance = world / size](int r) { return r % distance; });
+    }
+    add([](int) { return 0; });
+  }
+  std::stable_sort(out.begin(), out.end(), [](const Grouping& a, const Grouping& b) { return a.size < b.size; });
+  return out;
+}
+
+/// Up to which size collectives go from everyone to everyone. A ring of n ranks waits for n − 2 latencies more; messages from everyone to everyone arrive
+/// at once and queue. So the limit grows with the latency: 64 KiB for each half of a millisecond that a word takes there and back, a power of two.
+std::int64_t direct_limit(Communicator& all) {
+  constexpr double kNear = 5e-4;
+  constexpr int kTries = 9, kMostDoublings = 4;
+  const Tensor word = at::zeros({1});
+  std::vector<double> seconds;
+  for (int i = 0; i < kTries; ++i) seconds.push_back(timed(all, [&] { all.all_gather(at::zeros({all.size()}), word); }));
+  Tensor longest = at::zeros({1}, at::kDouble);
+  longest[0] = base::median(std::move(seconds));
+  all.all_reduce_maximum(longest);
+  const double doublings = std::round(std::log2(longest[0].item<double>() / kNear));
+  return kDirectBytes << static_cast<int>(std::clamp(doublings, 0.0, static_cast<double>(kMostDoublings)));
 }
 
 std::string measured(const Probe& probe, Meeting& meeting) {
@@ -106,14 +149,17 @@ std::string measured(const Probe& probe, Meeting& meeting) {
   std::vector<int> everyone(static_cast<std::size_t>(world));
   std::iota(everyone.begin(), everyone.end(), 0);
   const auto all = meeting.group("probe", everyone);
-  std::string text;
-  for (const int size : sizes_of(world)) {
-    const int first = meeting.rank() / size * size;
-    std::vector<int> members(static_cast<std::size_t>(size));
-    std::iota(members.begin(), members.end(), first);
-    const auto group = meeting.group(cat("probe ", size, " ", first), members);
+  meeting.set_direct_bytes(direct_limit(*all));
+  std::string text = cat("# Espalier: from everyone to everyone up to ", meeting.direct_bytes(), " bytes, rings beyond\n");
+  int number = 0;
+  for (const auto& [size, groups] : groupings_of(world)) {
+    const int own = groups[static_cast<std::size_t>(meeting.rank())];
+    std::vector<int> members;
+    for (int r = 0; r < world; ++r)
+      if (groups[static_cast<std::size_t>(r)] == own) members.push_back(r);
+    const auto group = meeting.group(cat("probe ", number++, " ", own), members);
     for (const Name& name : kTests) {
-      text += header(name, world, size, probe.per_node);
+      text += header(name, groups, probe.per_node);
       for (std::int64_t bytes = kSmallest; bytes <= kLargest; bytes *= 4)
         text += row(name, bytes, size, seconds_of(*all, traffic(name.test, *group, bytes)));
       text += "# Avg bus bandwidth    : 0\n";

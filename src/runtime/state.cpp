@@ -147,17 +147,51 @@ void State::micro_batch_done() {
   reduced_.add_(part);
 }
 
-void State::finish_gradients() {
-  if (finished_) return;
-  finished_ = true;
-  if (!shards_gradients(shape_.zero)) {
-    sum_in_tensor_group();
-    if (shape_.shard_group != nullptr && shards_optimizer(shape_.zero))
-      scatter(reduced_);
-    else if (shape_.shard_group != nullptr)
-      shape_.shard_group->all_reduce(reduced_);
+namespace {
+
+/// States by the group that `group_of` names, in the order in which groups come first: the same on all ranks of a group. Null: in none.
+template <class GroupOf>
+std::vector<std::pair<Communicator*, std::vector<State*>>> by_group(const std::vector<State*>& states, const GroupOf& group_of) {
+  std::vector<std::pair<Communicator*, std::vector<State*>>> all;
+  for (State* state : states) {
+    Communicator* group = group_of(*state);
+    if (group == nullptr) continue;
+    auto at = std::find_if(all.begin(), all.end(), [group](const auto& known) { return known.first == group; });
+    if (at == all.end()) at = all.insert(all.end(), {group, {}});
+    at->second.push_back(state);
   }
-  if (shape_.replicas != nullptr) shape_.replicas->all_reduce(reduced_);
+  return all;
+}
+
+}  // namespace
+
+void State::finish_gradients(const std::vector<State*>& states) {
+  std::vector<State*> now;
+  for (State* state : states)
+    if (!std::exchange(state->finished_, true)) now.push_back(state);
+  const auto whole = [](const State& state) { return !shards_gradients(state.shape_.zero); };
+  for (State* state : now)
+    if (whole(*state)) state->sum_in_tensor_group();
+  for (const auto& [group, members] : by_group(now, [&](const State& s) { return whole(s) ? s.shape_.shard_group : nullptr; })) {
+    std::vector<at::Tensor> summed, parts, lists;
+    for (State* state : members) {
+      if (!shards_optimizer(state->shape_.zero)) {
+        summed.push_back(state->reduced_);
+      } else if (state->sizes_.empty()) {
+        parts.push_back(state->reduced_);
+        lists.push_back(state->gradient_);
+      } else {
+        state->scatter(state->reduced_);
+      }
+    }
+    group->all_reduce(summed);
+    group->reduce_scatter(parts, lists);
+  }
+  for (const auto& [group, members] : by_group(now, [](const State& s) { return s.shape_.replicas; })) {
+    std::vector<at::Tensor> summed;
+    for (State* state : members) summed.push_back(state->reduced_);
+    group->all_reduce(summed);
+  }
 }
 
 void State::sum_over(Communicator& copies) {
@@ -203,10 +237,23 @@ void State::update(const AdamW& adam, double scale, std::int64_t step) {
   fresh_ = shape_.shard_group == nullptr || !shards_optimizer(shape_.zero) || shards_parameters(shape_.zero);
 }
 
-void State::publish() {
-  if (fresh_) return;
-  gather(whole_.narrow(0, offset_, part_).clone());
-  fresh_ = true;
+void State::publish(const std::vector<State*>& states) {
+  std::vector<State*> now;
+  for (State* state : states)
+    if (!std::exchange(state->fresh_, true)) now.push_back(state);
+  for (const auto& [group, members] : by_group(now, [](const State& s) { return s.shape_.shard_group; })) {
+    std::vector<at::Tensor> wholes, parts;
+    for (State* state : members) {
+      const at::Tensor own = state->whole_.narrow(0, state->offset_, state->part_).clone();
+      if (!state->sizes_.empty()) {
+        state->gather(own);
+        continue;
+      }
+      wholes.push_back(state->whole_);
+      parts.push_back(own);
+    }
+    group->all_gather(wholes, parts);
+  }
 }
 
 }  // namespace espalier::runtime

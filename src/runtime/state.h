@@ -78,7 +78,9 @@ class State {
   /// A micro-batch has added its gradients.
   void micro_batch_done();
   /// All have: sums over the data ranks. A second call in a step does nothing.
-  void finish_gradients();
+  void finish_gradients() { finish_gradients({this}); }
+  /// The same of several: what goes to the same ranks travels together. Every rank of a group calls this with the same of its states.
+  static void finish_gradients(const std::vector<State*>& states);
   /// Of the own part, after finish_gradients: gradients, and the sum of their squares over `counted`.
   [[nodiscard]] const at::Tensor& own_gradient() const { return reduced_; }
   /// The sum over stages that hold copies of a table, after finish_gradients.
@@ -86,8 +88,8 @@ class State {
   [[nodiscard]] double squares() const;
   /// Gradients times `scale`, then the update number `step` (from 1); gradients are 0 again.
   void update(const AdamW& adam, double scale, std::int64_t step);
-  /// ZeRO 1 and 2: every rank gets the values that the others have updated.
-  void publish();
+  /// ZeRO 1 and 2: every rank gets the values that the others have updated, of several states together.
+  static void publish(const std::vector<State*>& states);
   /// Whether the values are those of the last update on every rank.
   [[nodiscard]] bool fresh() const { return fresh_; }
   /// Elements of the own part, by number.

@@ -39,7 +39,7 @@ class Ring {
       passed.sent = tile.contiguous();
       passed.room = at::empty_like(passed.sent);
       passed.arrives = place_.group->receive(passed.room, shift.from, tag);
-      passed.leaves = place_.group->send(passed.sent, shift.to, tag);
+      passed.leaves = place_.group->send_beside(passed.sent, shift.to, tag);
     }
   }
 

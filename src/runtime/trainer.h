@@ -33,10 +33,11 @@ struct TrainOptions {
   double clip = 1;      ///< largest norm of gradients; 0: not clipped
   std::string weights;  ///< a folder of Hugging Face transformers to begin with; empty: runtime/initial.h
   CheckpointOptions checkpoint;
-  std::string save;      ///< a folder for the last parameters, in that format; empty: nowhere
-  std::string pace;      ///< a device that the ranks play (operator_clock.h); empty: none
-  std::string record;    ///< where rank 0 writes how long its operators took, and the peaks of all ranks; empty: nowhere
-  std::string steering;  ///< a folder of requests (steering.h); empty: nothing is asked for
+  std::string save;               ///< a folder for the last parameters, in that format; empty: nowhere
+  std::string pace;               ///< a device that the ranks play (operator_clock.h); empty: none
+  std::string record;             ///< where rank 0 writes how long its operators took, and the peaks of all ranks; empty: nowhere
+  std::string steering;           ///< a folder of requests (steering.h); empty: nothing is asked for
+  std::int64_t direct_bytes = 0;  ///< Rendezvous::direct_bytes; 0: as it is
   std::string
       timeline;  ///< where rank 0 writes when every instruction of all ranks ran, in the step of median length; empty: nowhere
   CountedMemory* memory = nullptr;  ///< of this process; null: peaks are not recorded

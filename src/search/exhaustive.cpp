@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "cost/offload.h"
 #include "search/cost_book.h"
 #include "search/search.h"
 
@@ -30,7 +31,7 @@ Outcome exhaustive(const Problem& problem, Evaluator& evaluator, const Options& 
     cost::layer_costs(book.context(), c.strategy, c.schedule.stages, c.schedule.micro_batch, w.layers);
     assemble(book, c, w);
     const std::int64_t peak = evaluator.peak_bytes(w.structure, w.costs, 0);
-    if (peak > book.memory_limit()) {
+    if (peak > book.memory_limit() || !cost::host_fits(*problem.cluster, w.costs)) {
       out.pruning.count(Pruning::memory, 1);
       return;
     }

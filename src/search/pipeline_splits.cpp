@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "plan/sequence_lengths.h"
 #include "search/each_group.h"
 
 namespace espalier::search {
@@ -41,6 +42,7 @@ std::int64_t splits_bound_ns(const std::vector<std::vector<std::int64_t>>& least
 std::int64_t splits_bound_ns(const Problem& problem, Evaluator& evaluator, std::int64_t best_ns, const Options& options) {
   const std::int64_t batch = problem.training.global_batch, step = split_step(batch);
   if (step == 0 || problem.cluster->has_speeds() || !evaluator.exact()) return 0;
+  if (length_facts(problem.training).packed) return 0;  // a micro-batch takes less where there are more of them
   Options how;
   how.threads = options.threads;
   how.interrupted = options.interrupted;

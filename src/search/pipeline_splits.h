@@ -3,7 +3,8 @@
 //
 // A plan of several pipelines takes no less than any of its pipelines alone with its own samples: beside them it has the meeting of gradients. And one
 // configuration takes no less with more micro-batches: without the last one of each stage, what is left of its list is the list of one
-// micro-batch fewer, so that the longest path through it is no longer. Let A_g(n) be the least time of the uniform plans of group g alone with n samples,
+// micro-batch fewer, so that the longest path through it is no longer. (Of packed samples of unlike length each micro-batch takes less where
+// there are more: of those nothing is known.) Let A_g(n) be the least time of the uniform plans of group g alone with n samples,
 // and h a part of the batch B such that every divisor of B divides h or is a multiple of it. A pipeline of group g that ends in T, on micro-batches
 // that divide B, has fewer than (j + 1)·h samples, j being the largest number with A_g(j·h) ≤ T: of its micro-batches s either s divides h, and it
 // would have taken A_g((j + 1)·h) or more to come to (j + 1)·h; or h divides s, and its samples are a multiple of h. Hence no plan of several pipelines

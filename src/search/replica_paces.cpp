@@ -10,7 +10,7 @@ namespace espalier::search {
 
 ReplicaPaces::ReplicaPaces(const Model& model, const cost::ClusterCosts& costs, const Pipeline& pipeline,
                            const std::vector<std::size_t>& groups)
-    : model_(&model), strategy_(pipeline.stages.front().chunks.front().ranges.front().strategy) {
+    : model_(&model), strategy_(pipeline.stages.front().chunks.front().ranges.front().strategy), pipeline_(pipeline) {
   const cost::SpreadStages stages(costs.cluster(), pipeline);
   const std::vector<cost::SpreadStages::Kind>& kinds = stages.kinds(0);
   for (const std::size_t group : groups) {
@@ -23,7 +23,7 @@ ReplicaPaces::ReplicaPaces(const Model& model, const cost::ClusterCosts& costs, 
 const ReplicaPace& ReplicaPaces::of(std::size_t g, std::int64_t samples) {
   const auto [found, added] = known_.try_emplace({g, samples});
   if (!added) return found->second;
-  const cost::CostContext& c = contexts_[g];
+  const cost::CostContext& c = sampled_.of(contexts_[g], cost::samples_of_stage(pipeline_, 0, samples));
   std::vector<cost::LayerCost> layers;
   cost::layer_costs(c, strategy_, 1, static_cast<std::int32_t>(samples), layers);
   const cost::Assembly x = cost::assembly_of(c, strategy_, 1, layers, cost::ChunkEdges::exposed);

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "cost/cluster_costs.h"
+#include "cost/sampled_contexts.h"
 #include "espalier/model.h"
 #include "search/replica_levels.h"
 
@@ -37,7 +38,9 @@ class ReplicaPaces {
  private:
   const Model* model_;
   Strategy strategy_;
+  Pipeline pipeline_;
   std::vector<cost::CostContext> contexts_;  ///< by place in the groups
+  cost::SampledContexts sampled_;
   std::map<std::pair<std::size_t, std::int64_t>, ReplicaPace> known_;
 };
 

@@ -75,7 +75,7 @@ double reduction_s(const cost::Assembly& x, const cost::LayerCost& layer) {
   if (!reduces_gradients(x.c.workload.experts, x.s)) return 0.0;
   const double times = x.c.engine->communication.reduce_bucket_bytes > 0 ? kFullRate : layers_in_part(*x.c.workload.model);
   return cost::reduce_bucket_s(x, static_cast<double>(layer.dense_parameters) * times,
-                               static_cast<double>(layer.expert_parameters) * times, 1) /
+                               static_cast<double>(layer.expert_parameters) * times, 1, cost::Cut::any) /
          times;
 }
 
@@ -84,7 +84,7 @@ double gather_s(const cost::Assembly& x, const cost::LayerCost& layer) {
   if (!gathers_parameters(x.s)) return 0.0;
   const double times = layers_in_part(*x.c.workload.model);
   return cost::gather_bucket_s(x, static_cast<double>(layer.dense_parameters) * times,
-                               static_cast<double>(layer.expert_parameters) * times, 1) /
+                               static_cast<double>(layer.expert_parameters) * times, 1, cost::Cut::any) /
          times;
 }
 

@@ -17,7 +17,7 @@
 //     bytes               states of the layer, what a micro-batch keeps of it, its transients; two messages of the stage's own; buffers of ZeRO 2
 //                         and 3 and larger messages of other stages are left out
 //
-// Gathers and reductions. A part of S bytes takes T(S) = L + V·S + ρ·√(L·V·S) (collective.h), concave; so n parts of the mean size of n layers take at least
+// Gathers and reductions. A part of S bytes takes at least T(S) = L + V·S + ρ·√(L·V·S) (T_least of collective.h), concave; so n parts of the mean size of n layers take at least
 // Σ T(S_layer), by Jensen's inequality. Of more than N layers a part has the mean of g = layers / N of them, N·T(g·S̄) = (layers / g)·T(g·S̄),
 // and T(g·S)/g falls with g, so that with the largest g of the model Σ T(g·S_layer)/g is not above it. Where the engine cuts reductions into
 // messages of one size T is not concave; then it is what the bytes take at full rate.

@@ -10,6 +10,7 @@
 #include "base/check.h"
 #include "cost/chunk_sum.h"
 #include "plan/rules.h"
+#include "plan/sequence_lengths.h"
 #include "search/replica_levels.h"
 #include "search/replica_paces.h"
 #include "search/stage_options.h"
@@ -342,7 +343,8 @@ std::vector<Way> Search::ways() {
 
 UnequalReplicasOutcome Search::run() {
   work_ns_ = work_bound_ns(problem_);
-  closed_ = problem_.cluster->groups.size() <= kMostReplicaGroups;
+  // Balanced samples of unlike length come out so much more even on a replica that takes more of them that these need not take longer.
+  closed_ = problem_.cluster->groups.size() <= kMostReplicaGroups && !length_facts(problem_.training).balanced;
   const std::vector<Way> all = ways();
   out_.considered = static_cast<std::int64_t>(all.size());
   for (const Way& way : all) {

@@ -72,7 +72,7 @@ class TrafficWriter {
     Plan one = plan;
     for (std::size_t k = 0; k < plan.pipelines.size(); ++k) {
       one.pipelines = {plan.pipelines[k]};
-      chunks_.push_back(cost::chunks_of(one, program.pipelines[k].structure.table_chunks));
+      chunks_.push_back(cost::chunks_of(one, *contexts.of.front().front().context->workload.model));
     }
     for (const RankClass& rank : program.ranks) devices_.push_back(devices_of(rank.devices));
     for (std::size_t k = 0; k < chunks_.size(); ++k) mark_apart(k);

@@ -63,7 +63,7 @@ class StepTrack {
       : program_(program),
         costs_(costs),
         simulation_(simulation),
-        chunks_(cost::chunks_of(plan, program.structure().table_chunks)),
+        chunks_(cost::chunks_of(plan, *context.workload.model)),
         book_(context, chunks_) {}
 
   void write(Timeline& timeline) {

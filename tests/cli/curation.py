@@ -36,7 +36,7 @@ RAW = [
     {"id": "d", "techniques": ["hsdp"], "notes": "LoRA"},
     {"id": "e", "extra": {"recipe": {"moe_flex_dispatcher_backend": "hybridep", "moe_a2a_overlap": False, "cuda_graph_impl": "transformer_engine",
                                      "cuda_graph_scope": ["attn", "moe_router"]}}},
-    {"id": "f", "notes": "SQuAD packed to 4096; Qwen3 (tokendrop)"},
+    {"id": "f", "notes": "SQuAD packed to 4096; dropped"},
 ]
 WANTED = [
     (["lora", "deepep"], {"techniques": {"lora": "table: Finetuning LLAMA2-7B LoRA", "deepep": "notes: kernels TE + DeepEP + TorchSDPA"}}, None),
@@ -45,7 +45,7 @@ WANTED = [
     (["hsdp"], None, None),
     (["flex-dispatcher", "moe-graphs"], {"techniques": {"flex-dispatcher": "extra.recipe.moe_flex_dispatcher_backend",
                                                         "moe-graphs": "extra.recipe.cuda_graph_scope"}}, None),
-    (["packed", "token-drop"], {"techniques": {"packed": "notes: SQuAD packed to 4096", "token-drop": "notes: Qwen3 (tokendrop)"}}, None),
+    (["packed"], {"techniques": {"packed": "notes: SQuAD packed to 4096"}}, None),
 ]
 for raw, (techniques, provenance, kind) in zip(RAW, WANTED):
     record = curation.curated(raw)

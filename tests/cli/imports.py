@@ -48,6 +48,12 @@ CLUSTERS = [
     ("slurm-topology", "topology.conf", (*H100, "--oversubscription", "2"), 0, r"2 leaf switches of 4 hosts"),
     ("slurm-topology", "topology.conf", (*H100, "--hosts", "tux[2-3]"), 0, r"all hosts are below s0"),
     ("slurm-topology", "topology.conf", (*H100, "--hosts", "tux9"), 3, r'found the host "tux9"'),
+    ("slurm-topology", "topology.conf", (*H100, "--oversubscription", "0.5"), 2, r"expected a number from 1 to 1000"),
+    ("slurm-topology", "topology.conf", (*H100, "--oversubscription", "nan"), 2, r"expected a number above 0"),
+    ("nvidia-smi-topo", "topo.txt", (*H100, "--nodes", "0"), 2, r'found "0"; expected a number above 0'),
+    ("nvidia-smi-topo", "topo.txt", (*H100, "--nodes", "2", "--nic-bandwidth", "1e300Gb/s"), 2, r"at most 100 TB/s"),
+    ("nvidia-smi-topo", "topo.txt", ("--device", "v100-sxm-32gb"), 3, r"found 18 NVLinks of a device; expected at most 6"),
+    ("nccl-tests", "nccl-tests.txt", ("--device", "v100-sxm-32gb"), 3, r"found a test of h100-sxm-80gb; expected one of v100-sxm-32gb"),
     ("nccl-tests", "nccl-tests.txt", (), 0, r"NVSwitch, from nccl-tests: efficiency"),
     ("nvidia-smi-topo", "topo.txt", (*H100, "--nodes", "2", "--nccl-tests", files / "nccl-tests.txt"), 0, r"from nccl-tests: efficiency"),
 ]
@@ -75,10 +81,14 @@ for damage, pattern in (
     ran = run("import", "cluster", "--format", "nccl-xml", "-", *H100, text=damage)
     expect(ran.returncode == 3 and re.search(pattern, ran.stderr), f"nccl-xml: no {pattern}: {ran.returncode} {ran.stderr}")
 for hosts, code in (("node[01-16,20],gpu[1-2]-[0-3]", 0), ("SLURM_JOB_NODELIST=n[1-4]\nSLURM_NNODES=4\nSLURM_GPUS_PER_NODE=h100:8\n", 0),
-                    ("SLURM_JOB_NODELIST=n[1-4]\nSLURM_NNODES=5\n", 3), ("n[1-", 3), ("n[4-1]", 3), ("n1,n1", 3)):
+                    ("SLURM_JOB_NODELIST=n[1-4]\nSLURM_NNODES=5\n", 3), ("SLURM_JOB_NODELIST=n[1-4]\nSLURM_NNODES=abc\n", 3), ("n[1-", 3), ("n[4-1]", 3), ("n1,n1", 3)):
     ran = run("import", "cluster", "--format", "slurm-hosts", "-", *H100, text=hosts)
     expect(ran.returncode == code, f"slurm-hosts {hosts!r}: {ran.returncode} {ran.stderr}")
     expect(code == 0 or re.search(r"<stdin>(:\d+)?: found", ran.stderr), f"slurm-hosts {hosts!r}: {ran.stderr}")
+
+tests = (files / "nccl-tests.txt").read_text().replace(" 1048576 ", " -1048576 ")
+ran = run("import", "cluster", "--format", "nccl-tests", "-", text=tests)
+expect(ran.returncode == 3 and re.search(r":18: found a row with a negative size", ran.stderr), f"nccl-tests: a negative size: {ran.stderr}")
 
 # ---- configurations: the plan of each, against the same flags of estimate
 TEXT = ("--sequence-length", "8192")
@@ -136,10 +146,44 @@ too_large = run("improve", "--from", "deepspeed", "-", "--cluster", cluster, "--
 answer = json.loads(too_large.stdout)
 expect(too_large.returncode == 0 and not answer["present"]["result"]["prediction"]["fits"], f"improve: one that does not fit: {too_large.stderr}")
 expect(answer["best"]["result"]["prediction"]["fits"] and all(change["fits"] for change in answer["changes"]), "improve: what fits")
-for text, pattern in ((flags.replace("--bf16", "--bf16 --optimizer-cpu-offload"), r"optimizer_cpu_offload"), (flags.replace("--num-layers 32", "--num-layers x"), r'<stdin>:7: found num_layers = "x"'),
+for text, pattern in ((flags.replace("--bf16", "--bf16 --cpu-offloading-num-layers 2"), r"cpu_offloading_num_layers"), (flags.replace("--num-layers 32", "--num-layers x"), r'<stdin>:7: found num_layers = "x"'),
                       ("", r"found"), ("--tensor-model-parallel-size", r"num-layers|micro-batch|found")):
     ran = run("improve", "--from", "megatron-args", "-", "--cluster", cluster, text=text)
     expect(ran.returncode == 3 and re.search(pattern, ran.stderr), f"improve: no {pattern}: {ran.returncode} {ran.stderr}")
+
+# What the present plan leaves free is what its rivals must: it is itself among them. Else the usual margin, or that which is asked for.
+one_node = folder / "one.yaml"
+one_node.write_text("{nodes: 1, devices_per_node: 8, device: h100-sxm-80gb}\n")
+LLAMA = ("--cluster", one_node, "--model", model, *TEXT, "--micro-batch", 1, "--global-batch", 64)
+sharded = '{"bf16": {"enabled": "auto"}, "zero_optimization": {"stage": 3}}'
+ran = run("improve", "--from", "deepspeed", "-", *LLAMA, text=sharded)
+expect(ran.returncode == 3 and "--set training.precision=bf16" in ran.stderr, f"auto: {ran.returncode} {ran.stderr}")
+ran = run("improve", "--format", "deepspeed", "-", *LLAMA, "--set", "training.precision=bf16", "--json", text=sharded)
+answer = json.loads(ran.stdout)
+now = answer["present"]["result"]["prediction"]
+left = 1 - now["peak_memory_bytes"] / now["memory_limit_bytes"]
+expect(now["fits"] and not now["fits_with_margin"] and answer["margin_of_present"], f"improve: within the margin: {now}")
+expect(abs(answer["memory_margin"] - left) < 1e-6 and answer["gain"] >= 0, f"improve: {answer['memory_margin']} free, present {left}, gain {answer['gain']}")
+ran = run("improve", "--from", "deepspeed", "-", *LLAMA, "--set", "training.precision=bf16", "--set", "search.memory_margin=0.4", "--json", text=sharded)
+answer = json.loads(ran.stdout)
+expect(answer["memory_margin"] == 0.4 and not answer["margin_of_present"], f"improve: the margin that is asked for: {ran.stderr}")
+
+# Both spellings, and the short form; keys with an effect that is not predicted are said.
+script = flags.replace("--bf16", "--bf16 --deterministic-mode")
+same = [run("import", *words, "-", "--cluster", cluster, text=script)
+        for words in (("config", "--format", "megatron-args"), ("config", "--from", "megatron-args"), ("megatron-args",))]
+expect(all(ran.returncode == same[0].returncode and ran.stdout == same[0].stdout for ran in same) and same[0].stdout, f"import: spellings: {same[2].stderr}")
+expect("deterministic_mode = True is known, not modelled: slower kernels" in same[0].stderr, f"import: not modelled: {same[0].stderr}")
+ran = run("import", "megatron-args", "-", "--cluster", cluster, text=flags.replace("TRAINING_ARGS=", "if [ $FP8 = 1 ]; then\nEXTRA='--fp8-format hybrid'\nfi\nTRAINING_ARGS="))
+expect(ran.returncode == 3 and re.search(r'found fp8 = "hybrid" under the condition of line \d+', ran.stderr), f"import: a condition: {ran.stderr}")
+
+# What no file of a framework is told is refused by all that write one.
+for training, rule in (("adapter: {kind: lora, rank: 8, targets: [attn.qkv]}", "GAL-ADAPTERS"), ("lengths: {histogram: [[512, 1]], packing: packed}", "GAL-PACKED")):
+    job.write_text(f"model: {model}\ncluster: {one_node}\ntraining: {{sequence_length: 4096, global_batch: 16, {training}}}\nengine: generic\n")
+    ran = run("estimate", job, "--zero", 3, "-o", folder / rule)
+    expect(ran.returncode in (0, 4), f"{rule}: {ran.stderr}")
+    ran = run("export", "galvatron", folder / rule / "plan.json")
+    expect(ran.returncode == 5 and rule in ran.stderr, f"{rule}: galvatron: {ran.returncode} {ran.stderr}")
 
 # ---- sweeps over several settings, and questions of size
 job.write_text(f"model: {root / 'models' / 'gpt2' / 'config.json'}\ncluster: {{nodes: 4, devices_per_node: 2, device: rtx-4090, price_per_device_hour: 0.5}}\n"

@@ -70,12 +70,30 @@ def a_played_device(folder):
     expect(seconds < 3 * operations / 4e8, f"{seconds} s, the linears take {operations / 4e8}")
 
 
+def files_of_galvatron(folder):
+    """What is written is read: its planner finds a plan in it. Memory of a recomputed block is its input: 32 tokens of 64 features in fp32, 8 KiB."""
+    place = folder / "galvatron"
+    plain = job(folder, "two.json", 2)
+    ran = espalier("profile", plain, "-q", "-o", str(folder / "p.yaml"), "--tp", "1,2", "--samples", "1,3", "--steps", "2", "--galvatron", str(place))
+    expect(ran.returncode == 0, f"--galvatron: {ran.stderr}")
+    computation, memory = place / "computation_profiling_fp32.json", place / "memory_profiling_fp32.json"
+    kept = json.loads(memory.read_text())["layertype_0"]["32"]["tp_activation_per_bsz_dict"]
+    expect(abs(kept["checkpoint"] * 1024 - 8) < 0.01, f"a recomputed block keeps {kept}")
+    expect(kept["1"] > kept["2"] > kept["checkpoint"], f"a block keeps {kept}")
+    rates = folder / "allreduce.json"
+    rates.write_text(json.dumps({"allreduce_size_2_consec_1": 1.0}))
+    ran = espalier("import", "galvatron-profile", "--job", plain, "--budget", "16GiB", "-o", str(folder / "of-galvatron"), "--computation", str(computation),
+                   "--memory", str(memory), "--allreduce", str(rates))
+    expect(ran.returncode == 0 and "Galvatron strategy" in ran.stdout, f"import galvatron-profile: {ran.returncode} {ran.stderr}")
+
+
 def main():
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
         refusals(folder)
         if (pathlib.Path(BINARY).resolve().parent / "espalier-rank").exists():
             a_played_device(folder)
+            files_of_galvatron(folder)
         else:
             print("the rest is skipped: no espalier-rank (./dev runtime)")
     return 1 if failures else 0

@@ -12,13 +12,19 @@
 #include <espalier/engines.h>
 #include <espalier/exchange.h>
 #include <espalier/explain.h>
+#include <espalier/galvatron_profile.h>
+#include <espalier/imported_cluster.h>
+#include <espalier/imported_configuration.h>
+#include <espalier/improve.h>
 #include <espalier/inspect.h>
 #include <espalier/job.h>
+#include <espalier/measured_fabric.h>
 #include <espalier/observation.h>
 #include <espalier/planner.h>
 #include <espalier/policy.h>
 #include <espalier/report.h>
 #include <espalier/schedule_grid.h>
+#include <espalier/sweep.h>
 #include <espalier/validate.h>
 
 #include <algorithm>
@@ -197,13 +203,75 @@ void list_engines(const espalier::Job& job, const espalier::Plan& plan) {
 void exchange_files(const espalier::Job& job, const espalier::Plan& plan) {
   // begin exchange
   for (const espalier::Exporter& format : espalier::exporters()) std::cout << format.name << ": " << format.writes << "\n";
-  const std::string text = value_or_exit(espalier::find_exporter("plan")->write(job, plan));
+  const std::string text = value_or_exit(espalier::find_exporter("plan")->write({job, plan}));
   espalier::ImportRequest request;
   request.job = &job;
   request.files = {{"plan", "plan.json", text}};
   const espalier::ImportedPlan back = value_or_exit(espalier::find_importer("plan")->read(request));
   // end exchange
   require(back.plan == plan, "a plan is what was written");
+  require(!espalier::galvatron_profile(job, {}).ok(), "Galvatron's profile files are of what was measured");
+}
+
+void improve_what_runs(const std::string& cluster) {
+  // begin improve
+  const std::string flags =
+      "--num-layers 12 --hidden-size 768 --num-attention-heads 12 --vocab-size 50257 --seq-length 1024 --max-position-embeddings 1024 "
+      "--micro-batch-size 1 --global-batch-size 32 --bf16 --tensor-model-parallel-size 4 --sequence-parallel";
+  const espalier::ConfigurationFormat* format = espalier::find_configuration_format("megatron-args");
+  const auto configuration = value_or_exit(format->read({"launch.sh", flags, 4, {}, 0, 0, 0, "", nullptr}));  // on 4 devices
+  const espalier::Job job = value_or_exit(espalier::job_of(configuration, {"", cluster, {}}));  // the model is in the flags
+  const auto [strategy, schedule] = espalier::completed_configuration(job, configuration);
+  const espalier::PresentConfiguration present{strategy, schedule, espalier::plan_of(job, configuration), strategy.zero,
+                                               strategy.overlap};
+  const espalier::Improvement better = value_or_exit(espalier::improve(job, present, {}));
+  std::cout << espalier::to_text(better, 100);
+  // end improve
+  require(better.best && better.gain > 0, "on four devices GPT-2 needs no tensor parallelism");
+}
+
+void clusters_of_others(const std::string& folder) {
+  // begin cluster
+  const std::string matrix =
+      "\tGPU0\tGPU1\tGPU2\tGPU3\nGPU0\t X \tNV18\tNV18\tNV18\nGPU1\tNV18\t X \tNV18\tNV18\n"
+      "GPU2\tNV18\tNV18\t X \tNV18\nGPU3\tNV18\tNV18\tNV18\t X \n";
+  espalier::ClusterRequest request;
+  request.name = "topo.txt";
+  request.text = matrix;
+  request.device = "h100-sxm-80gb";
+  request.nodes = 2;
+  const auto found = value_or_exit(espalier::find_cluster_format("nvidia-smi-topo")->read(request));
+  std::cout << value_or_exit(espalier::cluster_file(found.cluster, found.notes));  // loadable
+  const espalier::NamedText table{"all_reduce_perf-1node.txt", text_of(folder + "/examples/calibrate/all_reduce_perf-1node.txt")};
+  const espalier::TestedNodes tested = value_or_exit(espalier::tested_nodes({table}));
+  const auto usual = value_or_exit(espalier::usual_cluster("h100-sxm-80gb", tested.nodes, tested.devices_per_node));
+  for (const std::string& note : value_or_exit(espalier::measured_fabric(usual, {table})).notes) std::cout << note << "\n";
+  // end cluster
+  require(found.cluster.devices() == 8, "two nodes of four devices");
+}
+
+void sweep_a_job(const std::string& path) {
+  // begin sweep
+  espalier::Sweep sweep{{{"training.global_batch", {"16", "32"}}}, {}};
+  for (const std::vector<std::string>& values : espalier::combinations(sweep.axes)) {
+    const auto job = espalier::load_job_file(path, {sweep.axes[0].path + "=" + values[0]});
+    sweep.points.push_back({values, job ? espalier::plan(*job, {}) : espalier::Result<espalier::PlannerResult>(job.error())});
+  }
+  std::cout << espalier::to_text(sweep, 100) << espalier::to_csv(sweep);
+  // end sweep
+  require(sweep.points.size() == 2 && sweep.points[0].result && sweep.points[1].result, "both batches have a plan");
+}
+
+void write_what_can_be_said(const espalier::Job& job, const espalier::Plan& plan) {
+  // begin closest
+  const espalier::Exporter& format = *espalier::find_exporter("torchtitan");
+  const auto closest = espalier::closest_plan(format, job, plan);  // what torchtitan can be told of the plan
+  if (closest) {
+    for (const std::string& lost : closest->lost) std::cout << "not as planned: " << lost << "\n";
+    std::cout << value_or_exit(format.write({job, closest->plan, espalier::Launcher::sbatch, closest->lost}));
+  }
+  // end closest
+  require(closest || !closest.error().found.empty(), "a plan that cannot be said names what is in the way");
 }
 
 void change_a_cluster(const espalier::Job& job) {
@@ -254,6 +322,12 @@ int main(int count, char** words) {
   validate_and_calibrate(folder);
   list_engines(job, best.plan);
   exchange_files(job, best.plan);
+  write_what_can_be_said(job, best.plan);
+  const std::string cluster = "consumer-cluster.yaml";
+  std::ofstream(cluster) << "{nodes: 1, devices_per_node: 4, device: a100-sxm-80gb}\n";
+  improve_what_runs(cluster);
+  clusters_of_others(folder);
+  sweep_a_job(folder + "/examples/gpt2-on-4xrtx4090.yaml");
   change_a_cluster(job);
   adapt_to_changes(job, best.plan);
   std::cout << "every call answered\n";

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """What `espalier export` writes is read by the frameworks' own parsers, and says there what the plan says; exports that are made wrong are refused by
-them, so that this harness can fail.
+them, so that this harness can fail. Launchers are read by bash, and by a schema of what Kubeflow's TrainJob must have.
 
 usage: parsers.py BINARY SOURCE_DIR        exit code 77: the frameworks are not installed (./dev parsers)
 """
@@ -58,6 +58,49 @@ DEEPSPEED = [
     ("llama-3-8b", H100, 64, 4096, "--dp 32 --zero 3 --micro-batch 1"), ("llama-3-8b", H100, 64, 4096, "--dp 32 --zero 3 --micro-batch 2 --recompute full"),
     ("gpt2-xl", A100, 64, 1024, "--dp 16 --zero 1 --micro-batch 4"), ("qwen2.5-7b", A100, 64, 4096, "--dp 16 --zero 2 --micro-batch 1 --recompute full"),
 ]
+# The model's own configuration in torchtitan beside each case.
+TITAN = "torchtitan.models.llama3.config_registry"
+TORCHTITAN = [
+    ("llama-3-8b", H100, 64, 8192, "--dp 32 --zero 3 --micro-batch 1", "llama3_8b"),
+    ("llama-3-8b", H100, 64, 8192, "--dp 32 --zero 3 --shard 8 --micro-batch 1 --recompute selective", "llama3_8b"),
+    ("llama-3-8b", H100, 64, 8192, "--dp 32 --zero 2 --micro-batch 1 --recompute full --recompute-layers 32", "llama3_8b"),
+    ("llama-3-8b", H100, 64, 8192, "--tp 4 --sp megatron --dp 8 --zero 3 --micro-batch 1 --recompute full --recompute-layers 32", "llama3_8b"),
+    ("llama-3-8b", H100, 64, 8192, "--tp 2 --sp megatron --cp 2 --dp 8 --zero 3 --shard 16 --micro-batch 1", "llama3_8b"),
+    ("llama-3-8b", H100, 64, 8192, "--tp 4 --sp megatron --pp 2 --dp 4 --zero 0 --micro-batch 1", "llama3_8b"),
+    ("llama-3-8b", H100, 64, 8192, "--tp 2 --sp megatron --pp 4 --dp 4 --zero 0 --micro-batch 1", "llama3_8b"),
+    ("llama-3-8b", H100, 64, 8192, "--pp 4 --dp 8 --zero 2 --micro-batch 1 --schedule gpipe --recompute full --recompute-layers 9", "llama3_8b"),
+    ("llama-3-8b", H100, 64, 8192, "--pp 4 --vpp 2 --dp 8 --zero 2 --micro-batch 1 --schedule interleaved", "llama3_8b"),
+    ("llama-3-8b", H100, 64, 8192, "--pp 4 --vpp 2 --dp 8 --zero 0 --micro-batch 1 --schedule zb-v", "llama3_8b"),
+    ("llama-3-70b", H100, 64, 8192, "--tp 8 --sp megatron --pp 4 --micro-batch 1", "llama3_70b"),
+]
+# A flag of a good export of torchtitan, and what makes it wrong.
+TITAN_WRONG = [
+    (r"--parallelism.tensor_parallel_degree \d+", "--parallelism.tensor_parallel_degree 3"),
+    (r"--parallelism.data_parallel_shard_degree \d+", "--parallelism.data_parallel_shard_degree 0"),
+    (r"--parallelism.data_parallel_replicate_degree \d+", "--parallelism.data_parallel_replicate_degree 5"),
+    (r"--parallelism.pipeline_parallel_schedule \S+", "--parallelism.pipeline_parallel_schedule 2F2B"),
+    (r"--parallelism.pipeline_parallel_degree \d+", "--parallelism.pipeline_parallel_degree four"),
+    (r"--parallelism.pipeline_parallel_first_stage_less_layers \d+", "--parallelism.pipeline_parallel_first_stage_less_layers 40"),
+    (r"--training.disable_cuda_graphs", ""), (r"--training.seq_len", "--training.sequence_len"),
+    (r"--training.global_batch_size \d+", "--training.global_batch_size 63"), (r"activation-checkpoint:\w+", "activation-checkpoint:some"),
+]
+# Pipelines whose order goes through PyTorch's loader: flags of estimate, stages a rank, how they lie.
+SCHEDULES = [
+    ("--pp 4 --dp 8 --micro-batch 1", 1, "single"), ("--pp 8 --dp 4 --micro-batch 1 --schedule gpipe", 1, "single"),
+    ("--pp 4 --vpp 2 --dp 8 --micro-batch 1 --schedule interleaved", 2, "loop"), ("--pp 4 --vpp 4 --dp 8 --micro-batch 1 --schedule interleaved", 4, "loop"),
+    ("--pp 4 --dp 8 --micro-batch 1 --schedule zb-h1", 1, "single"), ("--pp 4 --vpp 2 --dp 8 --micro-batch 1 --schedule zb-v", 2, "v"),
+]
+GALVATRON = [
+    ("llama-2-7b", A100, 64, 4096, "--dp 16 --zero 3 --micro-batch 1"), ("llama-2-7b", A100, 64, 4096, "--tp 2 --sp megatron --dp 8 --zero 2 --micro-batch 1"),
+    ("llama-2-7b", A100, 64, 4096, "--tp 4 --sp ulysses --dp 4 --zero 3 --micro-batch 1 --recompute full --recompute-layers 32"),
+    ("llama-2-7b", A100, 64, 4096, "--pp 4 --dp 4 --zero 0 --micro-batch 1"), ("llama-2-7b", A100, 64, 4096, "--tp 2 --sp megatron --pp 2 --dp 4 --zero 2 --micro-batch 1 --schedule gpipe"),
+]
+BRIDGE = [
+    ("llama-3-8b", H100, 128, 8192, "--tp 2 --sp megatron --cp 2 --dp 8 --zero 1 --micro-batch 1"),
+    ("llama-3-70b", H100, 64, 4096, "--tp 4 --sp megatron --pp 8 --vpp 5 --schedule interleaved --micro-batch 1"),
+    ("llama-3-8b", H100, 128, 8192, "--tp 4 --sp megatron --pp 2 --dp 4 --zero 1 --shard 2 --micro-batch 1"),
+    ("llama-2-7b", A100, 128, 4096, "--dp 16 --zero 1 --micro-batch 1 --recompute full --recompute-layers 32"),
+]
 failures = []
 
 
@@ -73,7 +116,7 @@ def exported(folder, engine, form, case):
     (folder / "job.yaml").write_text(f"model: {SOURCE}/models/{model}/config.json\ncluster: {cluster}\nengine: {engine}\n"
                                      f"training: {{sequence_length: {sequence}, global_batch: {batch}, precision: bf16}}\n")
     ran = subprocess.run([BINARY, "estimate", str(folder / "job.yaml"), "-q", "-o", str(folder / "out"), *flags.split()], capture_output=True, text=True)
-    if ran.returncode != 0:
+    if ran.returncode not in (0, 4):  # 4: a plan that does not fit is one all the same
         return None, ran.stderr
     ran = subprocess.run([BINARY, "export", form, str(folder / "out" / "plan.json")], capture_output=True, text=True)
     return (ran.stdout, json.loads((folder / "out" / "plan.json").read_text())) if ran.returncode == 0 else (None, ran.stderr)
@@ -178,18 +221,220 @@ def deepspeed(folder):
     print(f"deepspeed: {seen} of {len(DEEPSPEED)} exports accepted")
 
 
+# ---- torchtitan, PyTorch's schedules, Galvatron, Megatron-Bridge: tests/engines/readers.py ------------------------------------------------------------
+
+def read_by(what, cases):
+    """What a reader makes of the cases, one after the other."""
+    galvatron_root = next((SOURCE / ".cache" / "engines" / "sdist" / "x").glob("hetu_galvatron-*"), "")
+    ran = subprocess.run([PYTHON, str(SOURCE / "tests" / "engines" / "readers.py"), what], input="".join(json.dumps(case) + "\n" for case in cases),
+                         capture_output=True, text=True, timeout=900, env={**ENVIRONMENT, "ESPALIER_GALVATRON": str(galvatron_root)})
+    read = [json.loads(line) for line in ran.stdout.splitlines() if line.startswith("{")]
+    expect(len(read) == len(cases), f"{what}: {len(read)} of {len(cases)} answers: {ran.stderr[-500:]}")
+    return read
+
+
+def counted(what, good, read, names):
+    """Of the exports: those that were read."""
+    for name, answer in zip(names, read):
+        expect("refused" not in answer, f"{what} {name}: {answer}")
+    return sum("refused" not in answer for answer in read[:good])
+
+
+def strategy_of(plan):
+    first = plan["pipelines"][0]["stages"][0]
+    first = first.get("chunks", first.get("layers"))[0]
+    return (first["ranges"][0] if "ranges" in first else first)["strategy"]
+
+
+def world_of(script):
+    return int(re.search(r"--nnodes (\d+)", script).group(1)) * int(re.search(r"--nproc-per-node (\d+)", script).group(1))
+
+
+def titan_words(script):
+    """The flags, and the subcommand behind them."""
+    return [*flags_of(script), re.search(r'"\$@" (activation-checkpoint:\w+)', script).group(1)]
+
+
+def torchtitan(folder):
+    cases, names, plans, scripts = [], [], [], []
+    for number, (model, cluster, batch, sequence, flags, base) in enumerate(TORCHTITAN):
+        case = (model, cluster, batch, sequence, flags)
+        script, plan = exported(folder, "torchtitan", "torchtitan", case)
+        recipe, said = exported(folder, "torchtitan", "torchtitan-recipe", case)
+        expect(recipe is not None, f"{model} {flags}: {said}")
+        expect(script is not None or "TT-CUT" in plan, f"{model} {flags}: {plan}")  # stages that only Python can say
+        if recipe is None:
+            continue
+        file = folder / f"planned_{number}.py"
+        file.write_text(recipe)
+        cases.append({"recipe": str(file), "base": f"{TITAN}:{base}", "world": 32})
+        names.append(f"recipe of {model} {flags}")
+        plans.append(said)
+        if script is not None:
+            expect(world_of(script) == 32, f"{model} {flags}: a world of {world_of(script)}")
+            cases.append({"flags": ["--module", "llama3", "--config", base, *titan_words(script)], "world": 32})
+            names.append(f"{model} {flags}")
+            plans.append(plan)
+            scripts.append((script, base, 32))
+    script, base, world = next(s for s in scripts if "pipeline_parallel_first_stage_less_layers" in s[0])
+    text = " ".join(titan_words(script))
+    wrong = [(bad or f"without {pattern}", re.sub(pattern, bad, text)) for pattern, bad in TITAN_WRONG]
+    for bad, changed in wrong:
+        expect(changed != text, f"{bad}: nothing of it is in the export")
+    read = read_by("torchtitan", cases + [{"flags": ["--module", "llama3", "--config", base, *changed.split()], "world": world} for _, changed in wrong])
+    accepted = counted("torchtitan", len(cases), read, names)
+    for name, plan, answer in zip(names, plans, read):
+        if "refused" not in answer:
+            s = strategy_of(plan)
+            wanted = {"tp": s["tp"], "cp": s["cp"], "ep": s["ep"], "pp": plan["pipelines"][0]["schedule"].get("stages", len(plan["pipelines"][0]["stages"]))}
+            differs = {key: (answer[key], value) for key, value in wanted.items() if answer[key] != value}
+            expect(not differs and answer["dp_replicate"] * answer["dp_shard"] == s["dp"], f"{name}: {differs} {answer}")
+            expect(answer["blocks"] is None or sum(answer["blocks"]) == (80 if "70b" in name else 32), f"{name}: blocks {answer['blocks']}")
+    by_name = dict(zip(names, read))
+    for name, answer in by_name.items():
+        other = by_name.get(f"recipe of {name}")
+        expect(other is None or other.get("blocks") == answer.get("blocks"), f"{name}: flags and recipe cut alike")
+    for (bad, _), answer in zip(wrong, read[len(cases):]):
+        expect("refused" in answer, f"torchtitan: {bad} was accepted")
+    print(f"torchtitan: {accepted} of {len(cases)} exports accepted ({len(scripts)} command lines, the others recipes), "
+          f"{sum('refused' in a for a in read[len(cases):])} of {len(TITAN_WRONG)} wrong ones refused")
+
+
+def schedule_csv(folder):
+    cases, names = [], []
+    for number, (flags, chunks, kind) in enumerate(SCHEDULES):
+        text, plan = exported(folder, "generic", "schedule-csv", ("llama-3-8b", H100, 64, 4096, flags))
+        expect(text is not None, f"{flags}: {plan}")
+        if text is None:
+            continue
+        ranks, microbatches = int(re.search(r"--pp (\d+)", flags).group(1)), plan["pipelines"][0]["schedule"]["microbatches"]
+        for bad, changed in (("", text), ("a cell less", text.replace(",", "\n", 1)), ("a word", text.replace("0F0", "0X0", 1)),
+                             ("backward first", text.replace("0F0", "0B0", 1)), ("a row less", "".join(text.splitlines(True)[1:]))):
+            file = folder / f"{number}-{len(cases)}.csv"
+            file.write_text(changed)
+            cases.append({"csv": str(file), "ranks": ranks, "stages": ranks * chunks, "microbatches": microbatches, "kind": kind})
+            names.append((flags, bad))
+    read = read_by("schedule-csv", cases)
+    for (flags, bad), answer in zip(names, read):
+        expect(("refused" in answer) == bool(bad), f"schedule {flags} {bad}: {answer}")
+    print(f"PyTorch's schedules: {sum('refused' not in a for (_, bad), a in zip(names, read) if not bad)} of {len(SCHEDULES)} accepted, "
+          f"{sum('refused' in a for (_, bad), a in zip(names, read) if bad)} of {4 * len(SCHEDULES)} wrong ones refused")
+
+
+def galvatron(folder):
+    cases, names = [], []
+    for number, case in enumerate(GALVATRON):
+        text, plan = exported(folder, "generic", "galvatron", case)
+        expect(text is not None, f"{case[4]}: {plan}")
+        if text is None:
+            continue
+        for bad, change in (("", {}), ("31 layers", {"tp_sizes_enc": ",".join(["1"] * 31)}), ("a word", {"dp_types_enc": "zero3"}), ("batch", {"global_bsz": 13}),
+                            ("stages", {"pp_division": "3,29"}), ("type", {"default_dp_type": "zero9"})):
+            document = json.loads(text) | change
+            if bad == "stages" and document["pp_deg"] == 2:
+                document["pp_division"] = "3,28"
+            file = folder / f"galvatron-{number}-{len(cases)}.json"
+            file.write_text(json.dumps(document))
+            cases.append({"json": str(file), "layers": 32, "world": 16})
+            names.append((case[4], bad, plan))
+    read = read_by("galvatron", cases)
+    for (flags, bad, plan), answer in zip(names, read):
+        expect(("refused" in answer) == bool(bad), f"Galvatron {flags} {bad}: {answer}")
+        if not bad and "refused" not in answer:
+            expect(set(answer["tp"]) == {strategy_of(plan)["tp"]} and answer["global_batch"] == 64, f"Galvatron {flags}: {answer}")
+    print(f"Galvatron: {sum('refused' not in a for (_, bad, _), a in zip(names, read) if not bad)} of {len(GALVATRON)} accepted, "
+          f"{sum('refused' in a for (_, bad, _), a in zip(names, read) if bad)} of {5 * len(GALVATRON)} wrong ones refused")
+
+
+def bridge(folder):
+    cases, names, plans = [], [], []
+    for number, case in enumerate(BRIDGE):
+        text, plan = exported(folder, "megatron-bridge", "megatron-bridge", case)
+        expect(text is not None, f"{case[0]} {case[4]}: {plan}")
+        if text is None:
+            continue
+        for bad, changed in (("", text), ("a name", text.replace("tensor_model_parallel_size", "tensor_parallel_size")),
+                             ("a value", re.sub(r"recompute_granularity = .*", "recompute_granularity = 'some'", text))):
+            file = folder / f"bridge_{number}_{len(cases)}.py"
+            file.write_text(changed)
+            cases.append({"recipe": str(file)})
+            names.append((f"{case[0]} {case[4]}", bad))
+            plans.append(plan)
+    read = read_by("bridge", cases)
+    for (name, bad), plan, answer in zip(names, plans, read):
+        expect(("refused" in answer) == bool(bad), f"Megatron-Bridge {name} {bad}: {answer}")
+        if not bad and "refused" not in answer:
+            s = strategy_of(plan)
+            wanted = {"tp": s["tp"], "cp": s["cp"], "sp": s["sp"] == "megatron", "zero": s["zero"] >= 1, "pp": len(plan["pipelines"][0]["stages"])}
+            expect(all(answer[key] == value for key, value in wanted.items()), f"Megatron-Bridge {name}: {answer} not {wanted}")
+    print(f"Megatron-Bridge: {sum('refused' not in a for (_, bad), a in zip(names, read) if not bad)} of {len(BRIDGE)} accepted, "
+          f"{sum('refused' in a for (_, bad), a in zip(names, read) if bad)} of {2 * len(BRIDGE)} wrong ones refused")
+
+
+# ---- launchers -------------------------------------------------------------------------------------------------------------------------------------------
+
+# Of trainer.kubeflow.org/v1alpha1: what a TrainJob must have, and of which kind it is.
+TRAIN_JOB = {"apiVersion": str, "kind": str, "metadata": {"name": str}, "spec": {"runtimeRef": {"apiGroup": str, "kind": str, "name": str},
+             "trainer": {"image": str, "numNodes": int, "numProcPerNode": int, "resourcesPerNode": {"limits": dict}, "command": list, "args": list}}}
+LAUNCHED = [("megatron-core", "megatron-core", MEGATRON[0]), ("megatron-bridge", "megatron-bridge", BRIDGE[0]), ("torchtitan", "torchtitan", TORCHTITAN[0][:5]),
+            ("torchtitan", "torchtitan-recipe", TORCHTITAN[5][:5]), ("fsdp2", "accelerate-fsdp", ACCELERATE[0]), ("deepspeed", "deepspeed", DEEPSPEED[0])]
+
+
+def lacks(document, schema, at="$"):
+    """The first place where the document is not of the schema; empty: none."""
+    if isinstance(schema, type):
+        return "" if isinstance(document, schema) else f"{at} is {document!r}"
+    if not isinstance(document, dict):
+        return f"{at} is {document!r}"
+    return next((fault for key, inner in schema.items() if (fault := lacks(document.get(key), inner, f"{at}.{key}"))), "")
+
+
+def fault_of_launcher(launcher, text, folder):
+    file = folder / "launched"
+    file.write_text(text)
+    if launcher != "kubeflow":
+        ran = subprocess.run(["bash", "-n", str(file)], capture_output=True, text=True)
+        return ran.stderr
+    loaded = subprocess.run([PYTHON, "-c", "import json, sys, yaml; print(json.dumps(yaml.safe_load(open(sys.argv[1]))))", str(file)], capture_output=True, text=True)
+    if loaded.returncode != 0:
+        return loaded.stderr[-200:]
+    document = json.loads(loaded.stdout)
+    words = [w for key in ("command", "args") for w in document["spec"]["trainer"].get(key, [])] if not lacks(document, TRAIN_JOB) else []
+    return lacks(document, TRAIN_JOB) or ("" if all(isinstance(w, str) for w in words) else "a word is no text")
+
+
+def launchers(folder):
+    seen = refused = 0
+    for engine, form, case in LAUNCHED:
+        exported(folder, engine, form, case)  # the plan
+        for launcher in ("torchrun", "sbatch", "mpirun", "kubeflow"):
+            ran = subprocess.run([BINARY, "export", form, str(folder / "out" / "plan.json"), "--launcher", launcher], capture_output=True, text=True)
+            fault = fault_of_launcher(launcher, ran.stdout, folder) if ran.returncode == 0 else ran.stderr
+            expect(not fault, f"{form} with {launcher}: {fault}")
+            seen += not fault
+            broken = ran.stdout.replace("numNodes: ", "numNodes: x") if launcher == "kubeflow" else ran.stdout + "\nif ("
+            refused += bool(fault_of_launcher(launcher, broken, folder))
+    expect(refused == 4 * len(LAUNCHED), "a broken launcher was accepted")
+    print(f"launchers: {seen} of {4 * len(LAUNCHED)} read by bash or as a TrainJob, {refused} of {4 * len(LAUNCHED)} broken ones refused")
+
+
 def installed(module):
     return pathlib.Path(PYTHON).exists() and subprocess.run([PYTHON, "-c", f"import {module}"], capture_output=True, env=ENVIRONMENT).returncode == 0
 
 
 def main():
-    found = [(run, module) for run, module in ((megatron, "megatron.core"), (accelerate, "accelerate"), (deepspeed, "deepspeed")) if installed(module)]
+    found = [(run, module) for run, module in ((megatron, "megatron.core"), (accelerate, "accelerate"), (deepspeed, "deepspeed"),
+                                                 (torchtitan, "torchtitan"), (schedule_csv, "torch"), (galvatron, "scipy"), (bridge, "megatron"), (launchers, "yaml"))
+             if installed(module) and (run is not galvatron or any((SOURCE / ".cache" / "engines" / "sdist" / "x").glob("hetu_galvatron-*")))
+             and (run is not bridge or any(pathlib.Path(PYTHON).parents[1].glob("lib/python3*/site-packages/megatron/bridge")))]
     if not found:
         print("skipped: no frameworks in .cache/engines (./dev parsers installs them)")
         return 77
     with tempfile.TemporaryDirectory() as name:
+        only = sys.argv[3:]  # names of parts, for looking at one
         for run, _ in found:
-            run(pathlib.Path(name))
+            if not only or run.__name__ in only:
+                run(pathlib.Path(name))
     return 1 if failures else 0
 
 

@@ -24,7 +24,9 @@ Job job_of(const Model& model, const Cluster& cluster, const Training& training,
   job.cluster = cluster;
   job.training = training;
   job.engine = engine.name;
-  job.cluster.memory_limit.reset();
+  job.cluster.memory_limit.reset();  // figures alone are asked for, not who fits
+  for (NodeGroup& group : job.cluster.groups)
+    if (group.host.known()) group.host.memory = GiB(1024 * 1024);
   return job;
 }
 

@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <functional>
 #include <map>
+#include <memory>
 
 #include "mixed_clusters.h"
 #include "random_mixed.h"
@@ -83,6 +84,15 @@ class EverySplit {
   std::vector<Pipeline> chosen_;
 };
 
+/// A case with few enough plans beside each other.
+std::unique_ptr<Case> case_on(Random& random, const std::string& text) {
+  auto c = std::make_unique<Case>(uneven_model(random), text, random.of<std::int64_t>({4, 6, 8}));
+  narrow(random, c->problem.space);
+  for (const char* overlap : {"overlap_grad", "overlap_param", "overlap_p2p"}) c->problem.space.allow[overlap] = {0};
+  c->problem.space.allow["order"] = {0};
+  return c;
+}
+
 TEST(EveryPipeline, TheSearchFindsTheBestSplit) {
   Random random(1717);
   const int clusters = cases(12, 200);
@@ -91,10 +101,8 @@ TEST(EveryPipeline, TheSearchFindsTheBestSplit) {
   double share = 0;
   for (int n = 0; n < clusters; ++n) {
     const std::string text = random_cluster(random, false);
-    Case c(uneven_model(random), text, random.of<std::int64_t>({4, 6, 8}));
-    narrow(random, c.problem.space);
-    for (const char* overlap : {"overlap_grad", "overlap_param", "overlap_p2p"}) c.problem.space.allow[overlap] = {0};
-    c.problem.space.allow["order"] = {0};
+    const std::unique_ptr<Case> made = case_on(random, text);
+    const Case& c = *made;
     planner::SimulatedEvaluator evaluator(1);
     const search::EachGroupOutcome alone = search::each_group(c.problem, evaluator, {});
     const search::UnlikePipelinesOutcome found = search::unlike_pipelines(c.problem, evaluator, alone, 0, {});
@@ -123,6 +131,51 @@ TEST(EveryPipeline, TheSearchFindsTheBestSplit) {
   EXPECT_GE(with_answer * 10, clusters * 5);
   EXPECT_GE(closed * 10, with_answer * 6);
   EXPECT_GE(known * 2, with_answer);
+}
+
+/// What each pipeline of a plan takes alone, as a job of its own samples: the most.
+std::int64_t slowest_alone_ns(const Case& c, search::Evaluator& evaluator, const std::vector<Pipeline>& pipelines) {
+  std::int64_t most = 0;
+  for (const Pipeline& pipeline : pipelines) {
+    search::Problem own = c.problem;
+    own.training.global_batch = pipeline.samples;
+    const cost::ClusterCosts costs(c.model, c.cluster, own.training, *own.engine);
+    Plan plan;
+    plan.training = own.training;
+    plan.engine = "generic";
+    plan.pipelines = {pipeline};
+    most = std::max(most, evaluator.evaluate(own, costs, plan)->iteration_ns);
+  }
+  return most;
+}
+
+// Packed samples of unlike length are the more uneven the fewer micro-batches a pipeline has: its own ones count. Of splits nothing is said then.
+TEST(EveryPipeline, PackedSamplesAreAsUnevenAsEachPipelinesOwn) {
+  Random random(1718);
+  const int clusters = cases(8, 100);
+  int with_answer = 0, closed = 0;
+  for (int n = 0; n < clusters; ++n) {
+    const std::string text = random_cluster(random, false);
+    const std::unique_ptr<Case> made = case_on(random, text);
+    Case& c = *made;
+    c.problem.training.sequence.main = 4096;
+    c.problem.training.lengths = {{{64, 60}, {4096, 2}}, random.of<Packing>({Packing::packed, Packing::balanced})};
+    planner::SimulatedEvaluator evaluator(1);
+    const search::EachGroupOutcome alone = search::each_group(c.problem, evaluator, {});
+    const search::UnlikePipelinesOutcome found = search::unlike_pipelines(c.problem, evaluator, alone, 0, {});
+    if (!found.best) continue;
+    ++with_answer;
+    const EverySplit all(c, evaluator);
+    EXPECT_LE(found.lower_bound_ns, all.best_ns) << n << ": " << text;
+    EXPECT_EQ(search::splits_bound_ns(c.problem, evaluator, found.best->iteration_ns, {}), 0);
+    EXPECT_GE(found.best->iteration_ns, slowest_alone_ns(c, evaluator, found.best->pipelines)) << n << ": " << text;
+    if (found.lower_bound_ns != found.best->iteration_ns) continue;
+    ++closed;
+    EXPECT_EQ(found.best->iteration_ns, all.best_ns) << n << ": " << text;
+  }
+  std::printf("%d clusters, %d with a plan that fits, %d proven best\n", clusters, with_answer, closed);
+  EXPECT_GE(with_answer * 10, clusters * 4);
+  EXPECT_GE(closed * 10, with_answer * 4);
 }
 
 }  // namespace

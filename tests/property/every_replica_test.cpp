@@ -222,5 +222,37 @@ TEST(EveryReplica, TheSearchFindsTheBestDeal) {
   EXPECT_GE(shares * 20, with_answer);
 }
 
+// A replica that takes more samples of a micro-batch than others takes more even ones of packed lengths, by its own.
+TEST(EveryReplica, PackedSamplesAreAsUnevenAsEachReplicasOwn) {
+  Random random(1617);
+  const int clusters = cases(20, 200);
+  int with_answer = 0, uneven = 0, closed = 0;
+  for (int n = 0; n < clusters; ++n) {
+    const std::string text = random_cluster(random, false);
+    Case c(uneven_model(random), text, random.of<std::int64_t>({4, 6, 8, 12}));
+    narrow(random, c.problem.space);
+    const bool balanced = random.one_in(4);
+    c.problem.training.sequence.main = 4096;
+    c.problem.training.lengths = {{{64, 60}, {4096, 2}}, balanced ? Packing::balanced : Packing::packed};
+    const search::UnequalReplicasOutcome found = found_on(c);
+    const EveryDeal all(c);
+    if (!found.best) continue;
+    ++with_answer;
+    const Stage& stage = found.best->pipelines.front().stages.front();
+    uneven += stage.samples_per_replica.empty() ? 0 : 1;
+    const std::int64_t best = std::min(all.equal_parts_ns, all.other_parts_ns);
+    EXPECT_LE(found.lower_bound_ns, best) << n << ": " << text;
+    if (found.lower_bound_ns != found.best->iteration_ns) continue;
+    ++closed;
+    EXPECT_FALSE(balanced);
+    EXPECT_LE(found.best->iteration_ns, best) << n << ": " << text;
+  }
+  std::printf("%d clusters, %d with a plan that fits: %d with unequal samples, %d proven best\n", clusters, with_answer, uneven,
+              closed);
+  EXPECT_GE(with_answer * 10, clusters * 5);
+  EXPECT_GE(uneven * 5, with_answer);
+  EXPECT_GE(closed * 10, with_answer * 5);
+}
+
 }  // namespace
 }  // namespace espalier::property

@@ -14,6 +14,7 @@
 #include "plan/shared_table.h"
 #include "plan/structure.h"
 #include "random.h"
+#include "random_parts.h"
 #include "search/layered_candidate.h"
 #include "search/search.h"
 #include "search/space.h"
@@ -47,7 +48,7 @@ struct LayeredProblem {
 
 class LayeredMaker {
  public:
-  explicit LayeredMaker(std::uint64_t seed) : random_(seed) { p_.seed = seed; }
+  explicit LayeredMaker(std::uint64_t seed) : random_(seed), parts_(seed + 1'000'003) { p_.seed = seed; }
 
   /// Nothing when the seed leaves nothing legal.
   bool problem(LayeredProblem& out) {
@@ -121,6 +122,8 @@ class LayeredMaker {
     p_.training.global_batch = random_.of<std::int64_t>({1, 2, 4, 6, 8, 12, 16, 16, 16, 24, 32});
     p_.engine = random_.one_in(2) ? find_engine("generic") : &random_.of(engine_catalogue());
     if (random_.one_in(4)) p_.space.allow["overlap_tp"] = {0, 1};
+    if (parts_.one_in(4)) choose_trained_parts(parts_, *p_.engine, p_.model, p_.training);
+    if (parts_.one_in(5)) choose_lengths(parts_, *p_.engine, p_.training);
   }
 
   /// What is drawn, without what the engine forbids to some layer: its priced strategy has every overlap on that it may have.
@@ -225,6 +228,7 @@ class LayeredMaker {
   }
 
   Random random_;
+  Random parts_;  ///< of what is trained, and on what
   LayeredProblem p_;
 };
 

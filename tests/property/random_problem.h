@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Random search problems, small enough that every configuration of their space can be simulated: a toy model, a toy cluster, at
-// most 16 micro-batches, a random part of the space, a memory limit that lets all, some or none fit.
+// most 16 micro-batches, a random part of the space, a memory limit that lets all, some or none fit, the same of hosts under offload. Adapters,
+// frozen parts and samples of unlike length in some.
 //
 // Every problem is asked to vary a given pair of dimensions, so that a run over many problems covers every pair.
 #pragma once
@@ -14,9 +15,11 @@
 #include <utility>
 #include <vector>
 
+#include "cost/offload.h"
 #include "plan/dimension.h"
 #include "planner/simulated_evaluator.h"
 #include "random.h"
+#include "random_parts.h"
 #include "search/cost_book.h"
 #include "search/search.h"
 #include "toy_clusters.h"
@@ -73,18 +76,21 @@ inline Configuration random_below(const search::Space& space, Configuration c, R
 
 class ProblemMaker {
  public:
-  ProblemMaker(std::uint64_t seed, Pair vary) : random_(seed), vary_(vary) { problem_.seed = seed; }
+  ProblemMaker(std::uint64_t seed, Pair vary) : random_(seed), parts_(seed + kParts), vary_(vary) { problem_.seed = seed; }
 
   /// Whether a problem came of it; some seeds leave nothing legal, or cannot vary the pair.
   bool make(RandomProblem& out) {
     choose_job();
     if (!shrink(random_.of<double>({200, 1000, 3000, 5000}))) return false;
     choose_memory_limit();
+    choose_host_memory();
     out = problem_;
     return true;
   }
 
  private:
+  static constexpr std::uint64_t kParts = 1'000'003;  // another stream: problems without parts are what they were
+
   void choose_job() {
     const auto wants = [&](Dimension d) { return vary_.first == d || vary_.second == d; };
     const bool experts = wants(Dimension::ep) || wants(Dimension::etp) || random_.one_in(3);
@@ -101,9 +107,11 @@ class ProblemMaker {
     if (random_.one_in(4)) problem_.engine = &random_.of(engine_catalogue());
     if (wants(Dimension::overlap_tp) || random_.one_in(3)) problem_.space.allow["overlap_tp"] = {0, 1};
     if (wants(Dimension::offload) || random_.one_in(5)) allow_offload();
+    if (parts_.one_in(4)) choose_trained_parts(parts_, *problem_.engine, problem_.model, problem_.training);
+    if (parts_.one_in(5)) choose_lengths(parts_, *problem_.engine, problem_.training);
   }
 
-  /// Ample hosts, on links from slow to fast: what does not fit into a host is tested beside the search (search/, check/).
+  /// Ample hosts until choose_host_memory, on links from slow to fast.
   void allow_offload() {
     problem_.space.allow["offload"] = {0, 1};
     Host& host = problem_.cluster.groups.front().host;
@@ -207,16 +215,37 @@ class ProblemMaker {
     problem_.cluster.memory_limit = Bytes(needed - (mood > 6 ? 1 : 0));
   }
 
-  std::int64_t peak_of(const Configuration& c) const {
-    search::CostBook book(problem_.view());
+  /// As much as some configuration under offload puts on the host of a node, or a byte less.
+  void choose_host_memory() {
+    NodeGroup& group = problem_.cluster.groups.front();
+    if (!problem_.space.allow.contains("offload") || parts_.one_in(3)) return;
+    const search::Space space(problem_.model, problem_.cluster, problem_.training, *problem_.engine, problem_.space);
+    std::vector<Configuration> all;
+    space.for_each([&](const Configuration& c) {
+      if (c.strategy.offload != Offload::none) all.push_back(c);
+    });
+    if (all.empty()) return;
+    std::int64_t most = 0;
+    for (const cost::StageCost& stage : priced(parts_.of(all)).costs.stages) most = std::max(most, stage.memory.host);
+    group.host.memory = Bytes(most * group.devices_per_node - parts_.below(2));
+  }
+
+  [[nodiscard]] search::Workspace priced(const Configuration& c) const {
+    const search::Problem problem = problem_.view();
+    search::CostBook book(problem);
     search::Workspace w;
     book.prepare(c.schedule.stages);
     cost::layer_costs(book.context(), c.strategy, c.schedule.stages, c.schedule.micro_batch, w.layers);
     assemble(book, c, w);
+    return w;
+  }
+
+  std::int64_t peak_of(const Configuration& c) const {
+    const search::Workspace w = priced(c);
     return planner::SimulatedEvaluator(1).peak_bytes(w.structure, w.costs, 0);
   }
 
-  Random random_;
+  Random random_, parts_;
   Pair vary_;
   RandomProblem problem_;
 };
@@ -244,6 +273,11 @@ inline std::string describe(const RandomProblem& p) {
       for (const std::int64_t v : values) out += " " + std::to_string(v);
     }
   };
+  if (p.training.adapter.any()) out += "\n  adapter of rank " + std::to_string(p.training.adapter.rank);
+  for (const std::string& part : p.training.freeze) out += "\n  freeze " + part;
+  for (const LengthShare& share : p.training.lengths.histogram)
+    out += "\n  length " + std::to_string(share.tokens) + " " + std::string(to_string(p.training.lengths.packing));
+  if (p.cluster.groups[0].host.known()) out += "\n  host " + std::to_string(p.cluster.groups[0].host.memory.count());
   list("allow", p.space.allow);
   list("forbid", p.space.forbid);
   for (const auto& [name, most] : p.space.limits) out += "\n  limit " + name + " " + std::to_string(most);

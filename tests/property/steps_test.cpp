@@ -76,7 +76,7 @@ void expect_chunks(const cost::CostContext& context, const Plan& plan, std::map<
   Program program = lower(plan, *context.workload.model, true);
   const cost::Costs costs = cost::price(context, plan, program);
   const ProgramStructure& structure = program.structure();
-  const cost::PlanChunks chunks = cost::chunks_of(plan, structure.table_chunks);
+  const cost::PlanChunks chunks = cost::chunks_of(plan, *context.workload.model);
   cost::StepBook book(context, chunks);
   const bool split = splits_backward(plan.only_pipeline().schedule.kind);
   for (std::int32_t c = 0; c < structure.chunks(); ++c) {

@@ -56,6 +56,7 @@ inline FabricLevel toy_level(Random& random, const std::string& name, std::int64
     level.kind = random.one_in(2) ? FabricKind::fat_tree : FabricKind::nvswitch;
   }
   level.in_network_reduction = random.one_in(4);
+  if (random.one_in(4)) level.direct_bytes = magnitude(random, 2, 7);
   if (random.one_in(5)) level.per_peer = level.bandwidth / static_cast<double>(std::max<std::int64_t>(1, span - 1));
   return level;
 }

@@ -12,6 +12,7 @@
 #include <filesystem>
 #include <fstream>
 #include <memory>
+#include <set>
 #include <thread>
 
 namespace espalier::runtime::testing {
@@ -128,21 +129,25 @@ Outcome outcome_of(const Assignment& work, int world, const fs::path& folder) {
   return out;
 }
 
-void wait_for(const std::vector<pid_t>& crew, double seconds) {
+/// Until all have ended; what went wrong. Who is killed by a signal takes the others with it, who would wait for it.
+std::string wait_for(const std::vector<pid_t>& crew, double seconds) {
   const auto end = std::chrono::steady_clock::now() + std::chrono::duration<double>(seconds);
-  std::size_t left = crew.size();
-  int status = 0;
-  while (left > 0 && std::chrono::steady_clock::now() < end) {
-    for (const pid_t pid : crew)
-      if (waitpid(pid, &status, WNOHANG) == pid) {
-        --left;
-        if (status != 0) fprintf(stderr, "rank pid %d status %d\n", (int)pid, status);
-      }
+  std::set<pid_t> running(crew.begin(), crew.end());
+  std::string fault;
+  while (!running.empty() && fault.empty()) {
+    for (std::size_t rank = 0; rank < crew.size(); ++rank) {
+      int status = 0;
+      if (running.count(crew[rank]) == 0 || waitpid(crew[rank], &status, WNOHANG) != crew[rank]) continue;
+      running.erase(crew[rank]);
+      if (WIFSIGNALED(status))
+        fault = "rank " + std::to_string(rank) + " was killed by signal " + std::to_string(WTERMSIG(status)) + "\n";
+    }
+    if (std::chrono::steady_clock::now() > end) fault = "ranks did not end in time\n";
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
   }
-  if (left == 0) return;
-  for (const pid_t pid : crew) kill(pid, SIGKILL);
-  for (const pid_t pid : crew) waitpid(pid, nullptr, 0);
+  for (const pid_t pid : running) kill(pid, SIGKILL);
+  for (const pid_t pid : running) waitpid(pid, nullptr, 0);
+  return fault;
 }
 
 }  // namespace
@@ -158,9 +163,12 @@ std::map<std::string, Outcome> run_all(const std::vector<Assignment>& assignment
     if (pid == 0) be_rank(rank, world, assignments, folder);
     crew.push_back(pid);
   }
-  wait_for(crew, seconds);
+  const std::string fault = wait_for(crew, seconds);
   std::map<std::string, Outcome> out;
-  for (const Assignment& work : assignments) out[work.name] = outcome_of(work, world, folder);
+  for (const Assignment& work : assignments) {
+    out[work.name] = outcome_of(work, world, folder);
+    out[work.name].errors += fault;
+  }
   fs::remove_all(folder);
   return out;
 }

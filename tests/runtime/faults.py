@@ -4,7 +4,7 @@
 that is no number. Every rank ends in bounded time, one message says why, the exit code is right, and the run goes on from its last complete checkpoint
 with the losses of one that was not disturbed.
 
-usage: faults.py BINARY SOURCE_DIR      ESPALIER_RUNTIME_ALL=1: 30 kills and 30 damages, otherwise 2 of each; ESPALIER_SEED=N: other random ones
+usage: faults.py BINARY SOURCE_DIR      ESPALIER_RUNTIME_ALL=1: 30 kills, 30 files cut and 30 bits flipped, otherwise 2 of each; ESPALIER_SEED=N: other random ones
 """
 import json
 import os
@@ -32,6 +32,7 @@ LAUNCHERS = ("RANK", "WORLD_SIZE", "SLURM_PROCID", "SLURM_NTASKS", "OMPI_COMM_WO
 QUIET = {k: v for k, v in os.environ.items() if k not in LAUNCHERS}
 STEPS, EVERY = 24, 4
 failures = []
+ended = []  # seconds from a kill to the end of the run
 
 
 def expect(condition, what):
@@ -77,16 +78,19 @@ def killed(file, store, chance):
         run.stdout.readline()
     ranks = children_of(run)
     time.sleep(chance.random() * 0.01)
+    begin = time.monotonic()
     if ranks:
         os.kill(int(chance.choice(ranks)), signal.SIGKILL)
     out, said = run.communicate(timeout=BOUND)
+    if run.returncode != 0:
+        ended.append(time.monotonic() - begin)
     left = [rank for rank in ranks if pathlib.Path(f"/proc/{rank}").exists()]
     expect(not left, f"ranks are left: {left}")
     return None if run.returncode == 0 else subprocess.CompletedProcess(run.args, run.returncode, out, said)
 
 
 def kills(folder, plans, expected, chance):
-    done = late = 0
+    done = late = beginnings = 0
     while done < TIMES and late < 20 * TIMES:
         store = folder / "killed"
         shutil.rmtree(store, ignore_errors=True)
@@ -97,48 +101,58 @@ def kills(folder, plans, expected, chance):
         done += 1
         one_message(ran, 6, "signal 9")
         other = command("run", chance.choice(plans), "--local", "--steps", STEPS, "--checkpoint", store, "--resume", "--json")
-        expect(other.returncode == 0 and same(losses_of(other), expected), f"kill {done}: resumed {other.returncode} {other.stderr}")
+        found = losses_of(other) if other.returncode == 0 else {}
+        beginnings += bool(found) and min(found) == 0
+        expect(same(found, expected), f"kill {done}: resumed {other.returncode} {other.stderr}")
     expect(done == TIMES, f"only {done} runs were killed in time")
-    print(f"killed {done} ranks")
+    print(f"killed {done} ranks: every run ended within {max(ended, default=0):.1f} s and went on from its last checkpoint, {beginnings} of them from the beginning; "
+          f"{late} more came to their end before")
 
 
-def damage(step, chance):
-    """Cuts a random file of the checkpoint or flips a bit of it; what was done."""
-    file = chance.choice(sorted(step.iterdir()))
-    data = bytearray(file.read_bytes())
-    if chance.random() < 0.5:
-        size = chance.randrange(len(data) - 1)  # without the last line break a document is whole
-        file.write_bytes(data[:size])
-        return f"{file.name} cut to {size} of {len(data)}"
-    at = chance.choice([i for i, byte in enumerate(data) if file.suffix != ".json" or byte not in b" \n"])
+def cut(data, _, chance):
+    size = chance.randrange(len(data) - 1)  # without the last line break a document is whole
+    return data[:size], f"cut to {size} of {len(data)}"
+
+
+def flipped(data, text, chance):
+    at = chance.choice([i for i, byte in enumerate(data) if not text or byte not in b" \n"])
     data[at] ^= 1 << chance.randrange(8)
+    return data, f"byte {at} of {len(data)} flipped"
+
+
+def damage(step, how, chance):
+    """A random file of the checkpoint; what was done."""
+    file = chance.choice(sorted(step.iterdir()))
+    data, what = how(bytearray(file.read_bytes()), file.suffix == ".json", chance)
     file.write_bytes(data)
-    return f"{file.name} byte {at} of {len(data)} flipped"
+    return f"{file.name} {what}"
 
 
 def damages(folder, plans, expected, chance):
-    whole = folder / "whole"
+    whole, store = folder / "whole", folder / "damaged"
     ran = command("run", plans[0], "--local", "--steps", STEPS - 2, "--checkpoint", whole, "--every", EVERY)
     expect(ran.returncode == 0, ran.stderr)
     steps = sorted(entry.name for entry in whole.iterdir())
     expect(len(steps) == 2, f"two checkpoints stay: {steps}")
-    for turn in range(TIMES):
-        store = folder / "damaged"
-        shutil.rmtree(store, ignore_errors=True)
+    for how in (cut, flipped):
+        passed_over = 0
+        for turn in range(TIMES):
+            shutil.rmtree(store, ignore_errors=True)
+            shutil.copytree(whole, store)
+            what = damage(store / steps[-1], how, chance)
+            ran = command("run", chance.choice(plans), "--local", "--steps", STEPS, "--checkpoint", store, "--resume", "--json")
+            expect("passed over" in ran.stderr and steps[0] in ran.stderr, f"damage {turn}, {what}: {ran.stderr}")
+            found = losses_of(ran) if ran.returncode == 0 else {}
+            good = same(found, expected) and min(found) == int(steps[0][5:])
+            passed_over += good
+            expect(good, f"damage {turn}, {what}: {ran.returncode} {ran.stderr}")
+        print(f"{how.__name__} {TIMES} checkpoints: {passed_over} passed over, the one before resumed")
+        shutil.rmtree(store)
         shutil.copytree(whole, store)
-        what = damage(store / steps[-1], chance)
-        ran = command("run", chance.choice(plans), "--local", "--steps", STEPS, "--checkpoint", store, "--resume", "--json")
-        expect("passed over" in ran.stderr and steps[0] in ran.stderr, f"damage {turn}, {what}: {ran.stderr}")
-        found = losses_of(ran) if ran.returncode == 0 else {}
-        expect(same(found, expected) and min(found) == int(steps[0][5:]), f"damage {turn}, {what}: {ran.returncode} {ran.stderr}")
-    store = folder / "damaged"
-    shutil.rmtree(store)
-    shutil.copytree(whole, store)
-    for step in steps:
-        damage(store / step, chance)
-    ran = command("run", plans[0], "--local", "--steps", STEPS, "--checkpoint", store, "--resume", "-q")
-    one_message(ran, 3, "manifest" if "manifest" in ran.stderr else "step-")
-    print(f"damaged {TIMES + 1} checkpoints")
+        for step in steps:
+            damage(store / step, how, chance)
+        ran = command("run", plans[0], "--local", "--steps", STEPS, "--checkpoint", store, "--resume", "-q")
+        one_message(ran, 3, "manifest" if "manifest" in ran.stderr else "step-")
 
 
 def full_disk(folder, file, expected):

@@ -3,7 +3,6 @@
 // beside them, under data parallelism and pipelines; and linears with P issue no collective.
 #include <gtest/gtest.h>
 
-#include <cstdlib>
 #include <map>
 #include <string>
 #include <utility>
@@ -18,13 +17,11 @@ namespace {
 
 constexpr ScheduleKind k1f1b = ScheduleKind::one_f_one_b;
 
-bool runs_all() { return std::getenv("ESPALIER_RUNTIME_ALL") != nullptr; }
-
 struct Case {
   std::string name;
   const char* config;
   Plan plan;
-  std::int64_t steps = 20;
+  std::int64_t steps = steps_of_a_run();
 };
 
 /// All linears in space and time; nothing is replicated but what every rank does alone.
@@ -82,6 +79,7 @@ std::map<std::string, Outcome> run(const std::vector<Case>& some, double seconds
   for (const Case& c : some) {
     if (!std::exchange(known[c.config], true))
       work.push_back({alone(c.config), plan_of(c.config, strategy(1, 1), schedule(k1f1b, 1)), {}});
+    work.back().options.steps = steps_of_a_run();
     work.push_back({c.name, c.plan, {}});
     work.back().options.steps = c.steps;
   }

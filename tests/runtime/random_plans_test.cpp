@@ -3,7 +3,6 @@
 // after the other: 20 every time, 300 with ESPALIER_RUNTIME_ALL=1 (./dev bench runtime).
 #include <gtest/gtest.h>
 
-#include <cstdlib>
 #include <string>
 #include <vector>
 
@@ -25,7 +24,7 @@ Assignment assignment(std::string name, Plan plan) {
 }
 
 TEST(RandomPlans, TrainAsOneProcessDoes) {
-  const std::uint32_t count = std::getenv("ESPALIER_RUNTIME_ALL") != nullptr ? 300 : 20;
+  const std::uint32_t count = runs_all() ? 300 : 20;
   std::vector<Assignment> work;
   for (const char* config : {kLlama, kTiedLlama, kGpt2, kQwen2})
     work.push_back(assignment(alone(config), plan_of(config, strategy(1, 1), schedule(ScheduleKind::one_f_one_b, 1))));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Two runs of one training: losses of every step, gradients of the first.
+// Two runs of one training: losses of every step, gradients of the first. And which runs a process of the tests needs.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -8,10 +8,22 @@
 #include <cmath>
 #include <cstdint>
 #include <map>
+#include <string>
 
 #include "runtime/crew.h"
 
 namespace espalier::runtime::testing {
+
+/// Whether a --gtest_filter and a shard let a test run.
+inline bool wanted(const std::string& name) {
+  const ::testing::UnitTest& all = *::testing::UnitTest::GetInstance();
+  for (int s = 0; s < all.total_test_suite_count(); ++s)
+    for (int t = 0; t < all.GetTestSuite(s)->total_test_count(); ++t) {
+      const ::testing::TestInfo& test = *all.GetTestSuite(s)->GetTestInfo(t);
+      if (test.should_run() && std::string(test.name()) == name) return true;
+    }
+  return false;
+}
 
 inline double largest(const std::map<std::int64_t, float>& gradients) {
   double most = 0;

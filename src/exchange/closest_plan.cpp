@@ -1,0 +1,216 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a format can be told of a plan that it cannot be told whole (closest_plan of espalier/exchange.h): one value at a time is replaced by the
+// nearest with which the rule holds and no other breaks.
+#include <algorithm>
+#include <array>
+#include <cstdlib>
+#include <set>
+#include <utility>
+
+#include "base/format.h"
+#include "espalier/exchange.h"
+#include "plan/dimension.h"
+#include "plan/engine.h"
+#include "plan/rules.h"
+
+namespace espalier {
+namespace {
+
+using base::cat;
+using D = Dimension;
+
+/// What has no part in which rank holds which weights, in the order in which it is tried: cheap things first.
+constexpr std::array kReplaceable = {
+    D::overlap_tp, D::overlap_p2p, D::overlap_param,    D::overlap_grad, D::order, D::cp_kind, D::offload,
+    D::sp,         D::recompute,   D::recompute_layers, D::schedule,     D::shard, D::zero};
+
+struct Configuration {
+  Strategy strategy;
+  Schedule schedule;
+};
+
+struct Fault {
+  std::string id, text;
+  bool of_format = false;  ///< of which the first alone is known
+};
+
+/// What a closest plan is looked for with.
+struct Target {
+  const Exporter& format;
+  const EngineModel* engine;  ///< null: the format has no rules of an engine
+  const Job& job;
+  RuleFacts facts;
+  SplitPolicy split;
+};
+
+std::int32_t fullest_chunk(const Target& t, const Schedule& schedule) {
+  const std::int64_t chunks = std::int64_t{schedule.stages} * schedule.virtual_stages;
+  if (t.split == SplitPolicy::even_blocks || chunks > t.facts.layers)
+    return static_cast<std::int32_t>((t.facts.blocks + chunks - 1) / chunks);
+  return t.facts.largest_chunk[static_cast<std::size_t>(chunks)];
+}
+
+/// What follows from a value that was set.
+void settle(const Target& t, D changed, Configuration& c) {
+  Strategy& s = c.strategy;
+  if (changed == D::zero) s.shard = shards_optimizer(s.zero) ? static_cast<std::int32_t>(s.data_ranks()) : 1;
+  if (!shards_optimizer(s.zero)) s.overlap.param_gather = false;
+  if (s.sp != SequenceParallel::megatron) s.overlap.tp = false;
+  if (changed == D::schedule)
+    c.schedule.virtual_stages = c.schedule.kind == ScheduleKind::zb_v          ? 2
+                                : c.schedule.kind == ScheduleKind::interleaved ? std::max(2, c.schedule.virtual_stages)
+                                                                               : 1;
+  const std::int32_t most = fullest_chunk(t, c.schedule);
+  if (s.recompute.kind != RecomputeKind::full)
+    s.recompute.layers = 0;
+  else if (changed == D::recompute || s.recompute.layers == 0 || s.recompute.layers > most)
+    s.recompute.layers = most;
+}
+
+/// Values to try, the nearest first; in place of selective recomputation first the one that keeps less.
+std::vector<std::int64_t> values_of(const Target& t, D d, const Configuration& c) {
+  const std::int64_t now = get(d, c.strategy, c.schedule);
+  if (d == D::shard) return {c.strategy.data_ranks()};
+  if (d == D::recompute_layers) return {fullest_chunk(t, c.schedule)};
+  std::vector<std::int64_t> out;
+  const std::int64_t end = d == D::zero ? 4 : enum_size(d);
+  for (std::int64_t v = 0; v < end; ++v)
+    if (v != now) out.push_back(v);
+  const std::int64_t up = d == D::recompute || d == D::zero ? -1 : 1;  // of two as near
+  std::stable_sort(out.begin(), out.end(), [&](std::int64_t a, std::int64_t b) {
+    return std::pair(std::abs(a - now), up * a) < std::pair(std::abs(b - now), up * b);
+  });
+  return out;
+}
+
+bool places_alike(const Schedule& a, const Schedule& b) {
+  if (a.stages != b.stages || a.virtual_stages != b.virtual_stages) return false;
+  for (std::int32_t k = 0; k < a.virtual_stages; ++k)
+    if (pipeline_chunk(a, 0, k) != pipeline_chunk(b, 0, k)) return false;
+  return true;
+}
+
+/// The plan with one configuration for all layers; its stages keep their layers where they can.
+Plan with_configuration(const Target& t, const Plan& plan, const Configuration& c) {
+  const Plan cut = make_uniform_plan(t.job.model, t.job.cluster, plan.training, plan.engine, c.strategy, c.schedule, t.split);
+  Plan out = plan;
+  const Pipeline& own = plan.only_pipeline();
+  Pipeline& made = out.only_pipeline();
+  made = cut.only_pipeline();
+  made.id = own.id;
+  made.samples = own.samples;
+  if (!places_alike(own.schedule, c.schedule)) return out;
+  for (std::size_t i = 0; i < made.stages.size(); ++i)
+    for (std::size_t k = 0; k < made.stages[i].chunks.size(); ++k)
+      made.stages[i].chunks[k].ranges = {{own.stages[i].chunks[k].first(), own.stages[i].chunks[k].last(), c.strategy}};
+  return out;
+}
+
+std::vector<Fault> faults_of(const Target& t, const Plan& plan) {
+  std::vector<Fault> out;
+  if (t.engine != nullptr) {
+    for (const RuleViolation& v : engine_plan_violations(*t.engine, t.job.model, plan)) out.push_back({v.rule, v.text});
+    if (plan.pipelines.size() == 1 && plan.uniform())
+      for (const RuleViolation& v : engine_violations(*t.engine, t.facts, plan.strategy(), plan.only_pipeline().schedule))
+        out.push_back({v.rule, v.text});
+  }
+  if (t.format.fault != nullptr)
+    if (const auto fault = t.format.fault(t.job, plan)) out.push_back({fault->id, fault->found, true});
+  return out;
+}
+
+/// The strategy that most layers have, with the samples of a micro-batch that the plan has; nothing where these do not divide.
+std::optional<Configuration> of_most_layers(const Target& t, const Plan& plan) {
+  Configuration out{strategy_counts(plan).front().strategy, plan.only_pipeline().schedule};
+  const std::int64_t samples = plan.samples_per_microbatch();
+  if (samples % out.strategy.dp != 0) return std::nullopt;
+  out.schedule.micro_batch = static_cast<std::int32_t>(samples / out.strategy.dp);
+  settle(t, D::recompute, out);
+  return out;
+}
+
+bool equal_replicas(const Plan& plan) {
+  const auto& stages = plan.only_pipeline().stages;
+  return std::none_of(stages.begin(), stages.end(), [](const Stage& s) { return unequal_replicas(s); });
+}
+
+/// One strategy, devices in their order, equal replicas: what every other change starts from. Nothing where that has no configuration.
+std::optional<Plan> made_uniform(const Target& t, const Plan& plan, std::vector<std::string>& lost) {
+  const auto faults = faults_of(t, plan);
+  const auto one = of_most_layers(t, plan);
+  if (!one || !is_legal(t.facts, one->strategy, one->schedule)) return std::nullopt;
+  Plan out = with_configuration(t, plan, *one);
+  const std::string with =
+      cat("; written with ", label(one->strategy), " for all layers, equal replicas, devices in their order");
+  std::set<std::string> left;
+  for (const Fault& f : faults_of(t, out)) left.insert(f.id);
+  for (const Fault& f : faults)
+    if (!left.contains(f.id)) lost.push_back(cat(f.id, ": ", f.text, with));
+  return out;
+}
+
+struct Change {
+  Plan plan;
+  D dimension;
+  std::string text;  ///< "overlap_p2p off"
+};
+
+/// The first replacement with which the rule holds and no rule breaks that held.
+std::optional<Change> mended(const Target& t, const Plan& plan, const std::vector<Fault>& faults, const std::set<D>& settled) {
+  std::set<std::string> broken;
+  for (const Fault& f : faults) broken.insert(f.id);
+  const Configuration now{plan.strategy(), plan.only_pipeline().schedule};
+  for (const D d : kReplaceable) {
+    if (settled.contains(d)) continue;
+    for (const std::int64_t value : values_of(t, d, now)) {
+      Configuration c = now;
+      set(d, value, c.strategy, c.schedule);
+      settle(t, d, c);
+      if (!is_legal(t.facts, c.strategy, c.schedule)) continue;
+      Plan made = with_configuration(t, plan, c);
+      const std::vector<Fault> left = faults_of(t, made);
+      const bool helps = std::none_of(left.begin(), left.end(), [&](const Fault& f) {
+        return f.id == faults.front().id || (!f.of_format && !broken.contains(f.id));
+      });
+      if (helps) return Change{std::move(made), d, cat(to_string(d), " ", value_text(d, value))};
+    }
+  }
+  return std::nullopt;
+}
+
+Error refused(const Target& t, const std::vector<Fault>& faults) {
+  std::string found;
+  for (const Fault& f : faults) found += cat(found.empty() ? "" : "; ", f.id, ": ", f.text);
+  const std::string& engine = t.format.engine.empty() ? t.format.name : t.format.engine;
+  return {ErrorKind::check_failed, t.format.name, found,
+          cat("degrees, batch and devices that ", engine, " has: what it cannot be told besides is left out"),
+          t.format.engine.empty() ? std::string() : cat("espalier plan --engine ", engine, " finds what it can run")};
+}
+
+}  // namespace
+
+Result<ClosestPlan> closest_plan(const Exporter& format, const Job& job, const Plan& plan) {
+  const EngineModel* engine = format.engine.empty() ? nullptr : find_engine(format.engine);
+  const SplitPolicy split = engine == nullptr ? SplitPolicy::balanced : engine->split;
+  const Target t{format, engine, job, rule_facts(job.model, job.cluster, job.training, split), split};
+  ClosestPlan out{plan, {}};
+  std::vector<Fault> faults = faults_of(t, plan);
+  if (faults.empty()) return out;
+  if (plan.pipelines.size() != 1) return refused(t, faults);
+  if (!plan.uniform() || !equal_replicas(plan) || !devices_in_order(plan)) {
+    auto made = made_uniform(t, plan, out.lost);
+    if (!made) return refused(t, faults);
+    out.plan = std::move(*made);
+    faults = faults_of(t, out.plan);
+  }
+  for (std::set<D> settled; !faults.empty(); faults = faults_of(t, out.plan)) {
+    auto change = mended(t, out.plan, faults, settled);
+    if (!change) return refused(t, faults);
+    out.lost.push_back(cat(faults.front().id, ": ", faults.front().text, "; written with ", change->text));
+    out.plan = std::move(change->plan);
+    settled.insert(change->dimension);
+  }
+  return out;
+}
+
+}  // namespace espalier

@@ -1,0 +1,261 @@
+// SPDX-License-Identifier: Apache-2.0
+// What files cannot say: every id of every format accepts one plan and refuses another, stands in docs/engine-rules.md with what it demands, and what
+// can be left out is left out and listed.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <functional>
+#include <map>
+#include <set>
+#include <string>
+
+#include "data/source_dir.h"
+#include "espalier/exchange.h"
+#include "espalier/planner.h"
+
+namespace espalier::exchange {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+struct Case {
+  Job job;
+  Plan plan;
+};
+
+Job job_of(const std::string& engine) {
+  auto job = load_job(
+      std::string("model: ") + ESPALIER_SOURCE_DIR +
+          "/models/llama-2-7b/config.json\ncluster: {nodes: 2, devices_per_node: 8, device: a100-sxm-80gb}\nengine: " + engine +
+          "\ntraining: {sequence_length: 1024, global_batch: 64, precision: bf16}\n",
+      "test", ".", {});
+  EXPECT_TRUE(job);
+  return std::move(*job);
+}
+
+/// Sixteen devices; with stages a pipeline of two. What every format can say.
+Case sound(bool stages) {
+  Job job = job_of("generic");
+  Strategy s;
+  s.dp = stages ? 8 : 16;
+  s.zero = ZeroStage::parameters;
+  s.shard = s.dp;
+  const auto result = estimate(job, s, {ScheduleKind::one_f_one_b, stages ? 2 : 1, 1, stages ? 8 : 4, 1});
+  EXPECT_TRUE(result) << (result ? "" : result.error().message());
+  return {std::move(job), result->plan};
+}
+
+/// Every range, so that the plan stays uniform.
+void in_all(Plan& plan, const std::function<void(Strategy&)>& change) {
+  for (Stage& stage : plan.only_pipeline().stages)
+    for (Chunk& chunk : stage.chunks)
+      for (LayerRange& range : chunk.ranges) change(range.strategy);
+}
+
+using Break = std::function<void(Case&)>;
+Break strategy(const std::function<void(Strategy&)>& change) {
+  return [change](Case& c) { in_all(c.plan, change); };
+}
+
+/// By id, without the prefix where several formats have it: what breaks the rule and none before it.
+std::map<std::string, Break> breaks() {
+  std::map<std::string, Break> out;
+  out["ONE-PIPELINE"] = [](Case& c) { c.plan.pipelines.push_back(c.plan.pipelines[0]); };
+  out["ADAPTERS"] = [](Case& c) { c.plan.training.freeze = {"blocks"}; };
+  out["PACKED"] = [](Case& c) { c.plan.training.lengths = {{{512, 1}}, Packing::balanced}; };
+  out["SHARES"] = [](Case& c) { c.plan.only_pipeline().stages[0].state_shares = {2, 1}; };
+  out["ONE-STRATEGY"] = [](Case& c) {
+    auto& ranges = c.plan.only_pipeline().stages[0].chunks[0].ranges;
+    ranges.push_back(ranges[0]);
+    ranges[0].last = 3;
+    ranges[1].first = 4;
+    ranges[1].strategy.recompute = {RecomputeKind::full, 1, {}};
+  };
+  out["NODE-SIZE"] = [](Case& c) {
+    c.job.cluster.groups.push_back(c.job.cluster.groups[0]);
+    c.job.cluster.groups[1].devices_per_node = 4;
+  };
+  out["ALL-DEVICES"] = [](Case& c) { c.plan.only_pipeline().stages[0].devices[0].count /= 2; };
+  out["FAMILY"] = [](Case& c) { c.job.model.family = "swin"; };
+  out["BLOCK-KINDS"] = [](Case& c) { c.job.model.layers[3] = c.job.model.layers[0]; };
+  out["PIPELINE"] = [](Case& c) { c.plan.only_pipeline().schedule.stages = 2; };
+  out["STAGES"] = [](Case& c) { c.plan.only_pipeline().schedule.stages = 1; };
+  out["SHARDS"] = strategy([](Strategy& s) { s.zero = ZeroStage::optimizer; });
+  out["ZERO-1"] = out["SHARDS"];
+  out["EXPERTS"] = strategy([](Strategy& s) { s.ep = 2; });
+  out["ETP"] = strategy([](Strategy& s) { s.ep = s.etp = 2; });
+  out["ULYSSES"] = strategy([](Strategy& s) { s.sp = SequenceParallel::ulysses; });
+  out["SEQUENCE"] = strategy([](Strategy& s) { s.sp = SequenceParallel::megatron; });
+  out["SELECTIVE"] = strategy([](Strategy& s) { s.recompute.kind = RecomputeKind::selective; });
+  out["RECOMP-ALL"] = strategy([](Strategy& s) { s.recompute = {RecomputeKind::full, 3, {}}; });
+  out["RECOMPUTED"] = out["RECOMP-ALL"];
+  out["CP-KIND"] = strategy([](Strategy& s) {
+    s.cp = 2;
+    s.cp_kind = ContextParallelKind::all_to_all;
+  });
+  out["CP-GROUPS"] = strategy([](Strategy& s) {
+    s.cp = 2;
+    s.shard = 1;
+  });
+  out["CONTEXT"] = strategy([](Strategy& s) { s.cp = 2; });
+  out["SHARD-GROUPS"] = strategy([](Strategy& s) { s.shard = 8; });
+  out["OFFLOAD"] = strategy([](Strategy& s) { s.offload = Offload::optimizer; });
+  out["STATES"] = out["OFFLOAD"];
+  out["ASYNC-TP"] = strategy([](Strategy& s) { s.overlap.tp = true; });
+  out["FP8"] = [](Case& c) { c.plan.training.precision = Precision::fp8; };
+  out["PRECISION"] = out["FP8"];
+  out["SCHEDULE-NAME"] = [](Case& c) { c.plan.only_pipeline().schedule.kind = ScheduleKind::zb_h1; };
+  // Chunks of 5, 8, 3 and 16 blocks: no weights of the ends deal them so.
+  out["CUT"] = [](Case& c) {
+    Pipeline& pipeline = c.plan.only_pipeline();
+    pipeline.schedule.kind = ScheduleKind::interleaved;
+    pipeline.schedule.virtual_stages = 2;
+    const std::int32_t first[] = {0, 6, 14, 17}, last[] = {5, 13, 16, 33};
+    const Strategy s = c.plan.strategy();
+    for (Stage& stage : pipeline.stages) stage.chunks.assign(2, Chunk{});
+    for (std::size_t k = 0; k < 4; ++k) pipeline.stages[k % 2].chunks[k / 2].ranges = {{first[k], last[k], s}};
+  };
+  out["FILE"] = [](Case& c) { c.plan.only_pipeline().schedule.kind = ScheduleKind::zb_h1; };
+  return out;
+}
+
+bool of_pipelines(const std::string& format, const std::string& name) {
+  return format == "schedule-csv" || name == "CUT" || name == "SCHEDULE-NAME";
+}
+
+TEST(FormatRules, EveryIdRefusesAPlanWhereAnotherIsAccepted) {
+  const auto all = breaks();
+  std::size_t seen = 0;
+  for (const Exporter& format : exporters()) {
+    if (format.rules == nullptr) continue;
+    for (const FormatRule& rule : format.rules()) {
+      const std::string name = rule.id.substr(rule.id.find('-') + 1);
+      const auto at = all.find(name);
+      ASSERT_NE(at, all.end()) << rule.id;
+      Case c = sound(of_pipelines(format.name, name));
+      EXPECT_FALSE(format.fault(c.job, c.plan)) << format.name << ": " << format.fault(c.job, c.plan)->id;
+      at->second(c);
+      const auto fault = format.fault(c.job, c.plan);
+      ASSERT_TRUE(fault) << format.name << " " << rule.id;
+      EXPECT_EQ(fault->id, rule.id) << format.name;
+      EXPECT_FALSE(fault->found.empty() || fault->expected.empty());
+      const Error error = to_error(*fault, format);
+      EXPECT_EQ(error.kind, ErrorKind::check_failed);
+      EXPECT_THAT(error.found, HasSubstr(rule.id));
+      ++seen;
+    }
+  }
+  EXPECT_GE(seen, 60U);
+}
+
+TEST(FormatRules, ThePageHasAHeadingForEveryId) {
+  std::ifstream in(std::string(ESPALIER_SOURCE_DIR) + "/docs/engine-rules.md");
+  std::map<std::string, std::set<std::string>> page, code;
+  std::string id;
+  bool files = false;
+  for (std::string line; std::getline(in, line);) {
+    if (line.starts_with("## ")) files = line == "## What files cannot say";
+    if (files && line.starts_with("### ")) id = line.substr(4);
+    if (files && line.starts_with("- ") && !line.starts_with("- Of: ")) page[id].insert(line.substr(2));
+  }
+  for (const Exporter& format : exporters())
+    if (format.rules != nullptr)
+      for (const FormatRule& rule : format.rules()) code[rule.id].insert(rule.sentence);
+  EXPECT_EQ(page, code);
+}
+
+// ---- closest plans -------------------------------------------------------------------------------------------------------------
+
+TEST(ClosestPlan, OfAPlanThatCanBeSaidIsThatPlan) {
+  const Case c = sound(false);
+  const auto closest = closest_plan(*find_exporter("accelerate-fsdp"), c.job, c.plan);
+  ASSERT_TRUE(closest);
+  EXPECT_EQ(closest->plan, c.plan);
+  EXPECT_THAT(closest->lost, IsEmpty());
+}
+
+TEST(ClosestPlan, ChangesOneValueAndSaysSo) {
+  Case c = sound(false);
+  in_all(c.plan, [](Strategy& s) { s.recompute.kind = RecomputeKind::selective; });
+  const auto closest = closest_plan(*find_exporter("accelerate-fsdp"), c.job, c.plan);
+  ASSERT_TRUE(closest) << closest.error().message();
+  EXPECT_THAT(closest->lost, ElementsAre(HasSubstr("; written with recompute full")));
+  EXPECT_EQ(closest->plan.strategy().recompute.layers, 32);
+  const auto text = find_exporter("accelerate-fsdp")->write({c.job, closest->plan, std::nullopt, closest->lost});
+  ASSERT_TRUE(text);
+  EXPECT_THAT(*text, HasSubstr("\n# not as planned: "));
+}
+
+TEST(ClosestPlan, OneStrategyForLayersOfSeveral) {
+  Case c = sound(false);
+  breaks().at("ONE-STRATEGY")(c);
+  const auto closest = closest_plan(*find_exporter("deepspeed"), c.job, c.plan);
+  ASSERT_TRUE(closest) << closest.error().message();
+  EXPECT_TRUE(closest->plan.uniform());
+  ASSERT_FALSE(closest->lost.empty());
+  EXPECT_THAT(closest->lost.front(), HasSubstr("for all layers"));
+}
+
+TEST(ClosestPlan, DegreesAreNeverChanged) {
+  const Case c = sound(true);
+  const auto closest = closest_plan(*find_exporter("accelerate-fsdp"), c.job, c.plan);
+  ASSERT_FALSE(closest);
+  EXPECT_EQ(closest.error().kind, ErrorKind::check_failed);
+  EXPECT_THAT(closest.error().found, HasSubstr("ACC-PIPELINE: 2 pipeline stages"));
+  Case several = c;
+  several.plan.pipelines.push_back(several.plan.pipelines[0]);
+  EXPECT_FALSE(closest_plan(*find_exporter("megatron-core"), several.job, several.plan));
+}
+
+// Megatron-LM has ZeRO-1 at most: of ZeRO-3 over all ranks the nearest that it has.
+TEST(ClosestPlan, TheNearestZeroStage) {
+  const Case c = sound(false);
+  const auto closest = closest_plan(*find_exporter("megatron-core"), c.job, c.plan);
+  ASSERT_TRUE(closest) << closest.error().message();
+  EXPECT_EQ(closest->plan.strategy().zero, ZeroStage::optimizer);
+  EXPECT_EQ(closest->plan.strategy().shard, 16);
+  EXPECT_THAT(closest->lost, ElementsAre(HasSubstr("MEG-ZERO: ")));
+}
+
+// ---- recipes ---------------------------------------------------------------------------------------------------------------------
+
+TEST(Recipes, TorchtitanSaysEveryStage) {
+  const Case c = sound(true);
+  const auto text = find_exporter("torchtitan-recipe")->write({c.job, c.plan});
+  ASSERT_TRUE(text);
+  for (const char* line :
+       {"    config.parallelism.pipeline_parallel_degree = 2\n", "    config.parallelism.pipeline_parallel_schedule = '1F1B'\n",
+        "[['tok_embeddings', 'layers.0', ", "'layers.31', 'norm', 'lm_head']]\n", "    config.compile.enable = False\n",
+        "    config.training.disable_cuda_graphs = True", "    config.activation_checkpoint = None\n"})
+    EXPECT_THAT(*text, HasSubstr(line));
+}
+
+TEST(Recipes, BridgeSetsWhatThePlanDecides) {
+  Case c = sound(true);
+  in_all(c.plan, [](Strategy& s) { s.zero = ZeroStage::optimizer; });
+  const auto text = find_exporter("megatron-bridge")->write({c.job, c.plan});
+  ASSERT_TRUE(text);
+  for (const char* line : {"    cfg.model.pipeline_model_parallel_size = 2\n", "    cfg.ddp.use_distributed_optimizer = True",
+                           "    cfg.train.micro_batch_size = 1\n", "    cfg.model.pipeline_dtype = torch.bfloat16\n",
+                           "    cfg.model.recompute_granularity = None\n", "def planned(cfg):\n"})
+    EXPECT_THAT(*text, HasSubstr(line));
+}
+
+TEST(Recipes, FilesAreMadeOnEveryNode) {
+  const Case c = sound(false);
+  for (const char* name : {"accelerate-fsdp", "deepspeed", "torchtitan-recipe"}) {
+    const Exporter& format = *find_exporter(name);
+    EXPECT_EQ(format.launchers.size(), 4U) << name;
+    for (const Launcher launcher : format.launchers) {
+      const auto text = format.write({c.job, c.plan, launcher});
+      ASSERT_TRUE(text) << name << " " << to_string(launcher) << text.error().message();
+      EXPECT_THAT(*text, HasSubstr("mktemp -d)/")) << name;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace espalier::exchange

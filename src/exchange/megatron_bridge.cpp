@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "exchange/megatron_bridge.h"
+
+#include <utility>
+
+#include "base/check.h"
+#include "base/format.h"
+#include "exchange/format_rules.h"
+#include "exchange/megatron.h"
+#include "exchange/python_recipe.h"
+
+namespace espalier::exchange {
+namespace {
+
+using base::cat;
+using Settings = std::vector<PythonSetting>;
+
+constexpr const char* kName = "megatron-bridge";
+constexpr const char* kPrefix = "MEG";  // its checks are Megatron's own
+
+std::vector<FormatRule> rules() { return rules_of(kPrefix, {}); }
+std::optional<FormatFault> fault(const Job& job, const Plan& plan) { return fault_of(kPrefix, {}, job, plan); }
+
+std::string number(std::int64_t value) { return std::to_string(value); }
+
+/// In which stages pass activations on.
+const char* type_name(Precision precision) {
+  switch (precision) {
+    case Precision::bf16:
+    case Precision::fp8: return "bfloat16";
+    case Precision::fp16: return "float16";
+    default: return "float32";
+  }
+}
+
+void add_pipeline(const Job& job, const Plan& plan, Settings& out) {
+  const Schedule& schedule = plan.only_pipeline().schedule;
+  const bool uneven = !evenly_cut(job.model, plan.only_pipeline());
+  const bool interleaved = schedule.virtual_stages > 1;
+  out.push_back({"model.pipeline_model_parallel_size", number(schedule.stages), ""});
+  out.push_back({"model.virtual_pipeline_model_parallel_size", interleaved && !uneven ? number(schedule.virtual_stages) : "None",
+                 uneven ? "the layout says it" : ""});
+  out.push_back({"model.pipeline_model_parallel_layout",
+                 uneven ? python_text(megatron_layout(job.model, plan.only_pipeline())) : "None", ""});
+  if (schedule.stages > 1) out.push_back({"model.pipeline_dtype", cat("torch.", type_name(plan.training.precision)), ""});
+}
+
+void add_degrees(const Job& job, const Strategy& s, Settings& out) {
+  out.push_back({"model.tensor_model_parallel_size", number(s.tp), ""});
+  out.push_back({"model.sequence_parallel", python_bool(s.sp == SequenceParallel::megatron), ""});
+  out.push_back({"model.context_parallel_size", number(s.cp), ""});
+  if (s.cp > 1) out.push_back({"model.cp_comm_type", s.cp_kind == ContextParallelKind::ring ? "'p2p'" : "'a2a'", ""});
+  if (active_parameter_count(job.model) == parameter_count(job.model)) return;
+  out.push_back({"model.expert_model_parallel_size", number(s.ep), ""});
+  out.push_back({"model.expert_tensor_parallel_size", number(s.etp), "None would mean the tensor degree"});
+}
+
+Settings recomputation(const Job& job, const Plan& plan) {
+  const Recompute& r = plan.strategy().recompute;
+  if (r.kind == RecomputeKind::none)
+    return {{"model.recompute_granularity", "None", ""},
+            {"model.recompute_method", "None", ""},
+            {"model.recompute_num_layers", "None", ""}};
+  if (r.kind == RecomputeKind::selective)
+    return {{"model.recompute_granularity", "'selective'", ""}, {"model.recompute_modules", "['core_attn']", ""}};
+  const bool all = r.layers >= most_blocks_in_a_chunk(job.model, plan.only_pipeline());
+  return {{"model.recompute_granularity", "'full'", ""},
+          {"model.recompute_method", all ? "'uniform'" : "'block'", ""},
+          {"model.recompute_num_layers", number(all ? 1 : r.layers), all ? "every layer by itself" : "the first of every chunk"}};
+}
+
+void add_data_parallelism(const Strategy& s, Settings& out) {
+  out.push_back({"ddp.use_distributed_optimizer", python_bool(shards_optimizer(s.zero)), "ZeRO-1"});
+  out.push_back({"optimizer.use_distributed_optimizer", python_bool(shards_optimizer(s.zero)), ""});
+  if (shards_optimizer(s.zero)) out.push_back({"ddp.num_distributed_optimizer_instances", number(s.data_ranks() / s.shard), ""});
+  out.push_back({"ddp.overlap_grad_reduce", python_bool(s.overlap.grad_reduce), ""});
+  out.push_back({"ddp.overlap_param_gather", python_bool(s.overlap.param_gather), ""});
+  out.push_back({"optimizer.overlap_param_gather", python_bool(s.overlap.param_gather), "both are asked"});
+  out.push_back({"optimizer.optimizer_cpu_offload", python_bool(s.offload == Offload::optimizer), ""});
+}
+
+std::string recipe(const ExportRequest& r) {
+  const Plan& plan = r.plan;
+  ESPALIER_CHECK(plan.pipelines.size() == 1 && plan.uniform());  // the rules of the format were asked
+  const Strategy& s = plan.strategy();
+  Settings out;
+  add_degrees(r.job, s, out);
+  add_pipeline(r.job, plan, out);
+  for (PythonSetting& setting : recomputation(r.job, plan)) out.push_back(std::move(setting));
+  add_data_parallelism(s, out);
+  out.push_back({"train.micro_batch_size", number(plan.only_pipeline().schedule.micro_batch), ""});
+  out.push_back({"train.global_batch_size", number(plan.training.global_batch),
+                 cat(plan.only_pipeline().schedule.microbatches, " micro-batches")});
+  out.push_back({"model.seq_length", number(plan.training.sequence.main), ""});
+  out.push_back({"dataset.seq_length", number(plan.training.sequence.main), ""});
+  // Recipes may bring a communication plan that would overrule what stands above.
+  out.push_back(
+      {"comm_overlap",
+       cat("CommOverlapConfig(tp_comm_overlap=", python_bool(s.overlap.tp), ", overlap_p2p_comm=", python_bool(s.overlap.p2p),
+           ", batch_p2p_comm=", python_bool(!s.overlap.p2p), ", overlap_grad_reduce=", python_bool(s.overlap.grad_reduce),
+           ", overlap_param_gather=", python_bool(s.overlap.param_gather), ")"),
+       ""});
+  return cat(
+      recipe_head(
+          r, "Megatron-Bridge 0.6",
+          "planned(cfg) takes the ConfigContainer of a recipe of this model. As a program: RECIPE=MODULE:FUNCTION, started on "
+          "every rank."),
+      "import importlib\nimport os\n\nimport torch\nfrom megatron.bridge.training.comm_overlap import CommOverlapConfig\n\n\n"
+      "def planned(cfg):\n",
+      assignments("cfg", out),
+      "    return cfg\n\n\nif __name__ == '__main__':\n"
+      "    from megatron.bridge.training.gpt_step import forward_step\n"
+      "    from megatron.bridge.training.pretrain import pretrain\n\n"
+      "    module, function = os.environ['RECIPE'].split(':')\n"
+      "    pretrain(planned(getattr(importlib.import_module(module), function)()), forward_step)\n");
+}
+
+Result<std::string> write(const ExportRequest& request) {
+  if (const auto broken = fault(request.job, request.plan)) return to_error(*broken, megatron_bridge());
+  std::string text = recipe(request);
+  if (!request.launcher) return text;
+  return to_text(LaunchFile{"Megatron-Bridge 0.6; RECIPE=MODULE:FUNCTION names the recipe", "planned.py", std::move(text),
+                            torchrun_starter(request.job) + " FILE", ""},
+                 request);
+}
+
+}  // namespace
+
+Exporter megatron_bridge() {
+  return {kName,        "a Python recipe of Megatron-Bridge (0.6): what the plan sets on a ConfigContainer",
+          "planned.py", write,
+          kName,        all_launchers(),
+          rules,        fault};
+}
+
+}  // namespace espalier::exchange

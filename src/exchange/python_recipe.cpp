@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "exchange/python_recipe.h"
+
+#include "base/check.h"
+#include "base/format.h"
+#include "exchange/format_rules.h"
+
+namespace espalier::exchange {
+
+using base::cat;
+
+std::string assignments(const std::string& object, const std::vector<PythonSetting>& settings) {
+  std::string out;
+  for (const PythonSetting& s : settings) {
+    ESPALIER_CHECK(!s.path.empty() && !s.literal.empty());  // both sides of an assignment
+    out += cat("    ", object, ".", s.path, " = ", s.literal, s.reason.empty() ? "" : cat("  # ", s.reason), "\n");
+  }
+  return out;
+}
+
+std::string python_text(const std::string& text) {
+  std::string out = "'";
+  for (const char c : text) {
+    if (c == '\'' || c == '\\') out += '\\';
+    out += c;
+  }
+  return out + "'";
+}
+
+std::string python_bool(bool value) { return value ? "True" : "False"; }
+
+std::string recipe_head(const ExportRequest& r, const std::string& engine, const std::string& how) {
+  return cat("# ", r.plan.label(), "\n# ", r.plan.model_name, " on ", r.job.cluster.devices(), " ",
+             r.job.cluster.groups.front().device.name, "; ", engine, ". Written by espalier export; plan ", content_hash(r.plan),
+             ".\n# ", how, "\n", lost_lines(r, "#"));
+}
+
+}  // namespace espalier::exchange

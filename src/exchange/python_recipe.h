@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+// Settings of a framework that is configured in Python, as assignments: "config.parallelism.tensor_parallel_degree = 2  # why". A setting is a path
+// of attributes and a Python literal; recipes are files that people read and change, with the head of every launch script.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "exchange/launch_script.h"
+
+namespace espalier::exchange {
+
+struct PythonSetting {
+  std::string path;     ///< "parallelism.tensor_parallel_degree"
+  std::string literal;  ///< "2", "True", "'always'", "None"
+  std::string reason;   ///< a comment; empty: none
+};
+
+/// "    config.parallelism.tensor_parallel_degree = 2\n" of each.
+std::string assignments(const std::string& object, const std::vector<PythonSetting>& settings);
+/// A text as Python writes it.
+std::string python_text(const std::string& text);
+std::string python_bool(bool value);
+
+/// The head of a recipe: the plan, what wrote it, how it is used, what was lost.
+std::string recipe_head(const ExportRequest& request, const std::string& engine, const std::string& how);
+
+}  // namespace espalier::exchange

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+// Towers of vision-language models: layers with a sequence of their own, the patches of a sample's images, between the embedding of the
+// text and its first block.
+//
+//   block       of a ViT: attention 4·w² + MLP 2·w·f (gated 3·w·f) + norms (+ biases, layer scales);  w width, f feed-forward width
+//   projector   merges m neighbouring patches and makes them as wide as the text
+//   order       embedding (text), tower's blocks (stream encoder; the embedded text travels along), projector (patches / m), blocks, head
+//
+// Attention stays inside each image. A class token is counted in parameters and not in work. Facts: modelling classes of Hugging Face
+// transformers 5.23 (src/transformers/models/<type>).
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "model/family.h"
+
+namespace espalier::model {
+
+struct TowerShape {
+  std::int64_t layers = 0, hidden = 0, ffn = 0;
+  std::int64_t patch_features = 0;  ///< of one patch: channels · side² (· frames)
+  std::int64_t positions = 0;       ///< rows of a learned table; 0 = none
+  std::int64_t class_token = 0;     ///< its parameters
+  std::int64_t tokens = 0;          ///< patches of one image; 0 = images of any size, the job says how many patches
+  std::int64_t merge = 1;           ///< patches that the projector makes one of
+  AttentionShape attention;
+  int norm_weights = 2, first_norm = 0, last_norm = 0;  ///< weights a feature, as in norm(); the last two 0 = no such norm
+  bool patch_bias = false, gated = false, mlp_bias = true, scaled = false;
+  std::int64_t unused = 0;  ///< parameters of a pooling head that is held and not run
+  std::vector<std::int64_t>
+      pieces;  ///< per layer: attention inside pieces of so many patches, 0 = the whole image; empty = all 0
+  std::vector<std::pair<std::string, Operators>> projectors;  ///< by name: what maps merged patches to the text's width
+};
+
+/// The text model with the tower between its embedding and its first block.
+Model with_tower(Model text, const TowerShape& tower);
+
+/// One row of tower_families.cpp.
+struct TowerFamily {
+  std::string_view type, architecture;
+  std::string_view text;  ///< family of the text model where text_config has no model_type
+  TowerShape (*read)(Fields& top, Fields& vision, std::int64_t text_width);
+  bool generous = false;  ///< text_config leaves out what its class assumes (llava: the sizes of llama)
+};
+const std::vector<TowerFamily>& tower_families();
+/// Fills `model` from text_config (or the file itself, where the text's keys stand beside vision_config) and vision_config.
+void read_tower_family(Fields& fields, Model& model, const TowerFamily& family);
+
+}  // namespace espalier::model

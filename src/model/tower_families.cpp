@@ -1,0 +1,354 @@
+// SPDX-License-Identifier: Apache-2.0
+// Readers of vision-language models: the keys of their towers and projectors (tower.h). The text is read as the family that
+// text_config.model_type names.
+#include <algorithm>
+
+#include "model/decoder_traits.h"
+#include "model/tower.h"
+#include "model/vision.h"
+
+namespace espalier::model {
+namespace {
+
+/// What towers call alike; `patch`: side of a patch where the file is silent.
+TowerShape read_common(Fields& v, std::int64_t patch, std::int64_t image) {
+  TowerShape t;
+  t.hidden = v.integer({"hidden_size", "embed_dim"}, SizeLimits::width);
+  t.layers = v.integer({"num_hidden_layers", "depth"}, SizeLimits::layers);
+  t.attention.heads = t.attention.kv_heads = v.integer({"num_attention_heads", "num_heads"}, SizeLimits::heads);
+  v.require_divides("num_attention_heads", t.attention.heads, "hidden_size", t.hidden);
+  t.attention.head_dim = std::max<std::int64_t>(1, t.hidden / t.attention.heads);
+  t.attention.score_dropout = v.positive_rate({"attention_dropout"}, 0);
+  const std::int64_t side = read_side(v, "patch_size", patch);
+  t.patch_features = times(v.integer_or({"num_channels", "in_channels", "in_chans"}, 4096, 3), times(side, side));
+  if (image > 0) {
+    const std::int64_t pixels = read_side(v, "image_size", image), across = std::max<std::int64_t>(1, pixels / side);
+    if (pixels < side) v.fail("image_size", pixels, "at least patch_size = " + std::to_string(side));
+    t.tokens = times(across, across);
+    if (t.tokens > SizeLimits::tokens) v.fail("image_size", pixels, "an image of at most 2^31 patches");
+  }
+  v.reader().ignore(
+      {"hidden_act", "projection_dim", "projector_hidden_act", "vocab_size", "num_image_tokens", "intermediate_act"});
+  return t;
+}
+
+/// Up, non-linearity, down.
+Operators two_linears(std::int64_t in, std::int64_t inner, std::int64_t out, bool bias) {
+  Operators list;
+  list.push_back(linear("projector.up", in, inner, TpSplit::column, bias));
+  list.push_back(activation("projector.activation", inner, inner, TpSplit::heads));
+  list.push_back(linear("projector.down", inner, out, TpSplit::row, bias));
+  return list;
+}
+
+/// A norm over merged patches whose weights are those of one patch.
+Operator shared_norm(std::int64_t width, std::int64_t merge, int weights) {
+  Operator op = norm("projector.norm", times(width, merge), weights);
+  op.parameters = op.parameters_unsplit = weights * width;
+  return op;
+}
+
+void expect_width(Fields& f, std::string_view key, std::int64_t found, std::int64_t text_width) {
+  if (f.ok() && found != text_width)
+    f.fail(key, found, "the width of the text, " + std::to_string(text_width), "patches take the places of tokens in the text");
+}
+
+std::int64_t read_merge(Fields& f, std::string_view key, std::int64_t absent) {
+  const std::int64_t side = f.integer_or({key}, 64, absent);
+  return side * side;
+}
+
+// ---- Qwen --------------------------------------------------------------------------------------------------------------------
+
+TowerShape read_qwen_tower(Fields& v, std::int64_t patch) {
+  TowerShape t = read_common(v, patch, 0);
+  t.patch_features = times(t.patch_features, v.integer_or({"temporal_patch_size"}, 64, 2));
+  t.attention.qkv_bias = t.attention.out_bias = true;
+  t.attention.rotary_dim = t.attention.head_dim;
+  t.merge = read_merge(v, "spatial_merge_size", 2);
+  v.reader().ignore({"tokens_per_second", "in_chans", "spatial_patch_size"});
+  return t;
+}
+
+/// Qwen2-VL: embed_dim is the tower's width, hidden_size that of the text.
+TowerShape read_qwen2_vl(Fields&, Fields& v, std::int64_t width) {
+  const std::int64_t out = v.integer_or({"hidden_size"}, SizeLimits::width, width, "width of the text");
+  TowerShape t = read_qwen_tower(v, 14);
+  t.hidden = v.integer({"embed_dim"}, SizeLimits::width);
+  v.require_divides("num_heads", t.attention.heads, "embed_dim", t.hidden);
+  t.attention.head_dim = t.attention.rotary_dim = std::max<std::int64_t>(1, t.hidden / t.attention.heads);
+  t.ffn = times(t.hidden, v.integer_or({"mlp_ratio"}, 1024, 4));
+  expect_width(v, "hidden_size", out, width);
+  Operators merger = two_linears(t.hidden * t.merge, t.hidden * t.merge, width, true);
+  merger.insert(merger.begin(), shared_norm(t.hidden, t.merge, 2));
+  t.projectors = {{"projector", std::move(merger)}};
+  return t;
+}
+
+/// Windows of window_size pixels but for the layers that fullatt_block_indexes names.
+std::vector<std::int64_t> read_pieces(Fields& v, const TowerShape& t) {
+  const std::int64_t window = v.integer_or({"window_size"}, SizeLimits::pixels, 112), side = read_side(v, "patch_size", 14);
+  const std::int64_t across = std::max<std::int64_t>(1, window / side);
+  auto full = v.reader().optional_int_list("fullatt_block_indexes", 0, SizeLimits::layers);
+  if (v.reader().find("fullatt_block_indexes") == nullptr) full = {7, 15, 23, 31};
+  std::vector<std::int64_t> pieces(static_cast<std::size_t>(t.layers), across * across);
+  for (const std::int64_t i : full)
+    if (i < t.layers) pieces[static_cast<std::size_t>(i)] = 0;
+  return pieces;
+}
+
+TowerShape read_qwen2_5_vl(Fields&, Fields& v, std::int64_t width) {
+  TowerShape t = read_qwen_tower(v, 14);
+  t.ffn = v.integer({"intermediate_size"}, SizeLimits::width);
+  t.norm_weights = 1;
+  t.gated = true;
+  if (!v.ok()) return t;
+  t.pieces = read_pieces(v, t);
+  expect_width(v, "out_hidden_size", v.integer_or({"out_hidden_size"}, SizeLimits::width, 3584), width);
+  Operators merger = two_linears(t.hidden * t.merge, t.hidden * t.merge, width, true);
+  merger.insert(merger.begin(), shared_norm(t.hidden, t.merge, 1));
+  t.projectors = {{"projector", std::move(merger)}};
+  return t;
+}
+
+/// Qwen3-VL: mergers of their own for the features of some layers (deepstack), which are added to those of the first text blocks.
+TowerShape read_qwen3_vl(Fields&, Fields& v, std::int64_t width) {
+  TowerShape t = read_qwen_tower(v, 16);
+  t.ffn = v.integer({"intermediate_size"}, SizeLimits::width);
+  t.patch_bias = true;
+  t.positions = v.integer_or({"num_position_embeddings"}, SizeLimits::vocabulary, 2304);
+  expect_width(v, "out_hidden_size", v.integer_or({"out_hidden_size"}, SizeLimits::width, 3584), width);
+  auto deep = v.reader().optional_int_list("deepstack_visual_indexes", 0, SizeLimits::layers);
+  if (v.reader().find("deepstack_visual_indexes") == nullptr) deep = {8, 16, 24};
+  if (!v.ok()) return t;
+  const std::int64_t merged = t.hidden * t.merge;
+  Operators merger = two_linears(merged, merged, width, true), plain = merger;
+  plain.insert(plain.begin(), norm("projector.norm", merged, 2));
+  merger.insert(merger.begin(), shared_norm(t.hidden, t.merge, 2));
+  if (deep.size() > static_cast<std::size_t>(t.layers))
+    v.fail("deepstack_visual_indexes", static_cast<std::int64_t>(deep.size()), "at most one for each layer");
+  for (std::size_t i = 0; i < deep.size() && v.ok(); ++i) t.projectors.emplace_back("projector.deepstack", plain);
+  t.projectors.emplace_back("projector", std::move(merger));
+  return t;
+}
+
+// ---- towers of CLIP, SigLIP, InternViT and Pixtral ----------------------------------------------------------------------------------
+
+TowerShape read_clip(Fields& v) {
+  TowerShape t = read_common(v, 32, 224);
+  t.ffn = v.integer({"intermediate_size"}, SizeLimits::width);
+  t.attention.qkv_bias = t.attention.out_bias = true;
+  t.positions = t.tokens + 1;
+  t.class_token = t.hidden;
+  t.first_norm = t.last_norm = 2;
+  return t;
+}
+
+/// `head`: whether the class makes a pooling head unless it is told not to.
+TowerShape read_siglip(Fields& v, bool head) {
+  TowerShape t = read_common(v, 16, 224);
+  t.ffn = v.integer({"intermediate_size"}, SizeLimits::width);
+  t.attention.qkv_bias = t.attention.out_bias = t.patch_bias = true;
+  t.positions = t.tokens;
+  t.last_norm = 2;
+  const std::int64_t h = t.hidden;
+  if (head && v.flag("vision_use_head", true))  // a query, attention, a norm and an MLP
+    t.unused = h + 4 * times(h, h) + 4 * h + 2 * h + 2 * times(h, t.ffn) + t.ffn + h;
+  v.reader().ignore({"vision_use_head"});
+  return t;
+}
+
+/// The tower that vision_config.model_type names.
+TowerShape read_clip_or_siglip(Fields& v) {
+  const std::string type = v.text({"model_type"}, "clip_vision_model");
+  if (type == "siglip_vision_model") return read_siglip(v, true);
+  if (v.ok() && type != "clip_vision_model")
+    v.fail("model_type", type.substr(0, 60), "clip_vision_model or siglip_vision_model", "other towers have other layers");
+  return read_clip(v);
+}
+
+/// What choices of features there are changes no size: all of the tower is held.
+void ignore_choices(Fields& top) {
+  top.reader().ignore({"vision_feature_layer", "vision_feature_select_strategy", "image_seq_length", "projector_hidden_act",
+                       "image_grid_pinpoints", "vision_aspect_ratio", "use_image_newline_parameter"});
+}
+
+TowerShape read_llava(Fields& top, Fields& v, std::int64_t width) {
+  TowerShape t = read_clip_or_siglip(v);
+  ignore_choices(top);
+  const bool bias = top.flag("multimodal_projector_bias", true);
+  t.projectors = {{"projector", two_linears(t.hidden, width, width, bias)}};
+  return t;
+}
+
+/// With a learned row that ends each line of patches.
+TowerShape read_llava_next(Fields& top, Fields& v, std::int64_t width) {
+  TowerShape t = read_llava(top, v, width);
+  Operator& last = t.projectors.front().second.back();
+  last.parameters += width;
+  last.parameters_unsplit += width;
+  return t;
+}
+
+TowerShape read_paligemma(Fields& top, Fields& v, std::int64_t width) {
+  TowerShape t = read_siglip(v, true);
+  expect_width(top, "projection_dim", top.integer_or({"projection_dim"}, SizeLimits::width, width, "width of the text"), width);
+  top.reader().ignore({"hidden_size"});
+  t.projectors = {{"projector", {linear("projector.linear", t.hidden, width, TpSplit::none, true)}}};
+  return t;
+}
+
+/// Gemma 3: a mean over neighbouring patches, a norm, a matrix.
+TowerShape read_gemma3(Fields& top, Fields& v, std::int64_t width) {
+  TowerShape t = read_siglip(v, true);
+  const std::int64_t kept = top.integer_or({"mm_tokens_per_image"}, SizeLimits::tokens, 256);
+  t.merge = std::max<std::int64_t>(1, t.tokens / kept);
+  Operator mean = pool("projector.mean", times(t.merge, t.hidden));
+  t.projectors = {{"projector",
+                   {std::move(mean), norm("projector.norm", t.hidden, 1),
+                    linear("projector.linear", t.hidden, width, TpSplit::none, false)}}};
+  return t;
+}
+
+TowerShape read_smolvlm(Fields& top, Fields& v, std::int64_t width) {
+  TowerShape t = read_common(v, 32, 224);
+  t.ffn = v.integer({"intermediate_size"}, SizeLimits::width);
+  t.attention.qkv_bias = t.attention.out_bias = t.patch_bias = true;
+  t.positions = t.tokens;
+  t.last_norm = 2;
+  t.merge = read_merge(top, "scale_factor", 2);
+  v.reader().ignore({"max_image_size", "size", "use_base_siglip", "model_type"});
+  t.projectors = {{"projector", {linear("projector.linear", times(t.hidden, t.merge), width, TpSplit::none, false)}}};
+  return t;
+}
+
+TowerShape read_internvl(Fields& top, Fields& v, std::int64_t width) {
+  TowerShape t = read_common(v, 14, 448);
+  t.ffn = v.integer({"intermediate_size"}, SizeLimits::width);
+  t.attention.qkv_bias = v.flag("attention_bias", false);
+  t.attention.out_bias = t.patch_bias = t.scaled = true;
+  t.attention.qk_norm = t.attention.qk_norm_whole = v.flag("use_qk_norm", false);
+  t.positions = v.flag("use_absolute_position_embeddings", true) ? t.tokens + 1 : 0;
+  t.class_token = times(t.hidden, v.flag("use_mask_token", false) ? 2 : 1);
+  t.norm_weights = v.text({"norm_type"}, "layer_norm") == "rms_norm" ? 1 : 2;
+  t.last_norm = v.flag("use_mean_pooling", true) ? 0 : t.norm_weights;
+  v.reader().ignore({"layer_scale_init_value", "projection_dropout", "hidden_dropout_prob"});
+  ignore_choices(top);
+  const double ratio = top.real({"downsample_ratio"}, 0.01, 1, 0.5);
+  const auto side = static_cast<std::int64_t>(1 / ratio + 0.5);
+  t.merge = side * side;
+  Operators list = two_linears(times(t.hidden, t.merge), width, width, true);
+  list.insert(list.begin(), norm("projector.norm", times(t.hidden, t.merge), 2));
+  t.projectors = {{"projector", std::move(list)}};
+  return t;
+}
+
+/// Mistral 3 (Pixtral's tower): merged patches are first made as wide as one.
+TowerShape read_mistral3(Fields& top, Fields& v, std::int64_t width) {
+  TowerShape t = read_common(v, 16, 0);
+  t.ffn = v.integer({"intermediate_size"}, SizeLimits::width);
+  t.attention.head_dim = v.integer_or({"head_dim"}, SizeLimits::head_dim, t.attention.head_dim, "hidden_size / heads");
+  t.attention.rotary_dim = t.attention.head_dim;
+  t.norm_weights = t.first_norm = 1;
+  t.gated = true;
+  t.mlp_bias = false;
+  t.merge = read_merge(top, "spatial_merge_size", 2);
+  v.reader().ignore({"image_size"});
+  ignore_choices(top);
+  Operators list = two_linears(t.hidden, width, width, top.flag("multimodal_projector_bias", false));
+  list.insert(list.begin(), linear("projector.merge", times(t.hidden, t.merge), t.hidden, TpSplit::none, false));
+  list.insert(list.begin(), shared_norm(t.hidden, t.merge, 1));
+  t.projectors = {{"projector", std::move(list)}};
+  return t;
+}
+
+// ---- text and tower together -------------------------------------------------------------------------------------------------
+
+/// Text models that stand under a name of their own inside another: qwen2_vl_text is a qwen2.
+std::string_view text_family(std::string_view type) {
+  if (type == "qwen2_vl_text" || type == "qwen2_5_vl_text" || type == "qwen2_vl" || type == "qwen2_5_vl") return "qwen2";
+  if (type == "qwen3_vl_text") return "qwen3";
+  if (type == "qwen3_vl_moe_text") return "qwen3_moe";
+  return type;
+}
+
+const Traits* traits_of(std::string_view type) {
+  const auto rows = decoder_families();
+  const auto at = std::find_if(rows.begin(), rows.end(), [&](const DecoderFamily& row) { return row.type == type; });
+  return at == rows.end() ? nullptr : &at->traits;
+}
+
+/// Tokens of tables in the file; choices of features.
+void ignore_tokens(Fields& f) {
+  f.reader().ignore({"image_token_id", "image_token_index", "video_token_id", "vision_start_token_id", "vision_end_token_id",
+                     "vision_token_id", "boi_token_index", "eoi_token_index", "ignore_index", "tie_word_embeddings"});
+}
+
+/// The outer file says whether output and embedding are one table, where it says anything.
+void read_text(Fields& top, Fields& text, bool nested, const TowerFamily& family, Model& model) {
+  const std::string named = nested ? text.text({"model_type"}, std::string(family.text)) : std::string(family.text);
+  const Traits* traits = traits_of(text_family(named));
+  if (traits == nullptr) {
+    text.fail("model_type", named.substr(0, 60), "a text model that is a row of decoder families", "docs/models.md lists them");
+    return;
+  }
+  Traits own = *traits;
+  if (nested && top.reader().has("tie_word_embeddings")) {
+    own.tied = top.reader().optional_bool("tie_word_embeddings", own.tied);
+    own.tied_given = true;
+  }
+  if (family.generous && named == "llama")
+    text.assume({{"hidden_size", 4096},
+                 {"intermediate_size", 11008},
+                 {"num_hidden_layers", 32},
+                 {"num_attention_heads", 32},
+                 {"vocab_size", 32000}});
+  ignore_tokens(text);
+  read_decoder(text, model, own);
+}
+
+}  // namespace
+
+const std::vector<TowerFamily>& tower_families() {
+  static const std::vector<TowerFamily> rows = {
+      {"gemma3", "Gemma3", "gemma3_text", read_gemma3},
+      {"idefics3", "Idefics3", "llama", read_smolvlm},
+      {"internvl", "InternVL", "qwen2", read_internvl},
+      {"llava", "Llava", "llama", read_llava, true},
+      {"llava_next", "LlavaNext", "llama", read_llava_next, true},
+      {"mistral3", "Mistral3", "mistral", read_mistral3},
+      {"paligemma", "PaliGemma", "gemma", read_paligemma},
+      {"qwen2_5_vl", "Qwen2_5_VL", "qwen2", read_qwen2_5_vl},
+      {"qwen2_vl", "Qwen2VL", "qwen2", read_qwen2_vl},
+      {"qwen3_vl", "Qwen3VL", "qwen3", read_qwen3_vl},
+      {"qwen3_vl_moe", "Qwen3VLMoe", "qwen3_moe", read_qwen3_vl},
+      {"smolvlm", "SmolVLM", "llama", read_smolvlm},
+  };
+  return rows;
+}
+
+void read_tower_family(Fields& top, Model& model, const TowerFamily& family) {
+  const bool nested = top.reader().has("text_config");
+  base::Reader text_reader = nested ? top.reader().child("text_config", true) : top.reader();
+  const bool sees = top.reader().has("vision_config");
+  base::Reader vision_reader = top.reader().child("vision_config", false);
+  if (!top.ok()) return;
+  Fields own_text(text_reader, model.notes), vision(vision_reader, model.notes);
+  Fields& text = nested ? own_text : top;
+  read_text(top, text, nested, family, model);
+  if (!top.ok()) return;
+  if (!sees) {
+    ignore_tokens(top);
+    top.note(ModelNote::Kind::derived, "vision_config", "no vision_config: the text alone is planned");
+    if (nested) judge_unread(text, model.family);
+    return;
+  }
+  const TowerShape tower = family.read(top, vision, model.layer(0).hidden);
+  ignore_tokens(top);
+  if (!top.ok()) return;
+  model = with_tower(std::move(model), tower);
+  if (nested) judge_unread(text, model.family);
+  judge_unread(vision, model.family);
+}
+
+}  // namespace espalier::model

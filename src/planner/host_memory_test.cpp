@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+// What hosts do not hold under offload: it is they who are named, and what is said to fit does.
+#include <gmock/gmock.h>
+
+#include <string>
+
+#include "planner/test_jobs.h"
+
+namespace espalier::planner {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+Job on_host(const std::string& memory, const std::string& search) {
+  return testing::job("gpt2",
+                      "{nodes: 1, devices_per_node: 2, device: h100-sxm-80gb, host: {memory: " + memory +
+                          ", memory_bandwidth: 600GB/s, bandwidth: 50GB/s}}",
+                      "{sequence_length: 1024, global_batch: 2}", "engine: deepspeed\nsearch: " + search + "\n");
+}
+
+// 124,439,808 parameters, 12 bytes each of master weights and moments: 1.39 GiB between the devices of the one node.
+TEST(HostMemory, IsNamedWhereItIsWhatLacks) {
+  const auto r = plan(on_host("1GB", "{fix: {offload: optimizer}, memory_margin: 0}"), {});
+  ASSERT_FALSE(r.ok());
+  EXPECT_EQ(r.error().kind, ErrorKind::infeasible);
+  EXPECT_THAT(r.error().found, HasSubstr("puts 1424 MiB into the memory of a node"));
+  EXPECT_THAT(r.error().expected, HasSubstr("954 MiB a node (cluster.host.memory)"));
+  EXPECT_THAT(r.error().hint, HasSubstr("cluster.host.memory: 2GB would fit"));
+  EXPECT_THAT(r.error().hint, HasSubstr("without search.fix.offload: optimizer, "));
+  EXPECT_THAT(r.error().hint, Not(HasSubstr("memory_margin")));
+  EXPECT_TRUE(plan(on_host("2GB", "{fix: {offload: optimizer}, memory_margin: 0}"), {}).ok());
+  EXPECT_TRUE(plan(on_host("1GB", "{memory_margin: 0}"), {}).ok());
+}
+
+// ZeRO 0 would put all states into the host twice.
+TEST(HostMemory, AWiderShardFits) {
+  const auto r = plan(on_host("2GB", "{fix: {offload: optimizer, zero: 0, tp: 1, pp: 1}, memory_margin: 0}"), {});
+  ASSERT_FALSE(r.ok());
+  EXPECT_THAT(r.error().hint, HasSubstr("without search.fix.zero: 0, "));
+}
+
+TEST(HostMemory, TheReferenceAgrees) {
+  PlannerOptions reference;
+  reference.exhaustive = true;
+  const Job job = on_host("100MB", "{fix: {offload: optimizer}, memory_margin: 0}");
+  const auto all = plan(job, reference), searched = plan(job, {});
+  ASSERT_FALSE(all.ok());
+  EXPECT_EQ(all.error().kind, ErrorKind::infeasible);
+  EXPECT_EQ(all.error().message(), searched.error().message());
+}
+
+TEST(HostMemory, AnEstimateSaysWhy) {
+  Strategy s;
+  s.dp = 2;
+  s.zero = ZeroStage::optimizer;
+  s.shard = 2;
+  s.offload = Offload::optimizer;
+  Schedule one;
+  const auto r = estimate(on_host("1GB", "{}"), s, one);
+  ASSERT_TRUE(r.ok()) << r.error().message();
+  EXPECT_FALSE(r->prediction.fits);
+  EXPECT_THAT(r->reasons[1], HasSubstr("1.4 GiB of the memory of a node's host, which has 0.9 GiB"));
+  EXPECT_THAT(r->brief(), HasSubstr("DOES NOT FIT into the hosts' memory"));
+}
+
+}  // namespace
+}  // namespace espalier::planner
