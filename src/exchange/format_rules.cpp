@@ -18,7 +18,7 @@ std::string several_pipelines(const Job&, const Plan& plan) {
 std::string frozen(const Job&, const Plan& plan) { return freezes_weights(plan.training) ? "adapters or frozen parts" : ""; }
 
 std::string packed(const Job&, const Plan& plan) {
-  const SequenceLengths& lengths = plan.training.lengths;
+  const Lengths& lengths = plan.training.lengths;
   if (!lengths.any() || lengths.packing == Packing::none) return "";
   return cat("samples made of several sequences (packing: ", to_string(lengths.packing), ")");
 }

@@ -50,10 +50,9 @@ TEST(Techniques, OptionsOfEngines) {
         std::string(R"({"extra": {"recipe": {"cuda_graph_impl": "transformer_engine", "cuda_graph_scope": )") + scope + "}}}";
     EXPECT_TRUE(record(text.c_str()).techniques.options.empty()) << scope;
   }
-  EXPECT_TRUE(record(R"({"notes": "SFT (SQuAD packed to 4096)"
-})").techniques.packed);
+  EXPECT_TRUE(record(R"j({"notes": "SFT (SQuAD packed to 4096)"})j").techniques.packed);
   EXPECT_THAT(listed_techniques({"lora", "moe-graphs"}).options, ElementsAre("moe-graphs"));
-EXPECT_EQ(listed_techniques({"lora", "moe-graphs"}).unknown, "");
+  EXPECT_EQ(listed_techniques({"lora", "moe-graphs"}).unknown, "");
 }
 
 TEST(Techniques, NamesThatAreNotKnownAreKept) { EXPECT_EQ(listed_techniques({"lora", "galore", "dora"}).unknown, "galore"); }
