@@ -50,7 +50,7 @@ TEST(Techniques, OptionsOfEngines) {
         std::string(R"({"extra": {"recipe": {"cuda_graph_impl": "transformer_engine", "cuda_graph_scope": )") + scope + "}}}";
     EXPECT_TRUE(record(text.c_str()).techniques.options.empty()) << scope;
   }
-  EXPECT_TRUE(record(R"x({"notes": "SFT (SQuAD packed to 4096)"})x").techniques.packed);
+  EXPECT_TRUE(record(R"j({"notes": "SFT (SQuAD packed to 4096)"})j").techniques.packed);
   EXPECT_THAT(listed_techniques({"lora", "moe-graphs"}).options, ElementsAre("moe-graphs"));
   EXPECT_EQ(listed_techniques({"lora", "moe-graphs"}).unknown, "");
 }

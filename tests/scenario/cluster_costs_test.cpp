@@ -168,7 +168,7 @@ TEST(ClusterCosts, AStageIsAsFastAsItsSlowestDevice) {
   for (const WorkId work : {s.forward(ChunkId(1)), s.backward(ChunkId(1))}) {
     const PhaseTime& at_half = found.works[work].time;
     EXPECT_NEAR(static_cast<double>(at_half.compute_ns), 2.0 * static_cast<double>(usual.works[work].time.compute_ns),
-                4.0);  // each operator is rounded
+                1.5 * 6);  // each of at most six layers is rounded, by half a nanosecond, which counts twice in the usual time
   }
   EXPECT_EQ(found.collectives, usual.collectives);
 }
