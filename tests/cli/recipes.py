@@ -1,7 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Published recipes (examples/recipes): each is planned as its authors ran it, has an interval, and `check` accepts it. Those of TOO_LARGE are
-predicted larger than the devices that ran them: the README beside them says why, and they are to fit one day.
+"""Published recipes (examples/recipes): each is planned as its authors ran it, has an interval, fits, and `check` accepts it.
 
 usage: recipes.py ESPALIER_BINARY REPOSITORY
 """
@@ -15,7 +14,6 @@ import yaml
 
 binary, root = sys.argv[1], pathlib.Path(sys.argv[2])
 failures = []
-TOO_LARGE = {"deepseek-v3-on-2048xh800.yaml", "llama3.1-405b-on-16384xh100.yaml"}
 
 
 def expect(condition, what):
@@ -33,9 +31,6 @@ for job in recipes:
     fixed = yaml.safe_load(job.read_text())["search"]["fix"]
     with tempfile.TemporaryDirectory() as folder:
         planned = run("plan", job, "-o", folder, "--json", "--quiet")
-        if job.name in TOO_LARGE:
-            expect(planned.returncode == 4, f"{job.name} fits now (exit {planned.returncode}): take it off the list, here and in the README")
-            continue
         if planned.returncode != 0:
             failures.append(f"{job.name}: exit {planned.returncode}: {planned.stderr[-500:]}")
             continue

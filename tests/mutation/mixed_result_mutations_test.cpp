@@ -33,7 +33,7 @@ const std::vector<ResultCase>& mixed_results() {
       mixed_answer("chain", "llama-2-7b",
                    "{name: new, nodes: 1, devices_per_node: 2, device: a100-sxm-40gb, price_per_device_hour: 3}, {name: old, "
                    "nodes: 1, devices_per_node: 4, device: a10, price_per_device_hour: 1}",
-                   "{sequence_length: 2048, global_batch: 16, tokens: 1e9}", "allow: {tp: [1, 2]}"),
+                   "{sequence_length: 2048, global_batch: 16, tokens: 1e9}", "memory_margin: 0.2, allow: {tp: [1, 2]}"),
       mixed_answer("several", "llama-3.2-1b",
                    "{name: new, nodes: 1, devices_per_node: 2, device: a100-sxm-80gb, price_per_device_hour: 3}, {name: old, "
                    "nodes: 1, devices_per_node: 2, device: a40, price_per_device_hour: 1}",

@@ -26,7 +26,7 @@ Job job_on(const std::string& cluster) {
 
 constexpr const char* kMixed =
     "{groups: [{name: new, nodes: 1, devices_per_node: 2, device: a100-sxm-80gb}, {name: old, nodes: 1, devices_per_node: 2, "
-    "device: v100-sxm-32gb}], inter_group: {bandwidth: 100Gb/s, latency: 5us}}";
+    "device: v100-sxm-16gb}], inter_group: {bandwidth: 100Gb/s, latency: 5us}}";
 
 Plan unequal(const Job& job, ZeroStage zero, std::vector<std::int64_t> samples, std::vector<std::int64_t> states) {
   Strategy s;
