@@ -192,7 +192,7 @@ TEST(FitUserFabric, OwnCollectivesOverFarHostsAreFound) {
 }
 
 // Four hosts on a switch that loses nothing to congestion, described as if one did (5 % a doubling): the logarithm of what is next to nothing hardly matters,
-// and yet the tables say that it is.
+// and yet the tables say that it is: what the prior leaves of the error is a quarter at most.
 TEST(FitUserFabric, ALossThatIsNotThereIsTakenAway) {
   const auto hosts = [](const std::string& congestion) {
     return *load_cluster(
@@ -207,7 +207,7 @@ TEST(FitUserFabric, ALossThatIsNotThereIsTakenAway) {
   const auto fit = fit_user_fabric(hosts("0.05"), tables);
   ASSERT_TRUE(fit.ok()) << fit.error().message();
   EXPECT_GT(fit->before, 0.04);
-  EXPECT_LT(fit->held_out, 0.01);
+  EXPECT_LT(fit->held_out, fit->before / 4);
 }
 
 }  // namespace

@@ -65,7 +65,13 @@ class Walk {
                        peak = evaluator_.peak_bytes(w_.structure, w_.costs, 0);
     const std::int64_t bound = cost::iteration_lower_bound_ns(w_.costs, w_.structure);
     const std::string where = name(c) + "\n" + describe(problem_);
-    EXPECT_EQ(configuration_bound_ns(book_, c, w_), bound) << "without columns, " << where;
+    // What a backward pass does not hide of gradients on their way to a host is left out without columns (cost/offload.h, least_host_ns).
+    const bool hides = c.strategy.offload != Offload::none && problem_.engine->communication.overlaps_offload;
+    const std::int64_t alone = configuration_bound_ns(book_, c, w_);
+    EXPECT_LE(alone, bound) << "without columns, " << where;
+    if (!hides) {
+      EXPECT_EQ(alone, bound) << "without columns, " << where;
+    }
     EXPECT_LE(bound, time) << where;
     const std::int64_t floor = search::pipeline_floor_ns(evaluator_, w_, 0);
     EXPECT_LE(floor, time) << "pipeline alone, " << where;
@@ -80,9 +86,9 @@ class Walk {
     if (previous_full_ != nullptr) {
       EXPECT_LE(peak_bound_bytes(w_), full_.peak_bound) << "more recomputation needs more memory, " << where;
       EXPECT_LE(peak, full_.peak) << "more recomputation needs more memory, " << where;
-      EXPECT_GE(bound, full_.bound) << "more recomputation is faster, " << where;
+      EXPECT_GE(alone, full_.bound) << "more recomputation is faster, " << where;
     }
-    full_ = {peak_bound_bytes(w_), peak, bound};
+    full_ = {peak_bound_bytes(w_), peak, alone};  // by which the search skips more recomputation
     previous_full_ = &full_;
   }
 

@@ -13,7 +13,7 @@
 namespace espalier::property {
 namespace {
 
-const int kProblems = cases(120, 2000);
+const int kProblems = cases(240, 2000);
 
 /// Of one phase: the sum, and a layout in time that ends with it.
 void expect_phase(const cost::PhaseSteps& phase, const cost::PhaseTime& cost) {
