@@ -18,12 +18,15 @@
 #include "espalier/measured_step.h"
 #include "espalier/planner.h"
 #include "espalier/result.h"
+#include "espalier/sweep.h"
 
 namespace espalier {
 
 struct ReportOptions {
   /// Of the data. Above it the timeline shows fewer of the first micro-batches, and says so.
   std::size_t most_bytes = 850'000;
+  /// A sweep that the result is a point of, shown as a table with bars; null: none. Lives as long as the call.
+  const Sweep* sweep = nullptr;
 };
 
 /// The data of the page. `job` must be the plan's own (job_of_plan), under the network of the result's prediction. What was searched is

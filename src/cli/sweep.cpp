@@ -8,6 +8,7 @@
 
 #include "base/format.h"
 #include "cli/search_hooks.h"
+#include "espalier/report.h"
 #include "espalier/sweep.h"
 
 namespace espalier::cli {
@@ -140,6 +141,29 @@ Status mistake(const Sweep& sweep, const std::vector<std::string>& texts) {
   return error;
 }
 
+/// The point whose devices do most each: whose plan the page shows. Null: no point has a plan.
+const PlannerResult* shown_point(const Sweep& sweep) {
+  const PlannerResult* best = nullptr;
+  for (const SweepPoint& point : sweep.points)
+    if (point.result &&
+        (best == nullptr || point.result->prediction.tokens_per_s_per_device > best->prediction.tokens_per_s_per_device))
+      best = &*point.result;
+  return best;
+}
+
+/// The page of that point, with the whole sweep as a table.
+Result<std::string> page_of(const Sweep& sweep, const PlannerResult& shown) {
+  auto job = job_of_plan(shown.plan);
+  if (!job) return job.error();
+  if (shown.prediction.network) job->network = NetworkKind::flow;
+  ReportOptions options;
+  options.sweep = &sweep;
+  const auto data = report_data(*job, shown, nullptr, options);
+  if (!data) return data.error();
+  constexpr std::size_t kColumns = 110;
+  return report_page(*data, shown.brief(kColumns));
+}
+
 Status write_files(const Context& context, const Sweep& sweep, const SweepFlags& flags, const OutputFlags& output,
                    std::vector<std::string>& files) {
   const auto write = [&](const std::string& path, const std::string& text) {
@@ -153,7 +177,12 @@ Status write_files(const Context& context, const Sweep& sweep, const SweepFlags&
   std::filesystem::create_directories(output.folder, ignored);
   const std::filesystem::path folder(output.folder);
   if (Status error = write((folder / "sweep.json").string(), to_json(sweep, plan_schema_of(context)) + "\n")) return error;
-  return write((folder / "sweep.csv").string(), to_csv(sweep));
+  if (Status error = write((folder / "sweep.csv").string(), to_csv(sweep))) return error;
+  const PlannerResult* shown = shown_point(sweep);
+  if (shown == nullptr) return {};
+  const auto page = page_of(sweep, *shown);
+  if (!page) return page.error();
+  return write((folder / "report.html").string(), *page);
 }
 
 }  // namespace

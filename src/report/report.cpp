@@ -15,6 +15,7 @@
 #include "planner/prediction.h"
 #include "report/page_parts.h"
 #include "report/page_searched.h"
+#include "report/page_sweep.h"
 #include "report/page_timeline.h"
 #include "report/plan_words.h"
 
@@ -42,19 +43,22 @@ void write_sentences(base::JsonWriter& w, std::string_view key, const std::vecto
   w.end_array();
 }
 
-void write_tables(base::JsonWriter& w, const Job& job, const PlannerResult& result, const StepComparison* measured) {
+void write_tables(base::JsonWriter& w, const Job& job, const PlannerResult& result, const StepComparison* measured,
+                  const Sweep* sweep) {
   w.key("tables").begin_array();
   for (const PageTable& table :
        {time_table(result.prediction, planner::host_work_of(result.plan)), memory_table(result.prediction), why_not_table(result),
         stage_table(job, result), layer_table_of(job, result.plan), pruning_table(result.search), device_table(job),
         fabric_table(job.cluster), link_table(job, result), what_if_table(job, result)})
     write(w, table);
+  if (sweep != nullptr) write(w, sweep_table(*sweep, result.plan));
   if (measured != nullptr) write(w, measured_table(*measured));
   w.end_array();
 }
 
 /// Everything but the timelines.
-void write_head(base::JsonWriter& w, const Job& job, const PlannerResult& result, const StepComparison* measured) {
+void write_head(base::JsonWriter& w, const Job& job, const PlannerResult& result, const StepComparison* measured,
+                const Sweep* sweep) {
   w.key("schema").value("espalier.report/1");
   w.key("label").value(result.plan.label());
   w.key("job").value(job_line(result.plan));
@@ -65,7 +69,7 @@ void write_head(base::JsonWriter& w, const Job& job, const PlannerResult& result
   write_sentences(w, "bottlenecks", bottlenecks(result));
   write_sentences(w, "reasons", result.reasons);
   write_sentences(w, "notes", result.notes);
-  write_tables(w, job, result, measured);
+  write_tables(w, job, result, measured, sweep);
   w.key("searched");
   write_searched(w, result);
   w.key("memory_limit_bytes").value(result.prediction.memory_limit_bytes);
@@ -120,7 +124,7 @@ Result<std::string> report_data(const Job& job, const PlannerResult& given, cons
   }
   base::JsonWriter w(0);
   w.begin_object();
-  write_head(w, job, result, comparison ? &*comparison : nullptr);
+  write_head(w, job, result, comparison ? &*comparison : nullptr, options.sweep);
   const std::size_t taken = std::min(options.most_bytes, w.text().size());
   const std::size_t room = (options.most_bytes - taken) / (comparison ? 2 : 1);
   w.key("timeline");

@@ -129,6 +129,20 @@ def step_file(folder, plan, bars):
     return file
 
 
+def a_sweep(folder):
+    """The page of the point whose devices do most each, with all points in a table."""
+    said = run("plan", EXAMPLES / "gpt2-on-4xrtx4090.yaml", "--sweep", "batch=8,32,31", "-o", folder / "sweep", "-q")
+    expect("report.html" in said.stdout, f"says what it wrote: {said.stdout[-200:]}")
+    data = data_of((folder / "sweep" / "report.html").read_text(encoding="utf-8"))
+    table = next(t for t in data["tables"] if t["id"] == "sweep")
+    points = json.loads((folder / "sweep" / "sweep.json").read_text(encoding="utf-8"))["points"]
+    expect(len(table["rows"]) == len(points) == 3, f"a row for each point: {table['rows']}")
+    marked = [row for row in table["rows"] if "(this page)" in row[0]]
+    expect(len(marked) == 1 and marked[0][-1] == data["label"], f"the point of the page is marked: {marked}")
+    shares = [row[3][1] for row in table["rows"] if isinstance(row[3], list)]
+    expect(shares and max(shares) == 1.0 and all(0 < share <= 1 for share in shares), f"bars {shares}")
+
+
 def mistakes(out, folder):
     run("report", code=2)
     run("report", folder / "missing.json", code=3)
@@ -150,6 +164,7 @@ def main():
         sizes(folder)
         names_stay_names(out, folder)
         a_measured_step(folder)
+        a_sweep(folder)
         mistakes(out, folder)
     print("report:", f"{len(failures)} failures" if failures else "ok")
     return 1 if failures else 0

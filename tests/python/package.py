@@ -128,6 +128,15 @@ class CtrlC(unittest.TestCase):
         best = caught.exception.best
         self.assertTrue(best is None or not best.finished)
 
+    def test_an_exhaustive_search_ends_too(self):
+        # It would take hours. A Python of its own, so that a search that does not end is one that can be ended.
+        words = ("import espalier, signal, sys, threading, os\n"
+                 "threading.Timer(3, lambda: os.kill(os.getpid(), signal.SIGINT)).start()\n"
+                 "try:\n    espalier.plan(sys.argv[1], exhaustive=True, threads=1)\n"
+                 "except espalier.Interrupted as e:\n    print('interrupted', e.best is None or not e.best.finished)\n")
+        ran = subprocess.run([sys.executable, "-c", words, str(example("llama3-70b-on-64xh100"))], capture_output=True, text=True, timeout=300)
+        self.assertEqual((ran.returncode, ran.stdout), (0, "interrupted True\n"), ran.stderr)
+
     def test_error_of_the_listener_ends_the_search(self):
         def progress(line):
             raise ZeroDivisionError(line)

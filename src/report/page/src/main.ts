@@ -52,7 +52,7 @@ async function show(report: Report, page: HTMLElement) {
       searched.root, ...tables(report, "pruning")),
     section("layers", "Stages and layers", ...tables(report, "stages", "layers")),
     section("cluster", "Cluster", ...tables(report, "devices", "fabric", "links")),
-    section("what-if", "What if", ...tables(report, "what-if")),
+    section("what-if", "What if", ...tables(report, "what-if", "sweep")),
     section("numbers", "Where each number comes from", ...report.figures.map(derivation)),
     el("footer", {}, `espalier ${report.result.made_by.version}, figures that ship ${report.result.made_by.calibration}, engine ${report.result.engine}`));
   const predicted = await unpack(report.timeline, false);
