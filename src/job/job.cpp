@@ -128,6 +128,8 @@ Sequence read_sequence(base::Reader& training, const Model& model) {
     return sequence;
   }
   if (model.tower) return read_text_and_images(training, model);
+  if (training.has("images_per_sample"))
+    training.fail("images_per_sample", "", "no images of a model without a tower", model.family + " takes no images in its text");
   if (has_stream(model, TokenStream::encoder)) {
     if (!given || node->kind != NodeKind::mapping) {
       training.fail(key, given ? "one length" : "no sequence_length", "{encoder: …, decoder: …}",

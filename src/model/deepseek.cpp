@@ -32,15 +32,20 @@ struct DeepSeek {
 
 /// DeepSeek-V3.2: an indexer scores every earlier token, and attention reads the best `index_top` of them. The first of those queries see
 /// fewer, as those of a window do. Its weights are whole on every rank of a tensor group; its scores are products like attention's.
+/// These projections stand beside those of queries and keys that read the same tensors.
 void add_indexer(Operators& list, const Latent& a) {
   if (a.index_heads == 0) return;
-  const std::int64_t width = a.index_heads * a.index_dim, from = a.q_rank > 0 ? a.q_rank : a.hidden;
-  list.push_back(linear("index.q", from, width, TpSplit::none, false));
+  const std::int64_t from = a.q_rank > 0 ? a.q_rank : a.hidden;
+  list.push_back(linear("index.q", from, a.index_heads * a.index_dim, TpSplit::none, false));
   list.push_back(linear("index.weights", a.hidden, a.index_heads, TpSplit::none, false));
   list.push_back(linear("index.k", a.hidden, a.index_dim, TpSplit::none, false));
+}
+
+void add_index_scores(Operators& list, const Latent& a) {
+  if (a.index_heads == 0) return;
   list.push_back(norm("index.k_norm", a.index_dim, 2));
   Operator core = attention_core("index.core", {a.hidden, a.index_heads, 1, a.index_dim});
-  core.in = width + a.index_dim;
+  core.in = (a.index_heads + 1) * a.index_dim;
   core.out = a.index_heads;
   core.v_dim = 0;
   list.push_back(core);
@@ -55,6 +60,7 @@ void add_latent_attention(Operators& list, const Latent& a) {
   } else {
     list.push_back(linear("attn.q", a.hidden, a.heads * qk, TpSplit::column, false));
   }
+  add_indexer(list, a);
   list.push_back(linear("attn.kv_a", a.hidden, a.kv_rank + a.rope, TpSplit::none, a.bias));
   list.push_back(norm("attn.kv_a_norm", a.kv_rank, 1));
   list.push_back(linear("attn.kv_b", a.kv_rank, a.heads * (a.nope + a.value), TpSplit::column, false));
@@ -69,7 +75,7 @@ void add_latent_attention(Operators& list, const Latent& a) {
   core.out = a.heads * a.value;
   core.v_dim = static_cast<std::int32_t>(a.value);
   core.window = a.index_heads > 0 ? a.index_top : 0;
-  add_indexer(list, a);
+  add_index_scores(list, a);
   list.push_back(core);
   list.push_back(linear("attn.out", a.heads * a.value, a.hidden, TpSplit::row, a.bias));
 }

@@ -43,7 +43,7 @@ FILES = {
     'cluster-path.yaml': job(cluster='clusters/lab.yml'),
     'clusters/lab.yaml': '{nodes: 1, devices_per_node: 8, device: h100-sxm-80gb}\n',
     'models/llama/config.json': config('llama'),
-    'models/llama4/config.json': config('llama4_text', '"num_local_experts": 16'),
+    'models/llama4/config.json': config('mllama_text_model', '"num_local_experts": 16'),
     'models/cased/config.json': config('LLaMA'),
     'models/experts/config.json': config('llama', '"num_local_experts": 8, "num_experts_per_tok": 2'),
     'models/tower/config.json': config('llama', '"vision_config": {"hidden_size": 1280}'),
@@ -154,7 +154,7 @@ MISTAKES = [
 
     # ---- models --------------------------------------------------------------------------------------------------------------------
     ('model-llama4', 'a family that is not read', ['inspect', 'model', 'models/llama4'], 3,
-     ['"llama4_text"', 'a known model family', 'none is taken in its place']),
+     ['"mllama_text_model"', 'a known model family', 'none is taken in its place']),
     ('model-cased', 'another spelling of a family', ['inspect', 'model', 'models/cased/config.json'], 3, ['"LLaMA"', 'did you mean "llama"?']),
     ('model-experts', 'experts in a dense family', ['inspect', 'model', 'models/experts'], 3, ['num_local_experts = 8', 'family llama']),
     ('model-tower', 'a vision tower in a text family', sets('model=models/tower'), 3, ['vision_config', '--set model.vision_config='],
