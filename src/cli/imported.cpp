@@ -6,6 +6,7 @@
 
 #include "base/document.h"
 #include "base/format.h"
+#include "job/overrides.h"
 #include "report/brief_text.h"
 
 namespace espalier::cli {
@@ -27,10 +28,10 @@ std::string line_of(const ImportedKey& key) { return key.line > 0 ? std::to_stri
 
 /// What --set says of the precision, which some files leave open.
 std::string said_precision(const std::vector<std::string>& overrides) {
-  constexpr std::string_view kPath = "training.precision=";
+  const std::vector<std::string> path = {"training", "precision"};
   std::string out;
-  for (const std::string& override : overrides)
-    if (override.starts_with(kPath)) out = override.substr(kPath.size());
+  for (const std::string& text : overrides)
+    if (const auto change = job::parse_override(text); change && change->path == path) out = change->value.text;
   return out;
 }
 
