@@ -137,6 +137,7 @@ int main(int argc, char** argv) {
   mallopt(M_MMAP_THRESHOLD, kLargest);
   mallopt(M_TRIM_THRESHOLD, kLargest);
   std::signal(SIGXFSZ, SIG_IGN);  // a file that may not grow is an error of the write
+  std::signal(SIGPIPE, SIG_IGN);  // so is a peer that is gone: the rank then says which, instead of being ended as if it were the one killed
   const std::vector<std::string> words(argv + 1, argv + argc);
   const bool probes = words.size() == 7 && words[0] == "probe";
   if (!probes && words.size() < 9) {
