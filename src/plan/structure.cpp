@@ -29,7 +29,7 @@ void structure_of(const Model& model, const Strategy& s, const Schedule& schedul
   out.overlap_gather = out.gather_parameters && s.overlap.param_gather;
   out.overlap_p2p = s.overlap.p2p;
   table_chunks(model, schedule, layers, out.table_chunks);
-  if (!trains_table(model)) out.table_chunks.clear();
+  if (!out.table_chunks.empty() && !trains_table(model)) out.table_chunks.clear();
   out.buckets.resize(layers.size());
   const bool cut = out.overlap_reduce || out.overlap_gather;
   for (std::size_t c = 0; c < layers.size(); ++c)

@@ -59,11 +59,23 @@ inline Plan any_plan() {
   return plan;
 }
 
+/// An embedding whose table is trained: what is tied is reduced.
+inline LayerKind table_layer_kind() {
+  Operator table;
+  table.kind = OperatorKind::embedding;
+  table.split = TpSplit::vocab;
+  LayerKind kind;
+  kind.operators = {table};
+  return kind;
+}
+
 inline Case any_case() {
   Case c;
   c.plan = any_plan();
   c.model.tied_embeddings = *rc::gen::arbitrary<bool>();
   c.model.vocabulary = 1;
+  c.model.kinds.push_back(table_layer_kind());
+  c.model.layers = {0};
   const Schedule& s = c.plan.only_pipeline().schedule;
   c.timing = uniform(s, 0, 0, 0);
   for (cost::test::ChunkRow& chunk : c.timing.chunks) {

@@ -292,7 +292,7 @@ MISTAKES = [
      ['check', 'plan.json', '--engine', 'nanotron']),
     ('plan-model', 'a model where a plan is wanted', ['explain', 'models/llama/config.json'], 3, ["found a model's config.json", 'a plan.json']),
     ('compare-absent', 'one of two plans is not there', ['compare', 'plan.json', 'other.json'], 3, ['other.json', 'no such file']),
-    ('export-unable', 'a format that cannot say the plan', ['export', 'galvatron', 'pp3.json'], 3, ['pp3.json']),
+    ('export-unable', 'a format that cannot say the plan', ['export', 'galvatron', 'pp3.json'], 5, ['GAL-FILE', 'schedule zb-h1']),
     ('import-no-job', 'an import without a job', ['import', 'galvatron', 'plan.json'], 2, ['no --job', 'JOB.yaml']),
     ('import-not-galvatron', "a plan of ours where Galvatron's is wanted", ['import', 'galvatron', 'plan.json', '--job', 'job.yaml'], 3, ['plan.json', 'found a plan', 'espalier export galvatron plan.json']),
 

@@ -193,7 +193,9 @@ class LayeredAttack {
   std::int64_t judge(const Layers& x) {
     ++tally_.tried;
     search::assemble(context_, configuration_, samples_, structure_, costs_);
-    if (evaluator_.peak_bytes(structure_, costs_, 0) > problem_.cluster->usable_memory().count()) return 0;
+    if (evaluator_.peak_bytes(structure_, costs_, 0) > problem_.cluster->usable_memory().count() ||
+        !cost::host_fits(*problem_.cluster, costs_))
+      return 0;
     const std::int64_t ns = evaluator_.iteration_ns(structure_, costs_, 0);
     ++tally_.fit;
     if (tally_.best_ns == 0 || ns < tally_.best_ns) {

@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "cost/offload.h"
 #include "plan/dimension.h"
 #include "planner/simulated_evaluator.h"
 #include "random.h"
@@ -95,7 +96,8 @@ class UniformAttack {
     book_.prepare(c.schedule.stages);
     cost::layer_costs(book_.context(), c.strategy, c.schedule.stages, c.schedule.micro_batch, w_.layers);
     assemble(book_, c, w_);
-    if (evaluator_.peak_bytes(w_.structure, w_.costs, 0) > book_.memory_limit()) return 0;
+    if (evaluator_.peak_bytes(w_.structure, w_.costs, 0) > book_.memory_limit() || !cost::host_fits(*problem_.cluster, w_.costs))
+      return 0;
     const std::int64_t ns = evaluator_.iteration_ns(w_.structure, w_.costs, 0);
     ++tally_.fit;
     if (ns < claimed_ns_) {

@@ -9,6 +9,7 @@
 #include <functional>
 #include <map>
 
+#include "cost/offload.h"
 #include "espalier/planner.h"
 #include "plan/rules.h"
 #include "plan/shared_table.h"
@@ -128,7 +129,8 @@ class Enumeration {
     c.schedule.micro_batch = static_cast<std::int32_t>(samples_ / c.chunks[0][0].strategy.dp);
     search::assemble(book_.context(), c, samples_, structure_, costs_);
     ++plans_;
-    if (evaluator_.peak_bytes(structure_, costs_, 0) > p_.cluster.usable_memory().count()) return;
+    if (evaluator_.peak_bytes(structure_, costs_, 0) > p_.cluster.usable_memory().count() || !cost::host_fits(p_.cluster, costs_))
+      return;
     const std::int64_t ns = evaluator_.iteration_ns(structure_, costs_, 0);
     if (best_ == 0 || ns < best_) best_ = ns;
   }
