@@ -77,9 +77,10 @@ std::map<std::string, Outcome> run(const std::vector<Case>& some, double seconds
   std::vector<Assignment> work;
   std::map<std::string, bool> known;
   for (const Case& c : some) {
-    if (!std::exchange(known[c.config], true))
+    if (!std::exchange(known[c.config], true)) {
       work.push_back({alone(c.config), plan_of(c.config, strategy(1, 1), schedule(k1f1b, 1)), {}});
-    work.back().options.steps = steps_of_a_run();
+      work.back().options.steps = steps_of_a_run();
+    }
     work.push_back({c.name, c.plan, {}});
     work.back().options.steps = c.steps;
   }
