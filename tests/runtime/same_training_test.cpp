@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The same training under every plan: the loss of each step lies within 1e-5 of that of one process, relatively, and so do the gradients
 // of the first step, relative to the largest of their layer. The plans' processes run for real, with messages over sockets. Every run of the
-// tests takes one plan of each kind for six steps; ESPALIER_RUNTIME_ALL=1 (./dev test --runtime) takes all, for 20.
+// tests takes one plan of each kind for four steps; ESPALIER_RUNTIME_ALL=1 (./dev test --runtime) takes all, for 20.
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -15,10 +15,10 @@ namespace espalier::runtime::testing {
 
 inline constexpr std::int64_t kTokens = 16, kSamples = 8;
 
-/// ESPALIER_RUNTIME_ALL=1 (./dev test --runtime): all plans, for 20 steps. Otherwise one of each kind, and six steps: what is summed, gathered or kept wrongly
+/// ESPALIER_RUNTIME_ALL=1 (./dev test --runtime): all plans, for 20 steps. Otherwise one of each kind, and four steps: what is summed, gathered or kept wrongly
 /// shows in the gradients of the first and the loss of the second.
 inline bool runs_all() { return std::getenv("ESPALIER_RUNTIME_ALL") != nullptr; }
-inline std::int64_t steps_of_a_run() { return runs_all() ? 20 : 6; }
+inline std::int64_t steps_of_a_run() { return runs_all() ? 20 : 4; }
 
 /// Four blocks of grouped-query attention (4 query heads, 2 key/value heads) and gated MLP, an output of its own.
 inline constexpr const char* kLlama =
