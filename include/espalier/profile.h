@@ -22,18 +22,27 @@ struct OperatorRecord {
   bool alone = true;  ///< one rank: what its steps take beside operators is host work
 };
 
+/// What `espalier run --timeline` wrote of data-parallel ranks whose gradients are reduced beside the backward pass, or (without
+/// overlap.grad_reduce in the plan's strategy) after it.
+struct OverlapRun {
+  Plan plan;
+  NamedText timeline;  ///< schema espalier.measured-step/1
+};
+
 struct ProfileInputs {
   std::vector<OperatorRecord> records;
   std::shared_ptr<const Calibration> earlier;  ///< a profile whose operators and host work are taken over; then no records
   std::vector<NamedText> collectives;          ///< of `espalier profile --network`, or of nccl-tests
   std::string note;                            ///< machine, date, versions
+  std::vector<OverlapRun> overlap = {};        ///< as many beside as after; empty: not measured
 };
 
 struct Profile {
   std::int64_t operators = 0;            ///< rows
   double step_s = 0, micro_batch_s = 0;  ///< host work of a step, and of a micro-batch
   double update_bytes_per_s = 0;
-  double fabric_error = 0;  ///< median |t/T − 1| of the collectives, held out; 0 without
+  double fabric_error = 0;                                  ///< median |t/T − 1| of the collectives, held out; 0 without
+  double compute_slowdown = 0, communication_slowdown = 0;  ///< of each beside the other (cost/overlap.h); 0: not measured
   std::vector<std::string> notes;
   std::string yaml;  ///< schema espalier.calibration/1
 };

@@ -9,6 +9,7 @@
 #include "base/format.h"
 #include "base/statistics.h"
 #include "base/text.h"
+#include "calibrate/overlap_slowdown.h"
 #include "calibrate/user_calibration.h"
 #include "cost/chunk_sum.h"
 #include "job/calibration_file.h"
@@ -159,6 +160,29 @@ std::string coefficient_lines(const Line& host) {
   return out + cat("  step_s: ", base::six_digits(host.at_zero), "\n  micro_batch_s: ", base::six_digits(host.slope), "\n");
 }
 
+/// What the ranks of this machine were seen to do to each other, or what an earlier profile says of it.
+Result<std::optional<job::MeasuredOverlap>> overlap_of(const Job& job, const ProfileInputs& inputs, Profile& out) {
+  if (inputs.overlap.empty()) return inputs.earlier != nullptr ? inputs.earlier->overlap : std::optional<job::MeasuredOverlap>();
+  auto seen = calibrate::measured_overlap(job, inputs.overlap);
+  if (!seen) return seen.error();
+  if (!*seen)
+    out.notes.emplace_back(
+        "next to no computation ran beside a reduction: how they slow each other is not measured; larger --samples, or more "
+        "layers");
+  if (*seen && std::max((*seen)->compute_slowdown, (*seen)->communication_slowdown) >= calibrate::kStrongestSlowdown)
+    out.notes.push_back(
+        cat("compute and reductions beside each other take ", base::fixed((*seen)->compute_slowdown, 1), " and ",
+            base::fixed((*seen)->communication_slowdown, 1), " times as long, ", base::fixed(calibrate::kStrongestSlowdown, 0),
+            " being the most that is believed: more --steps, larger --samples, or a machine that nobody else uses"));
+  return std::move(*seen);
+}
+
+std::string overlap_line(const std::optional<job::MeasuredOverlap>& overlap) {
+  if (!overlap) return "";
+  return cat("overlap: {compute_slowdown: ", base::six_digits(overlap->compute_slowdown),
+             ", communication_slowdown: ", base::six_digits(overlap->communication_slowdown), "}\n");
+}
+
 }  // namespace
 
 Plan profiled_plan(const Job& job, std::int32_t tp, SequenceParallel sp, std::int32_t samples, std::int32_t microbatches,
@@ -210,11 +234,18 @@ Result<Profile> make_profile(const Job& job, const ProfileInputs& inputs) {
     out.fabric_error = (*fabric)->held_out;
     out.notes.insert(out.notes.end(), (*fabric)->warnings.begin(), (*fabric)->warnings.end());
   }
-  out.yaml = cat(
-      "# A profile of Espalier's runtime on one machine, written by `espalier profile`. Use: `profile: FILE` in the job.\n",
-      "schema: espalier.calibration/1\nnote: ", base::json_string(inputs.note),
-      "\ndevice: ", base::json_string(job.cluster.groups.front().device.name), "\nengine: espalier\n",
-      coefficient_lines(gathered->host), *fabric ? calibrate::fabric_lines(**fabric) : "", operator_lines(gathered->operators));
+  const auto overlap = overlap_of(job, inputs, out);
+  if (!overlap) return overlap.error();
+  if (*overlap) {
+    out.compute_slowdown = (*overlap)->compute_slowdown;
+    out.communication_slowdown = (*overlap)->communication_slowdown;
+  }
+  out.yaml =
+      cat("# A profile of Espalier's runtime on one machine, written by `espalier profile`. Use: `profile: FILE` in the job.\n",
+          "schema: espalier.calibration/1\nnote: ", base::json_string(inputs.note),
+          "\ndevice: ", base::json_string(job.cluster.groups.front().device.name), "\nengine: espalier\n",
+          coefficient_lines(gathered->host), overlap_line(*overlap), *fabric ? calibrate::fabric_lines(**fabric) : "",
+          operator_lines(gathered->operators));
   if (const auto read = read_calibration(out.yaml, "profile"); !read)
     return Error{ErrorKind::bad_input, "profile",
                  cat("measurements that no job would take: ", read.error().where, ": ", read.error().found),

@@ -25,7 +25,7 @@ using base::cat;
 struct ProfileFlags {
   std::vector<std::string> collectives, partitions;
   std::string out, pace, from, galvatron, tp = "1", samples = "1,2";
-  std::int64_t steps = 5, local = 1;
+  std::int64_t steps = 5, local = 1, overlap = 0;
   bool sequence_parallel = false, network = false;
   double timeout = 300;
 };
@@ -80,6 +80,30 @@ Result<OperatorRecord> measured(Context& context, const ProfileFlags& flags, con
   auto text = base::read_file(record);
   if (!text) return text.error();
   return OperatorRecord{{record, std::move(*text)}, plan.pipelines.front().schedule.microbatches, device_count(plan) == 1};
+}
+
+/// Steps of `ranks` data-parallel ranks that reduce gradients beside the backward pass and after it, in turn.
+Status measure_overlap(Context& context, const ProfileFlags& flags, const Job& job, std::int64_t samples,
+                       const std::string& program, const std::string& file, ProfileInputs& inputs) {
+  constexpr int kRuns = 3;  // of each: what else the machine does meets both
+  Strategy strategy;
+  strategy.dp = static_cast<std::int32_t>(flags.overlap);
+  Schedule schedule;
+  schedule.micro_batch = static_cast<std::int32_t>(samples);
+  schedule.microbatches = 1;
+  for (int k = 0; k < 2 * kRuns; ++k) {
+    strategy.overlap.grad_reduce = k % 2 == 0;
+    if (!context.quiet && !context.json)
+      note(context, cat("dp ", flags.overlap, ", reductions ", k % 2 == 0 ? "beside" : "after", " the backward pass"));
+    const Plan plan = profiled_plan(job, strategy, schedule);
+    RankOptions options = rank_options(flags);
+    options.timeline = file;
+    if (Status error = run_plan_here(plan, options, program, {}, [&context] { return context.interrupted(); })) return *error;
+    auto text = base::read_file(file);
+    if (!text) return text.error();
+    inputs.overlap.push_back({plan, {file, std::move(*text)}});
+  }
+  return std::nullopt;
 }
 
 /// A tensor group that is measured.
@@ -138,6 +162,11 @@ Result<ProfileInputs> measure_all(Context& context, const ProfileFlags& flags, c
         if (!record) return record.error();
         inputs.records.push_back(std::move(*record));
       }
+  if (flags.overlap > 0) {
+    const std::int64_t most = *std::max_element(shapes.samples.begin(), shapes.samples.end());
+    if (Status error = measure_overlap(context, flags, job, most, program, (scratch.path() / "step.json").string(), inputs))
+      return *error;
+  }
   return inputs;
 }
 
@@ -160,6 +189,14 @@ int answer(Context& context, const ProfileFlags& flags, const Profile& profile, 
         .key("step_s")
         .value(profile.step_s);
     json.key("micro_batch_s").value(profile.micro_batch_s).key("update_bytes_per_s").value(profile.update_bytes_per_s);
+    if (profile.compute_slowdown > 0)
+      json.key("overlap")
+          .begin_object()
+          .key("compute_slowdown")
+          .value(profile.compute_slowdown)
+          .key("communication_slowdown")
+          .value(profile.communication_slowdown)
+          .end_object();
     if (!flags.galvatron.empty()) {
       json.key("galvatron").begin_array();
       for (const std::string& file : files) json.value(file);
@@ -174,6 +211,9 @@ int answer(Context& context, const ProfileFlags& flags, const Profile& profile, 
                          base::fixed(profile.update_bytes_per_s / 1e9, 2), " GB/s");
   if (!flags.collectives.empty())
     text += cat("; collectives fitted within ", base::fixed(profile.fabric_error * 100, 1), " % (median)");
+  if (profile.compute_slowdown > 0)
+    text += cat("; beside each other compute takes ", base::fixed(profile.compute_slowdown, 2), " and reductions ",
+                base::fixed(profile.communication_slowdown, 2), " times as long");
   text += cat("\nwritten to ", flags.out, ": name it in the job as `profile: ", flags.out, "`\n");
   for (const std::string& file : files) text += cat("wrote ", file, "\n");
   print_answer(context, text);
@@ -235,6 +275,11 @@ void add_profile_command(Command& app, Context& context) {
       ->one_value_each();
   command->add_option("--samples", flags->samples, "samples of a micro-batch, two or more counts")->show_default();
   command->add_flag("--sequence-parallel", flags->sequence_parallel, "measure groups with Megatron's sequence parallelism");
+  command
+      ->add_option("--overlap", flags->overlap,
+                   "measure on so many data-parallel ranks how compute and reductions beside it slow each other down")
+      ->range(2, 1024)
+      ->type_name("RANKS");
   command->add_option("--steps", flags->steps, "of each run; the first is not counted")->range(2, 1'000'000)->show_default();
   command->add_option("--pace", flags->pace, "ranks play a device: flops=F,bandwidth=B,launch=S")->type_name("PACE");
   command->add_option("--collectives", flags->collectives, "what --network wrote, or nccl-tests printed")->type_name("FILE");

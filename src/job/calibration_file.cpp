@@ -83,6 +83,17 @@ void read_memory(Reader& r, Calibration& c) {
   memory.finish();
 }
 
+void read_overlap(Reader& r, Calibration& c) {
+  if (!r.has("overlap")) return;
+  constexpr double kMost = 100;  // the range of a device's own (src/cluster/device_reader.cpp)
+  Reader overlap = r.child("overlap", true);
+  MeasuredOverlap read;
+  read.compute_slowdown = overlap.required_real("compute_slowdown", 1, kMost);
+  read.communication_slowdown = overlap.required_real("communication_slowdown", 1, kMost);
+  overlap.finish();
+  c.overlap = read;
+}
+
 void read_interval(Reader& r, Calibration& c) {
   if (!r.has("interval")) return;
   Reader interval = r.child("interval", true);
@@ -126,6 +137,15 @@ void set_levels(std::vector<FabricLevel>& levels, bool inside_node, const std::v
 void apply_fabric(Cluster& cluster, const std::vector<CalibratedLevel>& levels) {
   for (NodeGroup& group : cluster.groups) set_levels(group.intra, true, levels);
   set_levels(cluster.inter, false, levels);
+}
+
+void apply_overlap(Cluster& cluster, const MeasuredOverlap& overlap) {
+  for (NodeGroup& group : cluster.groups) {
+    DeviceEfficiency& device = group.device.efficiency;
+    device.overlap_compute_slowdown = overlap.compute_slowdown;
+    device.overlap_communication_slowdown = overlap.communication_slowdown;
+    device.measured_overlap = true;
+  }
 }
 
 std::string far_from_shipped(std::string_view name, double widths, double value, double shipped) {
@@ -193,6 +213,7 @@ Result<std::shared_ptr<const Calibration>> read_calibration(std::string_view yam
   read_operators(r, c);
   read_memory(r, c);
   r.each("fabric", false, [&c](Reader& level) { c.fabric.push_back(read_level(level)); });
+  read_overlap(r, c);
   read_interval(r, c);
   read_evidence(r, c);
   r.ignore({"note"});
@@ -239,6 +260,7 @@ Status use_calibration(Job& job, std::shared_ptr<const Calibration> calibration)
     if (Status error = keep_to_measured(job, *calibration)) return *error;
   }
   apply_fabric(job.cluster, calibration->fabric);
+  if (calibration->overlap) apply_overlap(job.cluster, *calibration->overlap);
   job.calibration = std::move(calibration);
   return std::nullopt;
 }

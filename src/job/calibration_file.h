@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -26,6 +27,12 @@ struct CalibratedLevel {
   double direct_bytes = 0;                                             ///< FabricLevel::direct_bytes; 0: not said
 };
 
+/// What compute and a collective beside it were seen to do to each other (cost/overlap.h): both at least 1.
+struct MeasuredOverlap {
+  double compute_slowdown = 1, communication_slowdown = 1;
+  bool operator==(const MeasuredOverlap&) const = default;
+};
+
 }  // namespace espalier::job
 
 namespace espalier {
@@ -37,6 +44,7 @@ struct Calibration {
   FrameworkCoefficients coefficients;
   double allocator_reserve = -1;  ///< share that the allocator holds beyond the tensors; < 0: what ships for the engine
   std::vector<job::CalibratedLevel> fabric;
+  std::optional<job::MeasuredOverlap> overlap;  ///< none: the device's
   std::shared_ptr<const profile::MeasuredOperators>
       operators;                 ///< what `espalier profile` measured; null: the device model's times
   std::int64_t runs = 0;         ///< measured runs it was fitted to
@@ -53,6 +61,8 @@ namespace espalier::job {
 
 /// Writes the values over the levels that are named.
 void apply_fabric(Cluster& cluster, const std::vector<CalibratedLevel>& levels);
+/// Writes them over those of every device.
+void apply_overlap(Cluster& cluster, const MeasuredOverlap& overlap);
 
 /// A sentence for a coefficient that lies three prior sigmas or more from what ships: the prior holds such a machine for next to
 /// impossible, so that the runs measured something else, or are wrong. Empty: it lies nearer.

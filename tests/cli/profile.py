@@ -70,6 +70,22 @@ def a_played_device(folder):
     expect(seconds < 3 * operations / 4e8, f"{seconds} s, the linears take {operations / 4e8}")
 
 
+def compute_beside_reductions(folder):
+    """Of ranks on this machine: both factors are found, written, and what plans are priced with; the next profile takes them over."""
+    profile = folder / "beside.yaml"
+    ran = espalier("profile", job(folder, "beside.json", 2), "-q", "-o", str(profile), "--samples", "1,4", "--steps", "2", "--overlap", "2", "--json")
+    expect(ran.returncode == 0, f"--overlap: {ran.stderr}")
+    found = json.loads(ran.stdout)["overlap"]
+    expect(all(1 <= found[key] <= 10 for key in ("compute_slowdown", "communication_slowdown")), f"factors: {found}")
+    written = [line for line in profile.read_text().splitlines() if line.startswith("overlap: ")]
+    expect(len(written) == 1, f"the profile says {written}")
+    ran = espalier("profile", job(folder, "beside.json", 2), "-q", "-o", str(folder / "again.yaml"), "--from", str(profile))
+    expect(ran.returncode == 0 and written[0] in (folder / "again.yaml").read_text(), f"--from: {ran.stderr}")
+    named = job(folder, "priced.json", 2, profile=str(profile))
+    ran = espalier("estimate", named, "--dp", "2", "--micro-batch", "4", "--overlap", "grad", "--json")
+    expect(ran.returncode == 0, f"priced: {ran.stderr}")
+
+
 def files_of_galvatron(folder):
     """What is written is read: its planner finds a plan in it. Memory of a recomputed block is its input: 32 tokens of 64 features in fp32, 8 KiB."""
     place = folder / "galvatron"
@@ -93,6 +109,7 @@ def main():
         refusals(folder)
         if (pathlib.Path(BINARY).resolve().parent / "espalier-rank").exists():
             a_played_device(folder)
+            compute_beside_reductions(folder)
             files_of_galvatron(folder)
         else:
             print("the rest is skipped: no espalier-rank (./dev runtime)")
