@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "base/check.h"
 #include "check/arithmetic.h"
 
 namespace espalier::check {
@@ -34,7 +35,8 @@ const Operator* served_attention(const LayerKind& kind, std::size_t at) {
 std::int64_t key_value_outputs(const Operator& op, const Operator* attention) {
   if (attention == nullptr || op.kind != OperatorKind::linear || op.split != TpSplit::column || attention->kv_heads < 1) return 0;
   const std::int64_t pairs = attention->kv_heads * (std::int64_t{attention->qk_dim} + attention->v_dim);
-  const std::int64_t queries = op.out - pairs;
+  const std::int64_t queries = op.out - pairs, keys = std::int64_t{attention->kv_heads} * attention->qk_dim;
+  if (op.out == std::int64_t{attention->heads} * attention->qk_dim + keys) return keys;  // which are the values too
   return queries == 0 || queries == std::int64_t{attention->heads} * attention->qk_dim ? pairs : 0;
 }
 
@@ -79,6 +81,7 @@ class Rank {
     const std::int64_t pairs = key_value_outputs(op, attention);
     if (pairs > 0 && op.parameters_unsplit == 0 && op.parameters % op.out == 0)
       return add_projection(op, pairs, attention->kv_heads, from);
+    ESPALIER_CHECK(op.parameters >= op.parameters_unsplit);
     add(dense_, from, from + op.parameters_unsplit);
     add_part(dense_, from + op.parameters_unsplit, op.parameters - op.parameters_unsplit, t_, tp_);
   }

@@ -19,6 +19,7 @@ std::int64_t outputs(const LayerKind& kind, const Operator& op, std::int64_t ran
     const std::int64_t own = std::int64_t{core.heads} * core.qk_dim;
     if (op.out == own + shared) return rounded_up(own, ranks) + pair;
     if (op.out == shared) return pair;
+    if (op.out == own + std::int64_t{core.kv_heads} * core.qk_dim) return rounded_up(own, ranks) + core.qk_dim;
   }
   return rounded_up(op.out, ranks);
 }

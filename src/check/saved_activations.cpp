@@ -206,6 +206,7 @@ class Walk {
   [[nodiscard]] int source_of(std::size_t i) const {
     const Operator& op = operators_[i];
     if (op.cross) return kEncoder;
+    if (kind_before(i) == OperatorKind::pool) return static_cast<int>(i) - 1;  // what was pooled is a tensor of its own
     if (i > 0 && operators_[i - 1].kind == OperatorKind::activation && operators_[i - 1].out == op.in)
       return static_cast<int>(i) - 1;
     for (std::size_t n = i; n-- > 0;) {

@@ -26,8 +26,9 @@ std::int64_t replicated_width(const View& view, const Operator& op, const Operat
   const std::int64_t ranks = view.strategy.weight_tp(), heads = attention->kv_heads;
   if (heads >= ranks || heads < 1) return 0;
   const std::int64_t head = std::int64_t{attention->qk_dim} + attention->v_dim, queries = op.out - heads * head;
-  if (queries != 0 && queries != std::int64_t{attention->heads} * attention->qk_dim)
-    return 0;  // keys and values of another shape
+  const std::int64_t asked = std::int64_t{attention->heads} * attention->qk_dim;
+  if (op.out == asked + heads * attention->qk_dim) return asked / ranks + attention->qk_dim;  // keys that are values too
+  if (queries != 0 && queries != asked) return 0;                                             // keys and values of another shape
   return queries / ranks + head;
 }
 

@@ -26,16 +26,26 @@ bool frozen_layer(const Training& training, const LayerKind& kind, std::int64_t 
   return false;
 }
 
+/// Queries and keys, where the keys are the values too.
+bool makes_keys_alone(const LayerKind& kind, const Operator& op) {
+  return std::any_of(kind.operators.begin(), kind.operators.end(), [&](const Operator& core) {
+    return core.kind == OperatorKind::attention && op.out == (std::int64_t{core.heads} + core.kv_heads) * core.qk_dim;
+  });
+}
+
 /// Whether the target names the operator, or a projection inside it.
-bool may_mean(const std::string& target, const Operator& op) {
+bool may_mean(const std::string& target, const LayerKind& kind, const Operator& op) {
   if (target == op.name || target == "all-linear") return true;
   const auto is = [&](const char* name) { return op.name == name; };
   if (target == "q_proj") return is("attn.qkv") || is("attn.q");
-  if (target == "k_proj" || target == "v_proj" || target == "linear_qkv" || target == "c_attn" || target == "qkv_proj")
-    return is("attn.qkv");
+  if (target == "v_proj") return is("attn.qkv") && !makes_keys_alone(kind, op);
+  if (target == "k_proj" || target == "linear_qkv" || target == "c_attn" || target == "qkv_proj") return is("attn.qkv");
   if (target == "o_proj" || target == "linear_proj") return is("attn.out");
-  if (target == "down_proj" || target == "linear_fc2") return is("mlp.down");
-  if (target == "gate_proj" || target == "gate_up_proj") return is("mlp.gate_up");
+  if (target == "down_proj") return is("mlp.down") || is("mlp.shared_down");
+  if (target == "linear_fc2") return is("mlp.down");
+  if (target == "gate_proj") return is("mlp.gate_up") || is("mlp.shared_gate_up");
+  if (target == "gate_up_proj") return is("mlp.gate_up");
+  if (target == "up_proj" && (is("mlp.shared_gate_up") || is("mlp.shared_up"))) return true;
   if (target == "c_fc") return is("mlp.up");
   return (target == "up_proj" || target == "linear_fc1") && (is("mlp.gate_up") || is("mlp.up"));
 }
@@ -48,7 +58,7 @@ std::string fault_of(const Training& training, const Model& model, const LayerKi
   if (op.parameters > 0 && op.frozen != stays) return say(op.name, stays ? " is trained" : " is frozen");
   const bool wanted = training.adapter.any() && !frozen && kind.role == LayerRole::block && op.kind == OperatorKind::linear &&
                       std::any_of(training.adapter.targets.begin(), training.adapter.targets.end(),
-                                  [&](const std::string& t) { return may_mean(t, op); });
+                                  [&](const std::string& t) { return may_mean(t, kind, op); });
   if ((op.adapters > 0) != wanted) return say(op.name, wanted ? " has no adapter" : " has an adapter");
   if (op.adapters == 0) return "";
   if (op.adapter_rank != training.adapter.rank) return say(op.name, ": rank ", op.adapter_rank, ", not ", training.adapter.rank);

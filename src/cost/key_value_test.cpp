@@ -59,6 +59,15 @@ TEST(KeyValue, SmallestExample) {
   EXPECT_EQ(parameters_on_rank(model_of(kind), kind, engine, {}, tp(4, SequenceParallel::ulysses)).dense, 128 * 64 + 64 * 64);
 }
 
+// Keys that are values too (gemma4): 16 outputs of each head's 16 + 16. On 4 ranks a query head and a whole key head, 32 outputs.
+TEST(KeyValue, KeysThatAreValues) {
+  LayerKind kind = grouped(2);
+  kind.operators[0] = linear("qkv", 64, 64 + 16 * 2, TpSplit::column);
+  EXPECT_EQ(parameters_on_rank(model_of(kind), kind, plain_engine("generic"), {}, tp(4)).dense, 32 * 64 + 16 * 64);
+  EXPECT_EQ(tensor_sync(kind, plain_engine("generic"), tp(4)), (TensorSync{0, 16 * 64, 2}));
+  EXPECT_EQ(parameters_on_rank(model_of(kind), kind, plain_engine("generic"), {}, tp(2)).dense, 48 * 64 + 32 * 64);
+}
+
 // The bias of a replicated head is on every rank that holds it: (64 + 1) elements an output.
 TEST(KeyValue, WithItsBias) {
   LayerKind kind = grouped(2);

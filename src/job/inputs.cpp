@@ -8,6 +8,7 @@
 #include "espalier/cluster_change.h"
 #include "job/files.h"
 #include "plan/sequence_lengths.h"
+#include "plan/structure.h"
 
 namespace espalier::job {
 namespace {
@@ -126,6 +127,10 @@ std::vector<std::string> notes_of(const Job& job) {
     out.push_back(base::cat("training: ", base::grouped(trained), " parameters are trained beside or among ", base::grouped(all),
                             ", ", base::fixed(100.0 * static_cast<double>(trained) / static_cast<double>(all), 2), " %"));
   }
+  if (job.training.adapter.any() && has_experts(job.model))
+    out.emplace_back(
+        "training.adapter: routed experts take no adapters; transformers 5 holds them as one tensor, which targets do not meet "
+        "(4 did not)");
   if (job.training.lengths.any()) {
     const LengthFacts facts = length_facts(job.training);
     out.push_back(

@@ -89,18 +89,6 @@ void add_embedding_rest(Operators& list, const Pair& p) {
   add_dropout(list, p, "embed.dropout");
 }
 
-/// Two convolutions of three taps, the second of stride two: of each token 2 frames of `bins` go in.
-void add_convolutions(Operators& list, const Pair& p) {
-  const std::int64_t h = p.hidden, taps = 3;
-  Operator first = linear("frames.conv1", 2 * taps * p.bins, h, TpSplit::none, true);
-  first.kind = OperatorKind::patch_embed;
-  first.parameters = first.parameters_unsplit = taps * p.bins * h + h;
-  list.push_back(std::move(first));
-  list.push_back(activation("frames.activation1", 2 * h, 2 * h, TpSplit::none));
-  list.push_back(linear("frames.conv2", taps * h, h, TpSplit::none, true));
-  list.push_back(activation("frames.activation2", h, h, TpSplit::none));
-}
-
 std::string name_of(const char* stack, bool first, bool last) {
   return std::string(stack) + (first ? ".first" : "") + (last ? ".last" : "");
 }
@@ -112,7 +100,7 @@ LayerKind encoder_block(const Pair& p, bool first, bool last) {
     kind.carried = TokenStream::decoder;
     kind.carried_hidden = p.hidden;
   }
-  if (opens) add_convolutions(kind.operators, p);
+  if (opens) add_sound_convolutions(kind.operators, p.bins, p.hidden);
   add_half(kind.operators, p, "attn", self_attention(p, p.encoder, false));
   add_half(kind.operators, p, "mlp", feed_forward(p, p.encoder));
   if (last && p.form.norms_first) kind.operators.push_back(norm("final.norm", p.hidden, 2));

@@ -362,11 +362,18 @@ constexpr Traits qwen_delta(std::int64_t kv_heads, bool experts) {
   t.shared_gate = true;
   return t;
 }
+/// Qwen3.5 adds multi-token prediction: a block behind two norms and a projection, as add_prediction has it.
+constexpr Traits qwen3_5_dense() {
+  Traits t = qwen_delta(4, false);
+  t.prediction = "mtp_num_hidden_layers";
+  return t;
+}
 constexpr Traits qwen_delta_sparse(std::int64_t experts, std::int64_t top_k) {
   Traits t = qwen_delta(2, true);
   t.experts = experts;
   t.top_k = top_k;
   t.every_layer_sparse = true;
+  t.prediction = "mtp_num_hidden_layers";
   return t;
 }
 constexpr Traits minimax() {
@@ -401,6 +408,7 @@ constexpr std::array kRows = std::to_array<DecoderFamily>({
     {"dots1", "Dots1", kDots1},
     {"ernie4_5", "Ernie4_5", ernie_dense()},
     {"ernie4_5_moe", "Ernie4_5_Moe", ernie_moe()},
+    {"exaone", "Exaone", Traits{}},
     {"exaone4", "Exaone4", kExaone4},
     {"exaone_moe", "ExaoneMoe", kExaoneMoe},
     {"falcon_h1", "FalconH1", kFalconH1},
@@ -450,7 +458,7 @@ constexpr std::array kRows = std::to_array<DecoderFamily>({
     {"qwen3", "Qwen3", kQwen3},
     {"qwen3_moe", "Qwen3Moe", kQwen3Moe},
     {"qwen3_5_moe_text", "Qwen3_5MoeText", qwen_delta_sparse(256, 8)},
-    {"qwen3_5_text", "Qwen3_5Text", qwen_delta(4, false)},
+    {"qwen3_5_text", "Qwen3_5Text", qwen3_5_dense()},
     {"qwen3_next", "Qwen3Next", qwen_delta(2, true)},
     {"seed_oss", "SeedOss", kSeedOss},
     {"smollm3", "SmolLM3", smollm3()},

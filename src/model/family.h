@@ -41,6 +41,12 @@ void read_bart(Fields&, Model&);
 void read_vit(Fields&, Model&);
 void read_generic(Fields&, Model&);  ///< `blocks`: what no config.json says (blocks.cpp)
 void read_swin(Fields&, Model&);
+void read_dbrx(Fields&, Model&);
+void read_deberta(Fields&, Model&);
+void read_dit(Fields&, Model&);              ///< diffusion transformers (dit.cpp)
+void read_image_text_pair(Fields&, Model&);  ///< clip, siglip (image_text.cpp)
+void read_t5gemma(Fields&, Model&);
+void read_gemma4_text(Fields&, Model&);
 
 /// Notes of routing that is limited to some groups of experts (n_group, topk_group): it is read and not modelled.
 void read_routing_groups(Fields& fields);

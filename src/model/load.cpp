@@ -30,6 +30,13 @@ struct Family {
 constexpr std::array kReaders = std::to_array<Family>({
     {"bert", "Bert", model::read_bert},
     {"blocks", "", model::read_generic},
+    {"clip", "CLIP", model::read_image_text_pair},
+    {"dbrx", "Dbrx", model::read_dbrx},
+    {"deberta-v2", "DebertaV2", model::read_deberta},
+    {"dit", "DiT", model::read_dit},
+    {"gemma4_text", "Gemma4Text", model::read_gemma4_text},
+    {"siglip", "Siglip", model::read_image_text_pair},
+    {"t5gemma", "T5Gemma", model::read_t5gemma},
     {"bloom", "Bloom", model::read_bloom},
     {"deepseek_v2", "DeepseekV2", model::read_deepseek_v2},
     {"deepseek_v3", "DeepseekV3", model::read_deepseek_v3},
@@ -62,6 +69,7 @@ constexpr std::array kReaders = std::to_array<Family>({
     {"minicpm3", "MiniCPM3", model::read_latent_dense},
     {"opt", "OPT", model::read_opt},
     {"swin", "Swin", model::read_swin},
+    {"swinv2", "Swinv2", model::read_swin},
     {"t5", "T5", model::read_t5},
     {"bart", "Bart", model::read_bart},
     {"mbart", "MBart", model::read_bart},
@@ -171,6 +179,11 @@ const Family* choose_family(base::Reader& reader, std::vector<ModelNote>& notes)
     return nullptr;
   }
   if (reader.find("blocks") != nullptr) return find_type("blocks");
+  if (reader.has("_class_name") && reader.required_string("_class_name") == "DiTTransformer2DModel") {
+    reader.ignore({"_diffusers_version"});
+    notes.push_back({ModelNote::Kind::derived, "model_type", "model_type = dit (from _class_name)"});
+    return find_type("dit");
+  }
   const std::string architecture = first_architecture(reader);
   if (const Family* family = find_architecture(architecture)) {
     const std::string text = "model_type = " + std::string(family->type) + " (from architectures)";
@@ -183,9 +196,10 @@ const Family* choose_family(base::Reader& reader, std::vector<ModelNote>& notes)
 }
 
 /// Keys that change the meaning of everything else and that no family here reads.
-void refuse_unsupported(Fields& fields) {
+void refuse_unsupported(Fields& fields, std::string_view family) {
   const base::Node* per_layer = fields.reader().find("per_layer_config");
-  if (per_layer != nullptr && (!per_layer->members.empty() || !per_layer->items.empty())) {
+  const bool read = family == "gemma4_text";  // whose full layers differ in heads
+  if (!read && per_layer != nullptr && (!per_layer->members.empty() || !per_layer->items.empty())) {
     fields.fail("per_layer_config", "per-layer sizes", "one set of sizes for all layers",
                 "per_layer_config (pruned or searched architectures) is not supported");
   }
@@ -222,7 +236,7 @@ std::string name_from(const std::string& where) {
 
 void read_family(const Family& family, base::Reader& reader, Model& result) {
   Fields fields(reader, result.notes);
-  refuse_unsupported(fields);
+  refuse_unsupported(fields, family.type);
   if (family.traits != nullptr)
     model::read_decoder(fields, result, *family.traits);
   else if (family.tower != nullptr)

@@ -110,7 +110,8 @@ Operator attention_core(std::string name, const AttentionShape& shape) {
 void add_attention(Operators& list, const std::string& prefix, const AttentionShape& shape) {
   const std::int64_t query = shape.heads * shape.head_dim, key = shape.kv_heads * shape.head_dim;
   if (shape.gate > 0) list.push_back(linear(prefix + ".gate", shape.hidden, shape.gate, TpSplit::column, false));
-  list.push_back(linear(prefix + ".qkv", shape.hidden, query + 2 * key, TpSplit::column, shape.qkv_bias));
+  list.push_back(
+      linear(prefix + ".qkv", shape.hidden, query + (shape.keys_are_values ? 1 : 2) * key, TpSplit::column, shape.qkv_bias));
   if (shape.qk_norm) {
     for (const auto& [name, width] : {std::pair{".q_norm", query}, std::pair{".k_norm", key}}) {
       Operator op = make(OperatorKind::norm, prefix + name, width, width, TpSplit::heads);
@@ -119,6 +120,7 @@ void add_attention(Operators& list, const std::string& prefix, const AttentionSh
       list.push_back(std::move(op));
     }
   }
+  if (shape.value_norm) list.push_back(make(OperatorKind::norm, prefix + ".v_norm", key, key, TpSplit::heads));
   if (shape.rotary_dim > 0) {
     const std::int64_t rotated = (shape.heads + shape.kv_heads) * shape.rotary_dim;
     list.push_back(make(OperatorKind::rotary, prefix + ".rotary", rotated, rotated, TpSplit::heads));
@@ -165,6 +167,17 @@ void add_token_embedding(Operators& list, std::int64_t vocabulary, std::int64_t 
 void add_extra_embedding(Operators& list, const std::string& name, std::int64_t rows, std::int64_t width) {
   list.push_back(table("embed." + name, rows, width, TpSplit::none));
   list.push_back(residual("embed.add_" + name, width));
+}
+
+void add_sound_convolutions(Operators& list, std::int64_t bins, std::int64_t width) {
+  constexpr std::int64_t kTaps = 3;
+  Operator first = linear("frames.conv1", times(2 * kTaps, bins), width, TpSplit::none, true);
+  first.kind = OperatorKind::patch_embed;
+  first.parameters = first.parameters_unsplit = times(kTaps * bins, width) + width;
+  list.push_back(std::move(first));
+  list.push_back(activation("frames.activation1", 2 * width, 2 * width, TpSplit::none));
+  list.push_back(linear("frames.conv2", kTaps * width, width, TpSplit::none, true));
+  list.push_back(activation("frames.activation2", width, width, TpSplit::none));
 }
 
 void add_logits(Operators& list, std::int64_t width, std::int64_t vocabulary, bool tied, bool bias) {

@@ -38,14 +38,16 @@ struct AttentionShape {
   std::int64_t window = 0;
   bool causal = true;
   bool score_dropout = false;
-  std::int64_t chunk = 0;      ///< attention inside pieces of so many tokens; 0 = no pieces
-  bool sinks = false;          ///< one learned score a head that takes part in every softmax (gpt_oss)
-  bool qk_norm_whole = false;  ///< with qk_norm: weights for all features of all heads, not for those of one
-  int qk_norm_weights = 1;     ///< 2 with a bias, 0 without any
-  std::int64_t gate = 0;       ///< width of a gate on the attention's output, computed from the block's input; 0 = none
-  int sub_norm = 0;            ///< weights a feature of a norm before the output projection; 0 = no norm
+  std::int64_t chunk = 0;        ///< attention inside pieces of so many tokens; 0 = no pieces
+  bool sinks = false;            ///< one learned score a head that takes part in every softmax (gpt_oss)
+  bool qk_norm_whole = false;    ///< with qk_norm: weights for all features of all heads, not for those of one
+  int qk_norm_weights = 1;       ///< 2 with a bias, 0 without any
+  std::int64_t gate = 0;         ///< width of a gate on the attention's output, computed from the block's input; 0 = none
+  int sub_norm = 0;              ///< weights a feature of a norm before the output projection; 0 = no norm
+  bool value_norm = false;       ///< RMSNorm without weights over each head's values (gemma4)
+  bool keys_are_values = false;  ///< one projection makes both (gemma4)
 };
-/// [prefix.gate,] .qkv, .q_norm, .k_norm, .rotary, .core, [.sub_norm, .gated,] .out
+/// [prefix.gate,] .qkv, .q_norm, .k_norm, .v_norm, .rotary, .core, [.sub_norm, .gated,] .out
 void add_attention(Operators& list, const std::string& prefix, const AttentionShape& shape);
 /// prefix.core alone
 Operator attention_core(std::string name, const AttentionShape& shape);
@@ -75,6 +77,9 @@ void add_experts(Operators& list, const ExpertShape& shape);
 void add_token_embedding(Operators& list, std::int64_t vocabulary, std::int64_t width);
 /// A learned table added to the token embedding: its lookup and its addition.
 void add_extra_embedding(Operators& list, const std::string& name, std::int64_t rows, std::int64_t width);
+/// What makes tokens of sound: two convolutions of three taps, the second of stride two, so that of each token 2 frames of `bins` go in. `list`
+/// opens with them.
+void add_sound_convolutions(Operators& list, std::int64_t bins, std::int64_t width);
 /// head.logits (0 parameters when tied, but for the bias), head.loss
 void add_logits(Operators& list, std::int64_t width, std::int64_t vocabulary, bool tied, bool bias = false);
 

@@ -3,6 +3,8 @@
 //
 //   stage s has width C·2^s, a grid of half the side, windows of w² tokens with a table of relative biases (2w−1)²·heads per
 //   block; between stages four neighbours merge: LayerNorm(4h) and a linear 4h → 2h
+//   Swin V2 (Liu et al. 2022): norms after the halves, cosine scores with a scale for each head, biases from an MLP 2 → 512 → heads, keys without
+//   bias; merging normalises the 2h that it makes. The MLP of biases works once a block on (2w−1)² pairs: parameters, hardly any work
 //
 // Merging is counted at the start of the next stage's first block, where it runs on that stage's tokens.
 #include <algorithm>
@@ -26,31 +28,44 @@ struct Swin {
   std::vector<SwinStage> stages;
   std::int64_t bias_side = 0;  ///< 2·window_size − 1 of the file: the table does not shrink with the window
   bool dropout = false, absolute_positions = false;
+  bool second = false;  ///< V2
 };
+
+/// What gives the relative biases of a block.
+std::int64_t bias_parameters(const Swin& s, std::int64_t heads) {
+  constexpr std::int64_t kInner = 512;
+  return s.second ? 3 * kInner + times(kInner, heads) + heads : times(s.bias_side * s.bias_side, heads);
+}
+
+void add_merge(Operators& list, const Swin& s, std::int64_t hidden) {
+  const std::int64_t merged = 2 * hidden;  // four neighbours of the narrower stage
+  list.push_back(pool("merge.gather", merged));
+  if (!s.second) list.push_back(norm("merge.norm", merged, 2));
+  list.push_back(linear("merge.reduce", merged, hidden, TpSplit::none, false));
+  if (s.second) list.push_back(norm("merge.norm", hidden, 2));
+}
 
 LayerKind swin_block(const Swin& s, std::size_t stage, bool merges) {
   const SwinStage& at = s.stages[stage];
   LayerKind kind = fixed_kind("swin.stage" + std::to_string(stage + 1) + (merges ? ".merge" : ""), LayerRole::block,
                               at.side * at.side, at.hidden);
   auto& list = kind.operators;
-  if (merges) {
-    const std::int64_t merged = 2 * at.hidden;  // four neighbours of the narrower stage
-    list.push_back(pool("merge.gather", merged));
-    list.push_back(norm("merge.norm", merged, 2));
-    list.push_back(linear("merge.reduce", merged, at.hidden, TpSplit::none, false));
-  }
-  list.push_back(norm("attn.norm", at.hidden, 2));
+  if (merges) add_merge(list, s, at.hidden);
+  if (!s.second) list.push_back(norm("attn.norm", at.hidden, 2));
   list.push_back(pool("attn.window_partition", at.hidden));
   add_attention(list, "attn", at.attention);
   for (Operator& op : list) {
-    if (op.kind == OperatorKind::attention) op.parameters = times(s.bias_side * s.bias_side, at.attention.heads);
+    if (op.kind == OperatorKind::attention) op.parameters = bias_parameters(s, at.attention.heads);
+    if (s.second && op.name == "attn.qkv" && at.attention.qkv_bias) op.parameters -= at.hidden;  // of the keys
   }
   list.push_back(pool("attn.window_reverse", at.hidden));
   if (s.dropout) list.push_back(dropout("attn.dropout", at.hidden));
+  if (s.second) list.push_back(norm("attn.norm", at.hidden, 2));
   list.push_back(residual("attn.residual", at.hidden));
-  list.push_back(norm("mlp.norm", at.hidden, 2));
+  if (!s.second) list.push_back(norm("mlp.norm", at.hidden, 2));
   add_mlp(list, "mlp.", {at.hidden, at.ffn, false, true, true, false});
   if (s.dropout) list.push_back(dropout("mlp.dropout", at.hidden));
+  if (s.second) list.push_back(norm("mlp.norm", at.hidden, 2));
   list.push_back(residual("mlp.residual", at.hidden));
   return kind;
 }
@@ -60,7 +75,8 @@ LayerKind swin_embedding(const Swin& s) {
   LayerKind kind = fixed_kind("embedding", LayerRole::embedding, first.side * first.side, first.hidden);
   kind.operators.push_back(patch_embedding(s.patch_features, first.hidden));
   kind.operators.push_back(norm("embed.norm", first.hidden, 2));
-  if (s.absolute_positions) add_extra_embedding(kind.operators, "position", first.side * first.side, first.hidden);
+  if (s.absolute_positions)
+    add_extra_embedding(kind.operators, "position", first.side * first.side + (s.second ? 1 : 0), first.hidden);
   if (s.dropout) kind.operators.push_back(dropout("embed.dropout", first.hidden));
   return kind;
 }
@@ -96,6 +112,8 @@ void read_swin_stages(Fields& f, Swin& s, std::int64_t side, std::int64_t width)
                        stage.window * stage.window,
                        false,
                        score_dropout};
+    stage.attention.qk_norm = s.second;
+    stage.attention.qk_norm_weights = 0;
     if (side % stage.window != 0) {
       f.note(ModelNote::Kind::left_out, "window_size",
              "window_size: stage " + std::to_string(i + 1) + ": padding of the grid of " + std::to_string(side) +
@@ -109,6 +127,7 @@ void read_swin_stages(Fields& f, Swin& s, std::int64_t side, std::int64_t width)
 
 void read_swin(Fields& f, Model& model) {
   Swin s;
+  s.second = model.family == "swinv2";
   const std::int64_t image = read_side(f, "image_size", 224), patch = read_side(f, "patch_size", 4);
   const std::int64_t channels = f.integer_or({"num_channels"}, 4096, 3);
   const std::int64_t width = f.integer({"embed_dim"}, SizeLimits::width);
@@ -119,7 +138,7 @@ void read_swin(Fields& f, Model& model) {
   s.absolute_positions = f.flag("use_absolute_embeddings", false);
   read_swin_stages(f, s, std::max<std::int64_t>((image + patch - 1) / patch, 1), width);
   f.reader().ignore({"hidden_act", "encoder_stride", "hidden_size", "num_layers", "path_norm", "patch_norm", "out_features",
-                     "out_indices", "stage_names"});
+                     "out_indices", "stage_names", "pretrained_window_sizes"});
   if (f.positive_rate({"drop_path_rate"}, 0.1)) {
     f.note(ModelNote::Kind::left_out, "drop_path_rate",
            "drop_path_rate: whole samples that skip a block are counted as computed");

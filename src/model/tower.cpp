@@ -13,6 +13,7 @@ Operator scale(std::string name, std::int64_t width) {
 }
 
 void add_patches(Operators& list, const TowerShape& t) {
+  if (t.bins > 0) return add_sound_convolutions(list, t.bins, t.hidden);
   Operator patches = linear("tower.patches", t.patch_features, t.hidden, TpSplit::none, t.patch_bias);
   patches.kind = OperatorKind::patch_embed;
   patches.parameters += t.class_token;
@@ -29,10 +30,15 @@ void add_halves(Operators& list, const TowerShape& t, std::int64_t piece) {
   attention.chunk = piece;
   list.push_back(norm("attn.norm", t.hidden, t.norm_weights));
   add_attention(list, "attn", attention);
+  if (attention.qkv_bias && !t.key_bias)
+    for (Operator& op : list)
+      if (op.name == "attn.qkv") op.parameters -= attention.kv_heads * attention.head_dim;
+  if (t.sandwich) list.push_back(norm("attn.post_norm", t.hidden, t.norm_weights));
   if (t.scaled) list.push_back(scale("attn.scale", t.hidden));
   list.push_back(residual("attn.residual", t.hidden));
   list.push_back(norm("mlp.norm", t.hidden, t.norm_weights));
   add_mlp(list, "mlp.", {t.hidden, t.ffn, t.gated, t.mlp_bias, t.mlp_bias, false});
+  if (t.sandwich) list.push_back(norm("mlp.post_norm", t.hidden, t.norm_weights));
   if (t.scaled) list.push_back(scale("mlp.scale", t.hidden));
   list.push_back(residual("mlp.residual", t.hidden));
 }

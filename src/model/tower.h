@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Towers of vision-language models: layers with a sequence of their own, the patches of a sample's images, between the embedding of the
-// text and its first block.
+// Towers of models that see or hear: layers with a sequence of their own, the patches of a sample's images or the frames of its recordings, between
+// the embedding of the text and its first block.
 //
 //   block       of a ViT: attention 4·w² + MLP 2·w·f (gated 3·w·f) + norms (+ biases, layer scales);  w width, f feed-forward width
 //   projector   merges m neighbouring patches and makes them as wide as the text
@@ -28,6 +28,9 @@ struct TowerShape {
   AttentionShape attention;
   int norm_weights = 2, first_norm = 0, last_norm = 0;  ///< weights a feature, as in norm(); the last two 0 = no such norm
   bool patch_bias = false, gated = false, mlp_bias = true, scaled = false;
+  bool sandwich = false;    ///< norms before and after the halves of a block
+  bool key_bias = true;     ///< where attention.qkv_bias
+  std::int64_t bins = 0;    ///< mel bins of a frame of sound, which two convolutions make tokens of; 0 = patches of images
   std::int64_t unused = 0;  ///< parameters of a pooling head that is held and not run
   std::vector<std::int64_t>
       pieces;  ///< per layer: attention inside pieces of so many patches, 0 = the whole image; empty = all 0
@@ -37,15 +40,21 @@ struct TowerShape {
 /// The text model with the tower between its embedding and its first block.
 Model with_tower(Model text, const TowerShape& tower);
 
+/// Towers of CLIP and SigLIP; `head`: whether the class makes a pooling head unless it is told not to, which then is held and not run.
+TowerShape read_clip_tower(Fields& vision);
+TowerShape read_siglip_tower(Fields& vision, bool head);
+
 /// One row of tower_families.cpp.
 struct TowerFamily {
   std::string_view type, architecture;
   std::string_view text;  ///< family of the text model where text_config has no model_type
   TowerShape (*read)(Fields& top, Fields& vision, std::int64_t text_width);
-  bool generous = false;  ///< text_config leaves out what its class assumes (llava: the sizes of llama)
+  bool generous = false;                      ///< text_config leaves out what its class assumes (llava: the sizes of llama)
+  std::string_view config = "vision_config";  ///< key of the tower's own configuration
+  ReadFamily read_text = nullptr;             ///< reader of `text`, where that is no row of switches
 };
 const std::vector<TowerFamily>& tower_families();
-/// Fills `model` from text_config (or the file itself, where the text's keys stand beside vision_config) and vision_config.
+/// Fills `model` from text_config (or the file itself, where the text's keys stand beside vision_config) and the tower's own configuration.
 void read_tower_family(Fields& fields, Model& model, const TowerFamily& family);
 
 }  // namespace espalier::model

@@ -132,9 +132,25 @@ TowerShape read_qwen3_vl(Fields&, Fields& v, std::int64_t width) {
   return t;
 }
 
+/// Qwen3.5: without the features of layers between.
+TowerShape read_qwen3_5(Fields&, Fields& v, std::int64_t width) {
+  TowerShape t = read_qwen_tower(v, 16);
+  t.ffn = v.integer({"intermediate_size"}, SizeLimits::width);
+  t.patch_bias = true;
+  t.positions = v.integer_or({"num_position_embeddings"}, SizeLimits::vocabulary, 2304);
+  expect_width(v, "out_hidden_size", v.integer_or({"out_hidden_size"}, SizeLimits::width, 3584), width);
+  if (!v.ok()) return t;
+  Operators merger = two_linears(t.hidden * t.merge, t.hidden * t.merge, width, true);
+  merger.insert(merger.begin(), shared_norm(t.hidden, t.merge, 2));
+  t.projectors = {{"projector", std::move(merger)}};
+  return t;
+}
+
 // ---- towers of CLIP, SigLIP, InternViT and Pixtral ----------------------------------------------------------------------------------
 
-TowerShape read_clip(Fields& v) {
+}  // namespace
+
+TowerShape read_clip_tower(Fields& v) {
   TowerShape t = read_common(v, 32, 224);
   t.ffn = v.integer({"intermediate_size"}, SizeLimits::width);
   t.attention.qkv_bias = t.attention.out_bias = true;
@@ -144,8 +160,7 @@ TowerShape read_clip(Fields& v) {
   return t;
 }
 
-/// `head`: whether the class makes a pooling head unless it is told not to.
-TowerShape read_siglip(Fields& v, bool head) {
+TowerShape read_siglip_tower(Fields& v, bool head) {
   TowerShape t = read_common(v, 16, 224);
   t.ffn = v.integer({"intermediate_size"}, SizeLimits::width);
   t.attention.qkv_bias = t.attention.out_bias = t.patch_bias = true;
@@ -158,13 +173,15 @@ TowerShape read_siglip(Fields& v, bool head) {
   return t;
 }
 
+namespace {
+
 /// The tower that vision_config.model_type names.
 TowerShape read_clip_or_siglip(Fields& v) {
   const std::string type = v.text({"model_type"}, "clip_vision_model");
-  if (type == "siglip_vision_model") return read_siglip(v, true);
+  if (type == "siglip_vision_model") return read_siglip_tower(v, true);
   if (v.ok() && type != "clip_vision_model")
     v.fail("model_type", type.substr(0, 60), "clip_vision_model or siglip_vision_model", "other towers have other layers");
-  return read_clip(v);
+  return read_clip_tower(v);
 }
 
 /// What choices of features there are changes no size: all of the tower is held.
@@ -191,7 +208,7 @@ TowerShape read_llava_next(Fields& top, Fields& v, std::int64_t width) {
 }
 
 TowerShape read_paligemma(Fields& top, Fields& v, std::int64_t width) {
-  TowerShape t = read_siglip(v, true);
+  TowerShape t = read_siglip_tower(v, true);
   expect_width(top, "projection_dim", top.integer_or({"projection_dim"}, SizeLimits::width, width, "width of the text"), width);
   top.reader().ignore({"hidden_size"});
   t.projectors = {{"projector", {linear("projector.linear", t.hidden, width, TpSplit::none, true)}}};
@@ -200,7 +217,7 @@ TowerShape read_paligemma(Fields& top, Fields& v, std::int64_t width) {
 
 /// Gemma 3: a mean over neighbouring patches, a norm, a matrix.
 TowerShape read_gemma3(Fields& top, Fields& v, std::int64_t width) {
-  TowerShape t = read_siglip(v, true);
+  TowerShape t = read_siglip_tower(v, true);
   const std::int64_t kept = top.integer_or({"mm_tokens_per_image"}, SizeLimits::tokens, 256);
   t.merge = std::max<std::int64_t>(1, t.tokens / kept);
   Operator mean = pool("projector.mean", times(t.merge, t.hidden));
@@ -262,6 +279,89 @@ TowerShape read_mistral3(Fields& top, Fields& v, std::int64_t width) {
   return t;
 }
 
+/// Llama 4: patches without bias, rotary positions beside learned ones; neighbouring patches are put together, an MLP makes them as wide as the
+/// tower's output, which a matrix makes as wide as the text.
+TowerShape read_llama4(Fields& top, Fields& v, std::int64_t width) {
+  TowerShape t = read_common(v, 14, 448);
+  t.ffn = v.integer({"intermediate_size"}, SizeLimits::width);
+  t.attention.qkv_bias = t.attention.out_bias = true;
+  t.attention.rotary_dim = t.attention.head_dim;
+  t.positions = t.tokens + 1;
+  t.class_token = t.hidden;
+  t.first_norm = t.last_norm = 2;
+  const double ratio = v.real({"pixel_shuffle_ratio"}, 0.01, 1, 0.5);
+  const auto side = static_cast<std::int64_t>(1 / ratio + 0.5);
+  t.merge = side * side;
+  const std::int64_t inner = v.integer_or({"projector_input_dim"}, SizeLimits::width, 4096);
+  const std::int64_t out = v.integer_or({"projector_output_dim"}, SizeLimits::width, 4096);
+  const std::int64_t seen = v.integer_or({"vision_output_dim"}, SizeLimits::width, 7680);
+  if (v.ok() && t.ffn != times(t.hidden, t.merge))
+    v.fail("intermediate_size", t.ffn, "the width of merged patches, " + std::to_string(times(t.hidden, t.merge)));
+  if (v.ok() && (inner != out || seen != out)) v.fail("vision_output_dim", seen, "the width of the adapter, in and out");
+  v.reader().ignore(
+      {"vision_feature_select_strategy", "multi_modal_projector_bias", "projector_dropout", "vision_feature_layer"});
+  ignore_choices(top);
+  Operators list = two_linears(times(t.hidden, t.merge), inner, out, false);
+  list.push_back(activation("projector.second_activation", out, out, TpSplit::none));
+  list.push_back(linear("projector.linear", out, width, TpSplit::none, false));
+  t.projectors = {{"projector", std::move(list)}};
+  return t;
+}
+
+/// Gemma 4: two tables of positions (across, down), a mean over neighbouring patches, a norm without weights, a matrix.
+TowerShape read_gemma4(Fields& top, Fields& v, std::int64_t width) {
+  TowerShape t;
+  t.hidden = v.integer_or({"hidden_size"}, SizeLimits::width, 768);
+  t.layers = v.integer_or({"num_hidden_layers"}, SizeLimits::layers, 16);
+  t.ffn = v.integer_or({"intermediate_size"}, SizeLimits::width, 3072);
+  AttentionShape& a = t.attention;
+  a.heads = v.integer_or({"num_attention_heads"}, SizeLimits::heads, 12);
+  a.kv_heads = v.integer_or({"num_key_value_heads"}, SizeLimits::heads, 12);
+  v.require_divides("num_key_value_heads", a.kv_heads, "num_attention_heads", a.heads);
+  a.head_dim = a.rotary_dim = v.integer_nullable({"head_dim", "global_head_dim"}, SizeLimits::head_dim, 64, 64, kFamilyDefault);
+  a.score_dropout = v.positive_rate({"attention_dropout"}, 0);
+  if (v.reader().optional_bool("attention_bias", false)) v.fail("attention_bias", "true", "projections without bias");
+  a.qk_norm = a.value_norm = true;
+  t.norm_weights = 1;
+  t.sandwich = t.gated = true;
+  t.mlp_bias = false;
+  const std::int64_t side = read_side(v, "patch_size", 16);
+  t.patch_features = 3 * side * side;
+  t.positions = 2 * v.integer_or({"position_embedding_size"}, SizeLimits::vocabulary, 10240);
+  t.merge = read_merge(v, "pooling_kernel_size", 3);
+  v.reader().ignore({"hidden_activation", "standardize", "use_clipped_linears", "global_head_dim", "default_output_length"});
+  top.reader().ignore({"vision_soft_tokens_per_image"});
+  t.projectors = {{"projector",
+                   {pool("projector.mean", times(t.merge, t.hidden)), norm("projector.norm", t.hidden, 0),
+                    linear("projector.linear", t.hidden, width, TpSplit::none, false)}}};
+  return t;
+}
+
+// ---- towers that hear ----------------------------------------------------------------------------------------------------------
+
+/// Qwen2-Audio: Whisper's encoder, whose tokens are pooled by twos; positions are computed.
+TowerShape read_qwen2_audio(Fields&, Fields& v, std::int64_t width) {
+  TowerShape t;
+  t.hidden = v.integer({"d_model"}, SizeLimits::width);
+  t.layers = v.integer({"encoder_layers", "num_hidden_layers"}, SizeLimits::layers);
+  t.ffn = v.integer({"encoder_ffn_dim"}, SizeLimits::width);
+  t.attention.heads = t.attention.kv_heads = v.integer({"encoder_attention_heads"}, SizeLimits::heads);
+  v.require_divides("encoder_attention_heads", t.attention.heads, "d_model", t.hidden);
+  t.attention.head_dim = std::max<std::int64_t>(1, t.hidden / t.attention.heads);
+  t.attention.qkv_bias = t.attention.out_bias = true;
+  t.attention.score_dropout = v.positive_rate({"attention_dropout"}, 0);
+  t.key_bias = false;
+  t.bins = v.integer_or({"num_mel_bins"}, 4096, 128);
+  t.tokens = v.integer_or({"max_source_positions"}, SizeLimits::tokens, 1500);
+  t.merge = 2;
+  if (v.ok() && t.tokens % t.merge != 0) v.fail("max_source_positions", t.tokens, "an even number of frames");
+  v.reader().ignore({"activation_function", "activation_dropout", "dropout", "encoder_layerdrop", "scale_embedding"});
+  t.projectors = {{"projector",
+                   {pool("projector.mean", times(t.merge, t.hidden)), norm("projector.norm", t.hidden, 2),
+                    linear("projector.linear", t.hidden, width, TpSplit::none, true)}}};
+  return t;
+}
+
 // ---- text and tower together -------------------------------------------------------------------------------------------------
 
 /// Text models that stand under a name of their own inside another: qwen2_vl_text is a qwen2.
@@ -281,12 +381,15 @@ const Traits* traits_of(std::string_view type) {
 /// Tokens of tables in the file; choices of features.
 void ignore_tokens(Fields& f) {
   f.reader().ignore({"image_token_id", "image_token_index", "video_token_id", "vision_start_token_id", "vision_end_token_id",
-                     "vision_token_id", "boi_token_index", "eoi_token_index", "ignore_index", "tie_word_embeddings"});
+                     "vision_token_id", "audio_token_index", "audio_token_id", "eoa_token_index", "boi_token_index",
+                     "eoi_token_index", "ignore_index", "tie_word_embeddings"});
 }
 
 /// The outer file says whether output and embedding are one table, where it says anything.
 void read_text(Fields& top, Fields& text, bool nested, const TowerFamily& family, Model& model) {
   const std::string named = nested ? text.text({"model_type"}, std::string(family.text)) : std::string(family.text);
+  ignore_tokens(text);
+  if (family.read_text != nullptr && named == family.text) return family.read_text(text, model);
   const Traits* traits = traits_of(text_family(named));
   if (traits == nullptr) {
     text.fail("model_type", named.substr(0, 60), "a text model that is a row of decoder families", "docs/models.md lists them");
@@ -303,7 +406,6 @@ void read_text(Fields& top, Fields& text, bool nested, const TowerFamily& family
                  {"num_hidden_layers", 32},
                  {"num_attention_heads", 32},
                  {"vocab_size", 32000}});
-  ignore_tokens(text);
   read_decoder(text, model, own);
 }
 
@@ -312,14 +414,19 @@ void read_text(Fields& top, Fields& text, bool nested, const TowerFamily& family
 const std::vector<TowerFamily>& tower_families() {
   static const std::vector<TowerFamily> rows = {
       {"gemma3", "Gemma3", "gemma3_text", read_gemma3},
+      {"gemma4", "Gemma4", "gemma4_text", read_gemma4, false, "vision_config", read_gemma4_text},
       {"idefics3", "Idefics3", "llama", read_smolvlm},
       {"internvl", "InternVL", "qwen2", read_internvl},
       {"llava", "Llava", "llama", read_llava, true},
       {"llava_next", "LlavaNext", "llama", read_llava_next, true},
+      {"llama4", "Llama4", "llama4_text", read_llama4},
       {"mistral3", "Mistral3", "mistral", read_mistral3},
       {"paligemma", "PaliGemma", "gemma", read_paligemma},
       {"qwen2_5_vl", "Qwen2_5_VL", "qwen2", read_qwen2_5_vl},
+      {"qwen2_audio", "Qwen2Audio", "qwen2", read_qwen2_audio, true, "audio_config"},
       {"qwen2_vl", "Qwen2VL", "qwen2", read_qwen2_vl},
+      {"qwen3_5", "Qwen3_5", "qwen3_5_text", read_qwen3_5},
+      {"qwen3_5_moe", "Qwen3_5Moe", "qwen3_5_moe_text", read_qwen3_5},
       {"qwen3_vl", "Qwen3VL", "qwen3", read_qwen3_vl},
       {"qwen3_vl_moe", "Qwen3VLMoe", "qwen3_moe", read_qwen3_vl},
       {"smolvlm", "SmolVLM", "llama", read_smolvlm},
@@ -330,8 +437,8 @@ const std::vector<TowerFamily>& tower_families() {
 void read_tower_family(Fields& top, Model& model, const TowerFamily& family) {
   const bool nested = top.reader().has("text_config");
   base::Reader text_reader = nested ? top.reader().child("text_config", true) : top.reader();
-  const bool sees = top.reader().has("vision_config");
-  base::Reader vision_reader = top.reader().child("vision_config", false);
+  const bool sees = top.reader().has(family.config);
+  base::Reader vision_reader = top.reader().child(family.config, false);
   if (!top.ok()) return;
   Fields own_text(text_reader, model.notes), vision(vision_reader, model.notes);
   Fields& text = nested ? own_text : top;
@@ -339,7 +446,7 @@ void read_tower_family(Fields& top, Model& model, const TowerFamily& family) {
   if (!top.ok()) return;
   if (!sees) {
     ignore_tokens(top);
-    top.note(ModelNote::Kind::derived, "vision_config", "no vision_config: the text alone is planned");
+    top.note(ModelNote::Kind::derived, family.config, "no " + std::string(family.config) + ": the text alone is planned");
     if (nested) judge_unread(text, model.family);
     return;
   }

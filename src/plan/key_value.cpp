@@ -21,6 +21,8 @@ ReplicatedKeys replicated_keys(const LayerKind& kind, const Operator& op, std::i
   if (core == nullptr || core->kv_heads <= 0 || core->kv_heads >= tp) return {};
   const std::int64_t query = std::int64_t{core->heads} * core->qk_dim, kv = core->kv_heads;
   const std::int64_t keys_values = kv * (std::int64_t{core->qk_dim} + core->v_dim);
+  const std::int64_t keys = kv * core->qk_dim;  // of layers whose keys are values too
+  if (op.out == query + keys) return {keys, kv};
   if (op.out != keys_values && op.out != query + keys_values) return {};
   return {keys_values, kv};
 }

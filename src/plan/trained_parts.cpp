@@ -4,7 +4,8 @@
 //
 //   targets   operators by their names here, by PEFT's names of Hugging Face projections (q_proj is the part of attn.qkv that makes queries,
 //             up_proj half of mlp.gate_up, each with a pair of its own), by Megatron's (linear_qkv, one pair for all of it), or "all-linear":
-//             all of PEFT's projections of a block
+//             all of PEFT's projections of a block. Shared experts are dense linears and have the MLP's names; routed experts take no adapters:
+//             names that a framework gives to them alone, or to them too (Megatron's), are refused
 //   freeze    embedding, head, tower, projector, or blocks by number
 //   backward  the gradient of a layer's output is needed where something is trained in the layer or before it; of a tower, in the tower:
 //             the text that travels along has no part in what it computes
@@ -17,6 +18,7 @@
 #include "base/document.h"
 #include "base/format.h"
 #include "espalier/plan.h"
+#include "plan/structure.h"
 
 namespace espalier {
 namespace {
@@ -32,15 +34,28 @@ struct TargetName {
   Part part = Part::whole;
 };
 constexpr std::array kNames = {
-    TargetName{"q_proj", "attn.qkv", Part::queries},    TargetName{"k_proj", "attn.qkv", Part::keys},
-    TargetName{"v_proj", "attn.qkv", Part::values},     TargetName{"q_proj", "attn.q", Part::whole},
-    TargetName{"o_proj", "attn.out", Part::whole},      TargetName{"gate_proj", "mlp.gate_up", Part::half},
-    TargetName{"up_proj", "mlp.gate_up", Part::half},   TargetName{"up_proj", "mlp.up", Part::whole},
-    TargetName{"down_proj", "mlp.down", Part::whole},   TargetName{"c_attn", "attn.qkv", Part::whole},
-    TargetName{"qkv_proj", "attn.qkv", Part::whole},    TargetName{"gate_up_proj", "mlp.gate_up", Part::whole},
-    TargetName{"c_fc", "mlp.up", Part::whole},          TargetName{"linear_qkv", "attn.qkv", Part::whole},
-    TargetName{"linear_proj", "attn.out", Part::whole}, TargetName{"linear_fc1", "mlp.gate_up", Part::whole},
-    TargetName{"linear_fc1", "mlp.up", Part::whole},    TargetName{"linear_fc2", "mlp.down", Part::whole},
+    TargetName{"q_proj", "attn.qkv", Part::queries},
+    TargetName{"k_proj", "attn.qkv", Part::keys},
+    TargetName{"v_proj", "attn.qkv", Part::values},
+    TargetName{"q_proj", "attn.q", Part::whole},
+    TargetName{"o_proj", "attn.out", Part::whole},
+    TargetName{"gate_proj", "mlp.gate_up", Part::half},
+    TargetName{"up_proj", "mlp.gate_up", Part::half},
+    TargetName{"up_proj", "mlp.up", Part::whole},
+    TargetName{"down_proj", "mlp.down", Part::whole},
+    TargetName{"c_attn", "attn.qkv", Part::whole},
+    TargetName{"qkv_proj", "attn.qkv", Part::whole},
+    TargetName{"gate_up_proj", "mlp.gate_up", Part::whole},
+    TargetName{"c_fc", "mlp.up", Part::whole},
+    TargetName{"linear_qkv", "attn.qkv", Part::whole},
+    TargetName{"linear_proj", "attn.out", Part::whole},
+    TargetName{"linear_fc1", "mlp.gate_up", Part::whole},
+    TargetName{"linear_fc1", "mlp.up", Part::whole},
+    TargetName{"linear_fc2", "mlp.down", Part::whole},
+    TargetName{"gate_proj", "mlp.shared_gate_up", Part::half},
+    TargetName{"up_proj", "mlp.shared_gate_up", Part::half},
+    TargetName{"up_proj", "mlp.shared_up", Part::whole},
+    TargetName{"down_proj", "mlp.shared_down", Part::whole},
 };
 constexpr std::string_view kAllLinear = "all-linear";
 
@@ -57,7 +72,10 @@ std::int64_t features(const LayerKind& kind, const Operator& op, Part part) {
     case Part::half: return op.out / 2;
     case Part::queries: return attention == nullptr ? 0 : std::int64_t{attention->heads} * attention->qk_dim;
     case Part::keys: return attention == nullptr ? 0 : std::int64_t{attention->kv_heads} * attention->qk_dim;
-    case Part::values: return attention == nullptr ? 0 : std::int64_t{attention->kv_heads} * attention->v_dim;
+    case Part::values: {  // none where keys are values too
+      if (attention == nullptr || op.out == features(kind, op, Part::queries) + features(kind, op, Part::keys)) return 0;
+      return std::int64_t{attention->kv_heads} * attention->v_dim;
+    }
   }
   return 0;
 }
@@ -72,7 +90,8 @@ void add_pair(Operator& op, std::int32_t rank, std::int64_t out) {
 void add_all_pairs(const LayerKind& kind, Operator& op, std::int32_t rank) {
   const std::size_t before = static_cast<std::size_t>(op.adapters);
   for (const TargetName& name : kNames)
-    if (name.op == op.name && name.part != Part::whole) add_pair(op, rank, features(kind, op, name.part));
+    if (name.op == op.name && name.part != Part::whole && features(kind, op, name.part) > 0)
+      add_pair(op, rank, features(kind, op, name.part));
   if (static_cast<std::size_t>(op.adapters) == before) add_pair(op, rank, op.out);
 }
 
@@ -92,7 +111,7 @@ bool add_target(LayerKind& kind, const std::string& word, std::int32_t rank) {
       continue;
     }
     for (const TargetName& name : kNames)
-      if (name.word == word && name.op == op.name) {
+      if (name.word == word && name.op == op.name && features(kind, op, name.part) > 0) {
         add_pair(op, rank, features(kind, op, name.part));
         found = true;
       }
@@ -221,6 +240,10 @@ Status check_targets(const Model& model, const Adapter& adapter, const std::stri
   if (adapter.targets.empty())
     return Error{ErrorKind::bad_input, place, "no targets", "one of " + known_targets(model), "all-linear is QLoRA's choice"};
   for (const std::string& word : adapter.targets) {
+    if ((word == "linear_fc1" || word == "linear_fc2") && has_experts(model))
+      return Error{ErrorKind::bad_input, place, cat("\"", word, "\" of a mixture of experts"), "one of " + known_targets(model),
+                   "Megatron gives routed experts adapters under that name, which are not planned; mlp.shared_gate_up and "
+                   "mlp.shared_down are shared experts"};
     bool found = false;
     for (LayerKind kind : model.kinds) found = (kind.role == LayerRole::block && add_target(kind, word, adapter.rank)) || found;
     if (!found)

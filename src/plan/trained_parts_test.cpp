@@ -52,6 +52,47 @@ TEST(TrainedParts, OnePairBesideAFusedProjection) {
   EXPECT_LT(trained(adapters({"attn.qkv"})), trained(adapters({"q_proj", "k_proj", "v_proj"})));
 }
 
+/// Two experts of width 12 and a shared one of width 20 in each of two blocks of width 16.
+Model mixture() {
+  return load_model(R"({"model_type": "qwen2_moe", "hidden_size": 16, "intermediate_size": 24, "num_hidden_layers": 2,
+    "num_attention_heads": 2, "num_key_value_heads": 1, "vocab_size": 32, "num_experts": 2, "num_experts_per_tok": 1,
+    "moe_intermediate_size": 12, "shared_expert_intermediate_size": 20})",
+                    "test")
+      .value();
+}
+
+// Shared experts have the MLP's names: gate, up and down 4·(16 + 20) each in two blocks. Routed ones take no adapters: a name that Megatron
+// gives to them too, and theirs alone, are refused.
+TEST(TrainedParts, SharedExpertsTakeAdaptersRoutedOnesDoNot) {
+  Model model = mixture();
+  EXPECT_EQ(mark_trained(model, adapters({"gate_proj", "up_proj", "down_proj"}, 4), "training"), std::nullopt);
+  EXPECT_EQ(trained_parameter_count(model), 2 * 3 * 4 * (16 + 20));
+  for (const char* word : {"linear_fc1", "linear_fc2", "mlp.expert_gate_up", "mlp.expert_down"}) {
+    Model again = mixture();
+    const Status error = mark_trained(again, adapters({word}), "training");
+    ASSERT_TRUE(error) << word;
+    EXPECT_THAT(error->hint, testing::HasSubstr("routed experts")) << word;
+  }
+}
+
+// Where keys are values too there is no v_proj: 2·(16 + 16) for q, 2·(16 + 8) for k in the second block, and 2·(16 + 8) for v in the first alone.
+TEST(TrainedParts, KeysThatAreValuesHaveNoProjectionOfValues) {
+  const Model gemma =
+      load_model(R"({"model_type": "gemma4_text", "hidden_size": 16, "intermediate_size": 24, "num_hidden_layers": 2,
+    "num_attention_heads": 2, "num_key_value_heads": 1, "head_dim": 8, "global_head_dim": 8, "attention_k_eq_v": true, "vocab_size": 32,
+    "hidden_size_per_layer_input": 0, "layer_types": ["sliding_attention", "full_attention"]})",
+                 "test")
+          .value();
+  for (const auto& [words, expected] : std::vector<std::pair<std::vector<std::string>, std::int64_t>>{
+           {{"v_proj"}, 2 * (16 + 8)},
+           {{"k_proj"}, 2 * 2 * (16 + 8)},
+           {{"q_proj", "k_proj", "v_proj"}, 2 * 2 * (16 + 16) + 3 * 2 * (16 + 8)}}) {
+    Model model = gemma;
+    EXPECT_EQ(mark_trained(model, adapters(words, 2), "training"), std::nullopt);
+    EXPECT_EQ(trained_parameter_count(model), expected) << words.front();
+  }
+}
+
 /// A Qwen2.5-VL of two tower blocks and two of text.
 Model with_images() {
   return load_model(R"({"model_type": "qwen2_5_vl", "hidden_size": 16, "intermediate_size": 24, "num_hidden_layers": 2,

@@ -63,6 +63,16 @@ if lora:
     expect(whole.returncode == 4, f"all weights trained on 24 GB: exit {whole.returncode}")
 planned(LORA, "cluster.device=h100-sxm-80gb", "cluster.devices_per_node=8", "engine=generic", "search={fix: {tp: 2, pp: 2, zero: 3}}")
 
+# What is frozen is not computed, so that no part of a model comes near the peak alone.
+on_h100 = ("cluster.device=h100-sxm-80gb", "cluster.devices_per_node=8", "training.global_batch=64")
+for parts in ("[embedding, layers 0-31]", "[head, layers 0-31]", "[embedding, head, layers 0-30]", "[embedding, head, layers 1-31]"):
+    part = planned(LORA, "training.adapter=null", f"training.freeze={parts}", *on_h100)
+    expect(part is None or 0.1 < part["prediction"]["mfu"] < 0.7, f"frozen {parts}: MFU {part and part['prediction']['mfu']}")
+experts = ("model=" + str(root / "models/qwen3-30b-a3b/config.json"), "search={fix: {tp: 1, pp: 1, zero: 3}}", *on_h100)
+planned(LORA, "training.adapter={kind: lora, rank: 16, targets: [all-linear]}", *experts)
+routed = run("plan", LORA, "--set", "training.adapter={kind: lora, rank: 16, targets: [linear_fc1]}", *(word for change in experts for word in ("--set", change)))
+expect(routed.returncode == 3 and "routed experts" in routed.stderr, f"adapters of routed experts: {routed.stderr}")
+
 packed = planned(PACKED)
 padded, balanced = planned(PACKED, "training.lengths.packing=none"), planned(PACKED, "training.lengths.packing=balanced")
 if packed and padded and balanced:

@@ -3,7 +3,7 @@
 """Every model type that is read is planned: its class's configuration in small (tests/models/class_defaults.json), on 8 H100, checked; no note says
 that a size was left out. Towers are planned frozen and trained, in one stage and in several.
 
-usage: families.py ESPALIER_BINARY REPOSITORY
+usage: families.py ESPALIER_BINARY REPOSITORY [TYPE ...]
 """
 import json
 import pathlib
@@ -16,7 +16,7 @@ binary, root = sys.argv[1], pathlib.Path(sys.argv[2])
 CLUSTER = {"nodes": 1, "devices_per_node": 8, "device": "h100-sxm-80gb"}
 # Words of notes that speak of something known that has no bearing on a size.
 NO_SIZE = ("routing limited to some groups", "no effect on size or cost is known", "is longer than", "the text alone", "are the length",
-           "max_position_embeddings", "storage format", "are trained beside or among")
+           "max_position_embeddings", "storage format", "are trained beside or among", "once a micro-batch, are not in the work")
 failures = []
 
 
@@ -29,15 +29,19 @@ def sequence_of(config, model):
     kinds = [operator["kind"] for kind in model["kinds"] for operator in kind["operators"]]
     if model["family"] == "whisper":  # the file sets the frames
         return {"decoder": 128}
-    if model["family"] in ("t5", "mt5", "umt5", "bart", "mbart", "m2m_100", "marian", "pegasus"):
+    if model["family"] in ("t5", "mt5", "umt5", "bart", "mbart", "m2m_100", "marian", "pegasus", "t5gemma"):
         return {"encoder": 512, "decoder": 128}
+    if model["family"] in ("clip", "siglip"):  # the file sets the patches and the longest text
+        return 64
     if "vision_config" in config:
-        return {"main": 4096, "encoder": 4096} if "patch_size" in config["vision_config"] and needs_patches(model) else 4096
+        return {"main": 4096, "encoder": 4608} if "patch_size" in config["vision_config"] and needs_patches(model) else 4096
+    if "audio_config" in config:
+        return 4096
     return None if "patch_embed" in kinds else 256
 
 
 def needs_patches(model):
-    return model["family"].startswith("qwen") or model["family"] == "mistral3"
+    return model["family"].startswith("qwen") or model["family"] in ("mistral3", "gemma4")
 
 
 def plan(folder, config, training, *flags):
@@ -69,6 +73,8 @@ with tempfile.TemporaryDirectory() as name:
     folder = pathlib.Path(name)
     for row in rows:
         config = row["config"]
+        if sys.argv[3:] and config["model_type"] not in sys.argv[3:]:
+            continue
         path = folder / "config.json"
         path.write_text(json.dumps(config))
         inspected = run("inspect", "model", path, "--json")
@@ -80,9 +86,9 @@ with tempfile.TemporaryDirectory() as name:
             del training["sequence_length"]
         plan(folder, config, training)
         planned += 1
-        if "vision_config" in config:
+        if "vision_config" in config or "audio_config" in config:
             plan(folder, config, {**training, "freeze": ["tower"]})
-    if planned < 100:
+    if planned < 100 and not sys.argv[3:]:
         failures.append(f"{planned} types planned")
 
 print("\n".join(failures) or f"{planned} types planned")
