@@ -41,14 +41,21 @@ std::string selective(const Job&, const Plan& plan) {
 }
 std::string fp8(const Job&, const Plan& plan) { return plan.training.precision == Precision::fp8 ? "fp8" : ""; }
 
+// An engine's own search finds what the engine runs, and that is more than its JSON says: the hints name what keeps to the file.
 constexpr std::array kRows = {
-    FormatRow{"PIPELINE", "no pipeline", stages, "1: DeepSpeed's pipelines are Python, no JSON"},
-    FormatRow{"CONTEXT", "no context parallelism", context, "none, or Ulysses"},
-    FormatRow{"SEQUENCE", "no sequence parallelism of Megatron's kind", megatron_sequence, "none, or Ulysses"},
-    FormatRow{"EXPERTS", "no expert parallelism", experts, "none: experts are spread by the model's own code"},
-    FormatRow{"SHARD-GROUPS", "states are sharded over all data ranks", shard_groups, "all ranks: DeepSpeed 0.19.8 has no MiCS"},
-    FormatRow{"RECOMPUTED", "all blocks are recomputed or none", partial, "of all of them"},
-    FormatRow{"SELECTIVE", "no selective recomputation", selective, "none or full"},
+    FormatRow{"PIPELINE", "no pipeline", stages, "1: DeepSpeed's pipelines are Python, no JSON",
+              "plan with search: {fix: {pp: 1}}"},
+    FormatRow{"CONTEXT", "no context parallelism", context, "none, or Ulysses", "plan with search: {fix: {cp: 1}}"},
+    FormatRow{"SEQUENCE", "no sequence parallelism of Megatron's kind", megatron_sequence, "none, or Ulysses",
+              "plan with search: {forbid: {sp: megatron}}"},
+    FormatRow{"EXPERTS", "no expert parallelism", experts, "none: experts are spread by the model's own code",
+              "plan with search: {fix: {ep: 1}}"},
+    FormatRow{"SHARD-GROUPS", "states are sharded over all data ranks", shard_groups, "all ranks: DeepSpeed 0.19.8 has no MiCS",
+              "plan with search: {fix: {shard: N}}, N being the data ranks"},
+    FormatRow{"RECOMPUTED", "all blocks are recomputed or none", partial, "of all of them",
+              "plan with search: {fix: {recompute: none}}, or {fix: {recompute: full, recompute_layers: N}}, N being the blocks"},
+    FormatRow{"SELECTIVE", "no selective recomputation", selective, "none or full",
+              "plan with search: {fix: {recompute: none}}, or {fix: {recompute: full, recompute_layers: N}}, N being the blocks"},
     FormatRow{"FP8", "no fp8", fp8, "bf16, fp16 or fp32"},
 };
 
@@ -56,7 +63,9 @@ std::vector<FormatRule> rules() { return rules_of(kPrefix, kRows); }
 std::optional<FormatFault> fault(const Job& job, const Plan& plan) { return fault_of(kPrefix, kRows, job, plan); }
 
 void write_zero(base::JsonWriter& json, const Strategy& s) {
-  json.key("zero_optimization").begin_object().key("stage").value(static_cast<int>(s.zero));
+  const bool alone =
+      s.offload == Offload::optimizer && s.zero == ZeroStage::none;  // one data rank: stage 0 would keep states on the device
+  json.key("zero_optimization").begin_object().key("stage").value(alone ? 1 : static_cast<int>(s.zero));
   json.key("overlap_comm").value(s.overlap.grad_reduce || s.overlap.param_gather);
   json.key("contiguous_gradients").value(true).key("reduce_scatter").value(true);
   if (s.offload == Offload::optimizer)

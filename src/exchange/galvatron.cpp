@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "exchange/galvatron.h"
 
+#include <array>
+
 #include "base/check.h"
 #include "base/document.h"
 #include "base/document_kind.h"
@@ -49,8 +51,18 @@ constexpr const char* kFileRule = "GAL-FILE";
 
 constexpr const char* kStrategyPrefix = "GAL";
 
+std::string offloaded(const Job&, const Plan& plan) {
+  for (const Stage& stage : plan.only_pipeline().stages)
+    for (const Chunk& chunk : stage.chunks)
+      for (const LayerRange& range : chunk.ranges)
+        if (range.strategy.offload != Offload::none) return "optimizer state in host memory";
+  return "";
+}
+constexpr std::array kStrategyRows = {FormatRow{"STATES", "optimizer state stays on the device", offloaded, "on the device"}};
+
 std::vector<FormatRule> strategy_rules() {
   std::vector<FormatRule> out = rules_of_rows(kStrategyPrefix, training_rows());
+  for (FormatRule& rule : rules_of_rows(kStrategyPrefix, kStrategyRows)) out.push_back(std::move(rule));
   out.push_back({kFileRule, "a strategy file can say the plan"});
   return out;
 }
@@ -58,7 +70,7 @@ std::vector<FormatRule> strategy_rules() {
 std::optional<FormatFault> strategy_fault(const Job& job, const Plan& plan) {
   if (auto broken = fault_of_rows(kStrategyPrefix, training_rows(), job, plan)) return broken;
   const auto document = galvatron::document_of(plan);
-  if (document) return std::nullopt;
+  if (document) return fault_of_rows(kStrategyPrefix, kStrategyRows, job, plan);
   const Error& error = document.error();
   return FormatFault{kFileRule, base::cat(error.where, ": ", error.found), error.expected, error.hint};
 }

@@ -7,6 +7,7 @@
 
 #include "base/document.h"
 #include "base/document_kind.h"
+#include "base/text.h"
 #include "espalier/job.h"
 #include "job/calibration_file.h"
 #include "job/inputs.h"
@@ -16,6 +17,7 @@
 #include "job/training_lengths.h"
 #include "job/words.h"
 #include "plan/engine.h"
+#include "plan/structure.h"
 #include "plan/training_parts.h"
 
 namespace espalier {
@@ -172,6 +174,9 @@ Training read_training(base::Reader& reader, const Model& model, const std::stri
   training.precision = read_precision(reader);
   training.optimizer = read_optimizer(reader);
   training.moe_imbalance = reader.optional_real("moe_imbalance", 1.0, 1e6, 1.0);
+  if (training.moe_imbalance != 1.0 && !has_experts(model))
+    reader.fail("moe_imbalance", base::shortest(training.moe_imbalance), "a model with experts",
+                "this one has none; leave it out");
   training.tokens = reader.optional_real("tokens", 0, 1e18, 0);
   training.adapter = read_adapter(reader);
   training.freeze = read_freeze(reader);

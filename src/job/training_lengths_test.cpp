@@ -59,5 +59,22 @@ TEST(TrainedParts, OfAJobAreMarkedInItsModel) {
   EXPECT_THAT(wrong.error().where, testing::HasSubstr("$.training.adapter.targets"));
 }
 
+// PEFT writes the word alone; and what a dense model has no use for is refused.
+TEST(TrainingParts, AllLinearIsAWordOrAList) {
+  const auto word = loaded(R"({"sequence_length": 512, "global_batch": 4, "adapter": {"rank": 2, "targets": "all-linear"}})");
+  const auto list = loaded(R"({"sequence_length": 512, "global_batch": 4, "adapter": {"rank": 2, "targets": ["all-linear"]}})");
+  ASSERT_TRUE(word.ok()) << word.error().message();
+  ASSERT_TRUE(list.ok());
+  EXPECT_EQ(word->training.adapter, list->training.adapter);
+  EXPECT_FALSE(loaded(R"({"sequence_length": 512, "global_batch": 4, "adapter": {"rank": 2, "targets": "attn.qkv"}})").ok());
+}
+
+TEST(TrainingParts, ImbalanceIsOfExperts) {
+  const auto dense = loaded(R"({"sequence_length": 512, "global_batch": 4, "moe_imbalance": 2})");
+  ASSERT_FALSE(dense.ok());
+  EXPECT_THAT(dense.error().where, testing::HasSubstr("moe_imbalance"));
+  EXPECT_TRUE(loaded(R"({"sequence_length": 512, "global_batch": 4, "moe_imbalance": 1})").ok());
+}
+
 }  // namespace
 }  // namespace espalier::job

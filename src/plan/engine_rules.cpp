@@ -62,6 +62,11 @@ bool no_packs(E, F f, S, C) { return !f.packs; }
 std::string no_packs_text(E e, F, S, C) { return cat(e.name, " does not pack sequences that attend to themselves alone"); }
 bool no_offload(E, F, S s, C) { return s.offload == Offload::none; }
 std::string no_offload_text(E e, F, S, C) { return cat(e.name, " keeps optimizer state on the device"); }
+bool offload_zero(E, F, S s, C) { return s.offload == Offload::none || shards_optimizer(s.zero) || s.data_ranks() == 1; }
+std::string offload_zero_text(E, F, S s, C) {
+  return cat("states stay on the device under zero 0 over ", s.data_ranks(),
+             " data ranks: the sharded optimizer is what moves them");
+}
 bool no_ep(E, F, S s, C) { return s.ep == 1 && s.etp == 1; }
 std::string no_ep_text(E e, F, S s, C) { return cat(e.name, " has no expert parallelism, ep is ", s.ep, " and etp ", s.etp); }
 
@@ -183,6 +188,10 @@ constexpr std::array kEngineRules = {
                no_packs_text},
     EngineRule{"OFFLOAD", "optimizer state stays on the device", dimension_set(D::offload), D::offload,
                [](E e) { return !e.runs.offload_optimizer; }, no_offload, no_offload_text},
+    EngineRule{"OFFLOAD-ZERO", "optimizer state on hosts is sharded over the data ranks",
+               dimension_set(D::offload, D::zero, D::dp, D::cp), D::zero,
+               [](E e) { return e.runs.offload_optimizer && (is_megatron(e) || e.family == EngineFamily::deepspeed); },
+               offload_zero, offload_zero_text},
     EngineRule{"NO-TP", "no tensor parallelism", dimension_set(D::tp), D::tp, [](E e) { return !e.runs.tensor_parallel; }, no_tp,
                no_tp_text},
     EngineRule{"NO-ULYSSES", "no Ulysses sequence parallelism", dimension_set(D::sp), D::sp, [](E e) { return !e.runs.ulysses; },

@@ -8,7 +8,9 @@
 namespace espalier {
 namespace {
 
-constexpr int kSequences = 4096;
+constexpr int kLeastSequences = 4096, kMostSequences = 1 << 19;
+constexpr double kSamples =
+    128;  ///< that are filled at least: the last of them, which stays part-empty, is less than a hundredth of all
 
 double total_weight(const std::vector<LengthShare>& histogram) {
   double sum = 0;
@@ -25,13 +27,13 @@ double mean_of(const std::vector<LengthShare>& histogram, const F& f) {
 }
 
 /// Lengths at the middles of equal parts of the distribution, longest first.
-std::vector<std::int64_t> quantiles(const std::vector<LengthShare>& histogram) {
+std::vector<std::int64_t> quantiles(const std::vector<LengthShare>& histogram, int count) {
   std::vector<std::int64_t> out;
   const double all = total_weight(histogram);
   std::size_t at = 0;
   double below = 0;
-  for (int i = 0; i < kSequences; ++i) {
-    const double wanted = (i + 0.5) / kSequences * all;
+  for (int i = 0; i < count; ++i) {
+    const double wanted = (i + 0.5) / count * all;
     while (at + 1 < histogram.size() && below + histogram[at].weight < wanted) below += histogram[at++].weight;
     out.push_back(histogram[at].tokens);
   }
@@ -43,7 +45,9 @@ std::vector<std::int64_t> quantiles(const std::vector<LengthShare>& histogram) {
 double fill(const std::vector<LengthShare>& histogram, std::int64_t tokens) {
   std::multiset<std::int64_t> room;  // of the samples so far
   std::int64_t used = 0, samples = 0;
-  for (const std::int64_t length : quantiles(histogram)) {
+  const double mean = mean_of(histogram, [](double l) { return l; });
+  const double wanted = std::clamp<double>(kSamples * static_cast<double>(tokens) / mean, kLeastSequences, kMostSequences);
+  for (const std::int64_t length : quantiles(histogram, static_cast<int>(wanted))) {
     used += length;
     const auto at = room.lower_bound(length);
     std::int64_t left = tokens;

@@ -50,6 +50,13 @@ TEST(SequenceLengths, PackedSamplesAttendBySequence) {
   EXPECT_NEAR(facts.spread, 15000.0 / std::sqrt(2.0) / 50000, 1e-12);
 }
 
+// Samples that hold thousands of sequences are full: what the last sample of those that are packed lacks is no part of all others.
+TEST(SequenceLengths, LongSamplesAreFull) {
+  EXPECT_GT(length_facts(of(kTwo, Packing::packed, 1 << 20)).real_tokens, 0.99);
+  EXPECT_GT(length_facts(of({{64, 1}}, Packing::packed, 1 << 20)).real_tokens, 0.99);
+  EXPECT_GT(length_facts(of({{1, 1}}, Packing::packed, 8192)).real_tokens, 0.99);
+}
+
 TEST(SequenceLengths, OneLengthThatFillsItsSampleIsNoPacking) {
   const LengthFacts facts = length_facts(of({{400, 7}}, Packing::packed, 400));
   EXPECT_DOUBLE_EQ(packed_keys(facts, 0, true), 200.0);

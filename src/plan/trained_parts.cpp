@@ -187,11 +187,14 @@ bool freeze_tower_part(const Model& model, std::string_view part, std::vector<bo
   return found;
 }
 
+/// What maps a tower's output to the text: a layer between blocks, named apart and not counted among them.
+bool is_projector(const Model& model, const LayerKind& kind) { return model.tower && kind.name.starts_with("projector"); }
+
 Status read_parts(const Model& model, const Training& training, const std::string& where, Frozen& out) {
   out.layers.assign(model.layers.size(), false);
   std::vector<std::size_t> blocks;
   for (std::size_t i = 0; i < model.layers.size(); ++i)
-    if (model.layer(i).role == LayerRole::block) blocks.push_back(i);
+    if (model.layer(i).role == LayerRole::block && !is_projector(model, model.layer(i))) blocks.push_back(i);
   for (const std::string& part : training.freeze) {
     if (part == "embedding" || part == "head") {
       const LayerRole role = part == "head" ? LayerRole::head : LayerRole::embedding;
@@ -208,10 +211,10 @@ Status read_parts(const Model& model, const Training& training, const std::strin
     }
     const auto range = block_range(part);
     if (!range || range->second >= static_cast<std::int64_t>(blocks.size()))
-      return Error{ErrorKind::bad_input, where + ".freeze", cat("\"", part, "\""),
-                   cat("embedding, head, tower, projector, or blocks such as \"layers 0-",
-                       std::max<std::int64_t>(0, model.blocks() - 1), "\""),
-                   cat("the model has ", blocks.size(), " blocks, counted from 0")};
+      return Error{
+          ErrorKind::bad_input, where + ".freeze", cat("\"", part, "\""),
+          cat("embedding, head, tower, projector, or blocks such as \"layers 0-", blocks.empty() ? 0 : blocks.size() - 1, "\""),
+          cat("the model has ", blocks.size(), " blocks, counted from 0")};
     for (std::int64_t b = range->first; b <= range->second; ++b) out.layers[blocks[static_cast<std::size_t>(b)]] = true;
   }
   return std::nullopt;

@@ -121,6 +121,22 @@ TEST(TrainedParts, FrozenTowersHaveNoBackwardPass) {
   EXPECT_THAT(passes_back({"embedding"}), ElementsAre(false, true, true, true, true, true, true));
 }
 
+// Blocks 0 and 1 are the tower's, 2 and 3 the text's: the projector between them has no number.
+TEST(TrainedParts, ProjectorsAreNoBlocks) {
+  Model model = with_images();
+  Training t;
+  t.freeze = {"embedding", "tower", "layers 2-3", "head"};
+  EXPECT_EQ(mark_trained(model, t, "training"), std::nullopt);
+  std::vector<std::string> trained;
+  for (const std::int32_t kind : model.layers)
+    for (const Operator& op : model.kinds[static_cast<std::size_t>(kind)].operators)
+      if (op.parameters > 0 && !op.frozen) trained.push_back(op.name);
+  ASSERT_FALSE(trained.empty());
+  for (const std::string& name : trained) EXPECT_TRUE(name.starts_with("projector")) << name;
+  t.freeze = {"layers 4"};
+  EXPECT_EQ(mark_trained(model, t, "training")->hint, "the model has 4 blocks, counted from 0");
+}
+
 TEST(TrainedParts, OnlyModelsWithImagesHaveATower) {
   Training t;
   t.freeze = {"tower"};

@@ -76,7 +76,11 @@ Adapter read_adapter(Reader& training) {
   (void)r.optional_choice("kind", {"lora"}, 0);
   adapter.rank = static_cast<std::int32_t>(r.required_int("rank", 1, kMostRank));
   adapter.alpha = r.optional_real("alpha", 0, 1e6, 0);
-  adapter.targets = read_words(r, "targets", "a list of operators or projections such as [q_proj, v_proj]");
+  const Node* targets = r.find("targets");
+  if (targets != nullptr && targets->kind == NodeKind::string && targets->text == "all-linear")  // PEFT's own way to write it
+    adapter.targets = {r.optional_string("targets", "")};
+  else
+    adapter.targets = read_words(r, "targets", "all-linear, or a list of operators or projections such as [q_proj, v_proj]");
   adapter.base = static_cast<FrozenType>(r.optional_choice(
       "quantize_base", {to_string(FrozenType::compute), to_string(FrozenType::nf4), to_string(FrozenType::int8)}, 0));
   r.finish();
