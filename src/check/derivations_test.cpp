@@ -46,6 +46,23 @@ TEST(StaticMemory, ZeroShardsOptimizerThenGradientsThenParameters) {
   }
 }
 
+// Of a elements 2a + 4a + 12·a/4 bytes, or with half of the gradients whole beside the shards of all 2a + 4·(a/4 + a/2) + 12·a/4: a ninth less.
+TEST(StaticMemory, ReducedGradientsAreFreedWherePassesOfAChunkFollowEachOther) {
+  Strategy s;
+  s.dp = 4;
+  s.zero = ZeroStage::optimizer;
+  s.shard = 4;
+  for (const std::int32_t microbatches : {2, 4}) {
+    const Case c = make_case(model_of(gpt(4)), s, schedule_of(ScheduleKind::interleaved, 2, 2, microbatches));
+    const View kept = view_of(c);
+    View freed = kept;
+    freed.engine.memory.states.frees_reduced = true;
+    const std::int64_t whole = static_bytes_per_stage(kept)[1];
+    ASSERT_EQ(whole % 9, 0);
+    EXPECT_EQ(static_bytes_per_stage(freed)[1], microbatches == 2 ? whole - whole / 9 : whole);
+  }
+}
+
 TEST(StaticMemory, ATiedModelKeepsASecondTableOnItsLastStage) {
   const Case c = make_case(model_of(gpt(2)), {}, schedule_of(ScheduleKind::one_f_one_b, 2, 1, 2));
   const auto bytes = static_bytes_per_stage(view_of(c));

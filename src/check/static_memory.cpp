@@ -5,6 +5,7 @@
 #include <cmath>
 #include <numeric>
 
+#include "base/check.h"
 #include "check/arithmetic.h"
 #include "check/operator_partition.h"
 
@@ -156,8 +157,16 @@ struct Kept {
   std::int64_t device = 0, host = 0;
 };
 
-/// `part`: of what ZeRO shards, relative to an equal one.
-Kept kept_bytes(const StatePolicy& bytes, const Strategy& s, const StageElements& e, double part) {
+/// Of a gradient that is freed once it is reduced one chunk of the stage is whole at a time, where the passes of a chunk follow each other; 1: all are.
+std::int64_t chunks_apart(const View& view) {
+  const Schedule& schedule = view.plan->only_pipeline().schedule;
+  ESPALIER_CHECK(schedule.virtual_stages >= 1 && view.microbatches >= 1);
+  if (schedule.kind != ScheduleKind::interleaved || view.microbatches > view.stages) return 1;
+  return schedule.virtual_stages;
+}
+
+/// `part`: of what ZeRO shards, relative to an equal one. `chunks`: chunks_apart.
+Kept kept_bytes(const StatePolicy& bytes, const Strategy& s, const StageElements& e, double part, std::int64_t chunks) {
   const std::int64_t expert_shard = std::gcd(std::int64_t{s.shard}, s.expert_data_ranks());
   const auto held = [&](bool sharded) {
     return sharded ? ceil_div(e.dense, s.shard) + ceil_div(e.expert, expert_shard) : e.dense + e.expert;
@@ -170,7 +179,10 @@ Kept kept_bytes(const StatePolicy& bytes, const Strategy& s, const StageElements
   const std::int64_t frozen =
       spread ? ceil_div(e.frozen_dense, s.shard) + ceil_div(e.frozen_expert, expert_shard) : e.frozen_dense + e.frozen_expert;
   Kept kept;
-  kept.device = of(bytes.parameter, spread, frozen) + of(bytes.gradient, shards_gradients(s.zero));
+  const bool freed = bytes.frees_reduced && s.zero == ZeroStage::optimizer && chunks > 1;
+  const std::int64_t gradients =
+      freed ? bytes.gradient * (held(true) + ceil_div(e.dense + e.expert, chunks)) : of(bytes.gradient, shards_gradients(s.zero));
+  kept.device = of(bytes.parameter, spread, frozen) + gradients;
   (s.offload == Offload::optimizer ? kept.host : kept.device) += of(bytes.master + bytes.optimizer, shards_optimizer(s.zero));
   return kept;
 }
@@ -182,7 +194,7 @@ std::vector<Kept> kept_per_stage(const View& view) {
     Kept sum;
     const double part = view.states_of_stage.empty() ? 1.0 : view.states_of_stage[result.size()];
     for (const Held& h : stage) {
-      const Kept one = kept_bytes(bytes, h.strategy, h.elements, part);
+      const Kept one = kept_bytes(bytes, h.strategy, h.elements, part, chunks_apart(view));
       sum.device += one.device;
       sum.host += one.host;
     }

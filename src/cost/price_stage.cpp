@@ -66,7 +66,7 @@ void price_stage(Pricing& p, std::int32_t i) {
     stage.expert_parameters += s.elements.expert;
     stage.frozen_dense_bytes += s.elements.frozen_dense;
     stage.frozen_expert_bytes += s.elements.frozen_expert;
-    const StaticMemory memory = state_memory(s.elements, states, s.under->s);
+    const StaticMemory memory = state_memory(s.elements, states, s.under->s, gradient_parts(p.structure.schedule));
     const ZeroStage zero = s.under->s.zero;
     const double share = p.on_stage(i).state_share;
     stage.memory.parameters += part_of(memory.parameters, shards_parameters(zero) ? share : 1.0);

@@ -108,6 +108,33 @@ TEST(Price, ZeroOne) {
   EXPECT_EQ(x.timing.stages[0].memory.gradients, whole.timing.stages[0].memory.gradients);
 }
 
+// Two stages with two chunks of one layer each: with no more micro-batches than stages the passes of a chunk follow each other, so that a chunk's
+// gradients, half of the stage's, are whole at a time beside the shards of all. Otherwise the stage's are whole, whatever the engine frees.
+TEST(Price, GradientsAreFreedOnceTheyAreReduced) {
+  EngineModel engine = plain_engine("generic");
+  engine.memory.states.frees_reduced = true;
+  Strategy s;
+  s.dp = 2;
+  s.zero = ZeroStage::optimizer;
+  s.shard = 2;
+  Schedule c;
+  c.kind = ScheduleKind::interleaved;
+  c.stages = c.virtual_stages = c.microbatches = 2;
+  const Timed x = timed(4, s, c, round_cluster(4), engine), kept = timed(4, s, c, round_cluster(4));
+  EXPECT_EQ(x.timing.stages[0].memory.gradients, 4 * (kElements + kElements));
+  EXPECT_EQ(kept.timing.stages[0].memory.gradients, 4 * 2 * kElements);
+  EXPECT_EQ(x.timing.chunks[0].grad_reduce_ns, kept.timing.chunks[0].grad_reduce_ns);
+  s.dp = s.shard = 4;
+  EXPECT_EQ(timed(4, s, c, round_cluster(8), engine).timing.stages[0].memory.gradients, 4 * (kElements / 2 + kElements));
+  c.microbatches = 4;
+  EXPECT_EQ(timed(4, s, c, round_cluster(8), engine).timing.stages[0].memory.gradients, 4 * 2 * kElements);
+  c.kind = ScheduleKind::one_f_one_b;
+  c.virtual_stages = 1;
+  EXPECT_EQ(timed(4, s, c, round_cluster(8), engine).timing.stages[0].memory.gradients, 4 * 2 * kElements);
+  s.zero = ZeroStage::gradients;
+  EXPECT_EQ(timed(4, s, c, round_cluster(8), engine).timing.stages[0].memory.gradients, 4 * kElements / 2);
+}
+
 // The whole is all-reduced where the engine does not scatter: twice as long.
 TEST(Price, ZeroOneByAllReduce) {
   EngineModel engine = plain_engine("generic");

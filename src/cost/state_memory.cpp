@@ -104,7 +104,7 @@ std::int64_t reduced_elements(const ParameterElements& e, const Strategy& s) {
   return (s.data_ranks() > 1 ? e.dense : 0) + (s.expert_data_ranks() > 1 ? e.expert : 0);
 }
 
-StaticMemory state_memory(const ParameterElements& e, const StatePolicy& states, const Strategy& s) {
+StaticMemory state_memory(const ParameterElements& e, const StatePolicy& states, const Strategy& s, std::int64_t parts) {
   const std::int64_t shard = shards_optimizer(s.zero) ? s.shard : 1;
   ESPALIER_CHECK(shard >= 1 && e.dense >= 0 && e.expert >= 0);
   const std::int64_t expert_shard = std::gcd(shard, s.expert_data_ranks());
@@ -116,7 +116,9 @@ StaticMemory state_memory(const ParameterElements& e, const StatePolicy& states,
                                   : e.frozen_dense + e.frozen_expert;
   StaticMemory m;
   m.parameters = frozen + states.parameter * sharded(shards_parameters(s.zero));
-  m.gradients = states.gradient * sharded(shards_gradients(s.zero));
+  const bool frees = states.frees_reduced && s.zero == ZeroStage::optimizer && parts != 1;
+  m.gradients = states.gradient * sharded(shards_gradients(s.zero) || frees);
+  if (frees && parts != kAnyParts) m.gradients += states.gradient * ceil_div(e.dense + e.expert, parts);
   m.optimizer = (std::int64_t{states.master} + states.optimizer) * sharded(shards_optimizer(s.zero));
   if (s.offload == Offload::optimizer) {
     m.host = m.optimizer;

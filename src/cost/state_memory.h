@@ -10,6 +10,9 @@
 // Bytes, F = those of frozen weights, sharded as parameters are; D = dense elements, E = expert elements of a stage, s = ZeRO shard group, s_e = gcd(s, expert data ranks):
 //     parameters   F + p·(D/s + E/s_e if zero = 3 else D + E)          gradients  g·(sharded if zero ≥ 2)
 //     optimizer    (master + moments)·(sharded if zero ≥ 1)        (Rajbhandari et al. 2020, ZeRO)
+// Where an engine frees what it has reduced (states.frees_reduced), gradients under ZeRO 1 are added up over all micro-batches, reduced once, and
+//     gradients    g·(sharded + whole/v) if every micro-batch of a chunk passes before the next chunk's first (interleaved, m ≤ p), else g·whole
+// (Llama Team 2024, arXiv 2407.21783, section 3.3.2: optimizer states and gradients are sharded, gradients accumulated over micro-batches in fp32).
 #pragma once
 
 #include <cstdint>
@@ -74,7 +77,15 @@ inline std::int64_t scattered_bytes(const ParameterElements& e, const StatePolic
 
 using espalier::states_of;
 
-/// parameters, gradients, optimizer of a stage that holds `elements`; the other fields are left 0.
-StaticMemory state_memory(const ParameterElements& elements, const StatePolicy& states, const Strategy& s);
+/// Into how many parts, one of them whole at a time, the gradients of a stage fall where reduced ones are freed.
+inline std::int64_t gradient_parts(const Schedule& schedule) {
+  const bool together = schedule.kind == ScheduleKind::interleaved && schedule.microbatches <= schedule.stages;
+  return together ? schedule.virtual_stages : 1;
+}
+/// Of a schedule that is not known: the least, nothing is whole.
+inline constexpr std::int64_t kAnyParts = 0;
+/// parameters, gradients, optimizer of a stage that holds `elements`; the other fields are left 0. `parts`: gradient_parts of its schedule.
+StaticMemory state_memory(const ParameterElements& elements, const StatePolicy& states, const Strategy& s,
+                          std::int64_t parts = kAnyParts);
 
 }  // namespace espalier::cost

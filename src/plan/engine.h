@@ -41,6 +41,8 @@ struct StatePolicy {
   std::int32_t optimizer = 8;  ///< Adam moments
   std::int32_t reduce = 4;     ///< bytes per element on the wire in gradient reduction
   std::int32_t gather = 2;     ///< bytes per element on the wire in parameter all-gather
+  /// ZeRO 1 keeps the shard alone of a gradient once its chunk's last micro-batch has passed and it is reduced (cost/state_memory.h).
+  bool frees_reduced = false;
 };
 
 /// What the loss holds per logit of the rank's share of the vocabulary, in bytes: `saved` from forward to backward, and beside it

@@ -104,6 +104,7 @@ void read_states(Reader r, StatePolicy& s) {
   read_count(r, "optimizer", s.optimizer);
   read_count(r, "reduce", s.reduce);
   read_count(r, "gather", s.gather);
+  read_flag(r, "frees_reduced", s.frees_reduced);
   r.finish();
 }
 
