@@ -109,7 +109,7 @@ StatePolicy bytes_of(const View& view) {
   const Precision precision = view.plan->training.precision;
   if (precision == Precision::fp32 || precision == Precision::tf32) {
     bytes.parameter = bytes.gradient = bytes.reduce = bytes.gather = 4;
-    bytes.master = 0;
+    bytes.master = bytes.autograd = 0;
   }
   if (view.plan->training.optimizer == Optimizer::sgd) bytes.optimizer = 4;
   return bytes;
@@ -169,7 +169,7 @@ Kept kept_bytes(const StatePolicy& bytes, const Strategy& s, const StageElements
   const std::int64_t frozen =
       spread ? ceil_div(e.frozen_dense, s.shard) + ceil_div(e.frozen_expert, expert_shard) : e.frozen_dense + e.frozen_expert;
   Kept kept;
-  kept.device = of(bytes.parameter, spread, frozen) + of(bytes.gradient, shards_gradients(s.zero));
+  kept.device = of(bytes.parameter, spread, frozen) + of(bytes.gradient, shards_gradients(s.zero)) + of(bytes.autograd, false);
   (s.offload == Offload::optimizer ? kept.host : kept.device) += of(bytes.master + bytes.optimizer, shards_optimizer(s.zero));
   return kept;
 }
