@@ -195,11 +195,17 @@ void grouped_intervals(const calibrate::Corpus& corpus, const ProtocolOptions& o
   }
 }
 
-/// Nothing is fitted: what ships, under every heading.
+/// Nothing is fitted of times: what ships, under every heading. Memory is judged under its protocols, for which rows have their folds.
 void predict_shipped(const calibrate::Corpus& corpus, const ProtocolOptions& options, Protocols& p) {
-  for (const std::string& family : corpus.families)
-    for (const auto& [engine, rows] : family_rows(corpus, family))
+  for (const std::string& family : corpus.families) {
+    Rows all;
+    for (const auto& [engine, rows] : family_rows(corpus, family)) {
       predict_rows(corpus, rows, find_engine(engine)->coefficients, options.fit.threads, p.shipped);
+      all.insert(all.end(), rows.begin(), rows.end());
+    }
+    const auto fold = folds_of(all, options.folds);
+    for (const calibrate::Row* r : all) p.shipped[static_cast<std::size_t>(r - corpus.rows.data())].fold = fold.at(r->group);
+  }
   p.source_out = p.grouped = p.shipped;
   judge_memory(corpus, p);
 }

@@ -3,7 +3,7 @@
 //   --json FILE   every row with its predictions      --write DIR   frameworks.yaml and intervals.yaml of data/calibration
 //   --untrusted NAME  step times of sources that begin with NAME teach no other source
 //   --merge NAME  sources that begin with NAME count as one      --source-only: skip the grouped folds
-//   --shipped     fit nothing: every row as it is predicted with what ships (seconds instead of minutes)
+//   --shipped     fit no times: every row as it is predicted with what ships (seconds instead of minutes); memory under its protocols
 #include <algorithm>
 #include <cmath>
 #include <cstdio>

@@ -111,6 +111,8 @@ struct RunRecord {
   std::string recompute, precision, schedule, framework, status, tokenizer;
   RunTechniques techniques;
   bool recipe_stated = false;  ///< extra.recipe: the record says itself which options of its engine were on
+  std::optional<std::int64_t>
+      offloaded_blocks;  ///< whose activations wait in host memory (extra.recipe.cpu_offloading_num_layers)
   /// Share of the operators that are computed again, when not all or none (extra.recompute_op_fraction).
   std::optional<double> recomputed_share;
   RunMeasurement measured;

@@ -20,7 +20,8 @@ struct Layer {
   double padding = 1;        ///< padded vocabulary over vocabulary
   double output_copies = 1;  ///< of the attention kernel
   double loss = 4;           ///< bytes kept per logit
-  bool fused = true, selective = false, eager_gate = false, keeps_gathered = false;
+  bool fused = true, selective = false, eager_gate = false;
+  double gathered = 0;    ///< share of a column linear's input that is not divided
   double activation = 2;  ///< bytes of what an activation keeps of an element of its input
   bool weighs_inside = false, up_projections_again = false, expert_activations_again = false;
 };
@@ -48,7 +49,7 @@ Layer layer_of(const View& view, const LayerKind& kind, RecomputeKind recompute)
   layer.output_copies = view.engine.memory.copies_attention_output && view.micro_batch > 1 ? 2 : 1;
   layer.loss = view.engine.memory.loss.saved;
   layer.eager_gate = view.engine.memory.eager_gate;
-  layer.keeps_gathered = view.engine.memory.keeps_gathered && s.weight_tp() > 1;
+  layer.gathered = s.weight_tp() > 1 ? view.engine.memory.keeps_gathered : 0;
   layer.fused = view.engine.memory.activations == ActivationPolicy::fused_attention;
   layer.selective = recompute == RecomputeKind::selective && kind.role == LayerRole::block;
   const EngineMemory& memory = view.engine.memory;
@@ -178,8 +179,8 @@ class Walk {
     if (std::find(kept_.begin(), kept_.end(), source) != kept_.end()) return 0;
     kept_.push_back(source);
     if (again) return 0;
-    const double parts = op.split == TpSplit::column && l_.keeps_gathered ? 1 : l_.sequence;
-    return bytes * (op.cross ? l_.encoder_tokens : l_.tokens) / parts;
+    const double whole = op.split == TpSplit::column ? l_.gathered : 0;
+    return bytes * (op.cross ? l_.encoder_tokens : l_.tokens) * (whole + (1 - whole) / l_.sequence);
   }
 
   /// The gate's weight gradient needs its input; shared experts, where there are any, keep the same tensor.
@@ -229,10 +230,11 @@ std::int64_t saved_bytes_of_layer(const View& view, const LayerKind& kind, Recom
     return std::llround(partitioned_saved_bytes(view, kind, recompute == RecomputeKind::full));
   if (!kind.backward) return 0;  // no gradient comes this far
   const Layer layer = layer_of(view, kind, recompute);
+  const double here = kind.role == LayerRole::block ? 1 - view.engine.memory.offloaded_activations : 1;
   if (recompute == RecomputeKind::full && kind.role == LayerRole::block) {
-    return std::llround(layer.a * static_cast<double>(kind.hidden) * layer.tokens / (layer.fused ? layer.sequence : 1));
+    return std::llround(here * layer.a * static_cast<double>(kind.hidden) * layer.tokens / (layer.fused ? layer.sequence : 1));
   }
-  return std::llround(Walk(layer, kind).sum());
+  return std::llround(here * Walk(layer, kind).sum());
 }
 
 namespace {

@@ -95,12 +95,12 @@ void add_linear(Regions& r, const Operator& op, const Operator* before, const La
   const i64 tokens = op.cross ? g.cross_tokens : g.tokens;
   const bool cheap = fused && (after_norm || after_activation);
   const i64 a = kept_bytes(op, g);
-  if (op.split == TpSplit::column && g.keeps_gathered && g.weight_split > 1) {
-    r.whole += a * tokens * op.in;
-    if (cheap) r.cheap_whole += a * tokens * op.in;
-    return;
-  }
-  r.add(op.split == TpSplit::row ? TpSplit::row : TpSplit::none, a * tokens * op.in, cheap);
+  i64 whole = 0;  // stays gathered
+  if (op.split == TpSplit::column && g.weight_split > 1)
+    whole = static_cast<i64>(std::llround(g.keeps_gathered * static_cast<double>(a * tokens * op.in)));
+  r.whole += whole;
+  if (cheap) r.cheap_whole += whole;
+  r.add(op.split == TpSplit::row ? TpSplit::row : TpSplit::none, a * tokens * op.in - whole, cheap);
 }
 
 void add_operator(Regions& r, const LayerKind& kind, const Operator& op, const Operator* before, const LayerGeometry& g,
@@ -186,6 +186,14 @@ bool router_keeps_input(const LayerKind& kind, std::size_t router, const LayerGe
 
 }  // namespace
 
+namespace {
+
+i64 offloaded_bytes(i64 saved, const LayerGeometry& g) {
+  return static_cast<i64>(std::floor(g.offloaded * static_cast<double>(saved)));
+}
+
+}  // namespace
+
 SavedBytes saved_activations(const LayerKind& kind, const LayerGeometry& g, ActivationPolicy policy) {
   Regions r;
   const Operator* before = nullptr;
@@ -206,6 +214,8 @@ SavedBytes saved_activations(const LayerKind& kind, const LayerGeometry& g, Acti
                     kept - r.cheap_whole - r.cheap_expert;
   const std::int64_t input = std::int64_t{g.element_bytes} * g.tokens * kind.hidden;
   saved.full = policy == ActivationPolicy::megatron_2022_unfused ? input : ceil_div(input, g.sequence_split);
+  if (g.offloaded > 0 && kind.role == LayerRole::block)
+    for (i64* bytes : {&saved.none, &saved.selective, &saved.full}) *bytes -= offloaded_bytes(*bytes, g);
   return saved;
 }
 

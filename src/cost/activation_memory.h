@@ -21,7 +21,8 @@
 //   MoE           router input a·in (unless shared experts keep it), probabilities 4·experts; routed copies T·top_k·imbalance: dispatch a·in, expert inputs; combine a·in·T·top_k
 // Frozen weights (Operator::frozen) have no gradient that would need the input of their linear, router or experts: it is not kept for them. An adapter
 // needs it, and a·r·pairs of its own, whole on every rank.
-// With engine.memory.copies_attention_output (fused) the output once more. With engine.memory.keeps_gathered the input of a column linear is undivided under sequence parallelism.
+// With engine.memory.copies_attention_output (fused) the output once more. With engine.memory.keeps_gathered = k the input of a column linear takes
+// k + (1 − k)/tp of itself under sequence parallelism. engine.memory.offloaded_activations is the share of a block's bytes that waits on the host.
 // selective: unfused drops the score tensors (softmax, mask, dropout output); fused drops what is cheap to compute again: outputs of
 // norms that feed linears, and of activations that feed linears; with engine.memory.recomputes_up_projections also q, k and v that column linears make
 // of a normalised latent (a width that is not the layer's), with recomputes_expert_activations the inputs of experts' second products. With
@@ -53,7 +54,8 @@ struct LayerGeometry {
   LossPolicy loss;                       ///< bytes per logit
   bool copies_attention_output = false;  ///< of the engine
   bool eager_gate = false;               ///< of the engine
-  bool keeps_gathered = false;           ///< of the engine
+  double keeps_gathered = 0;             ///< of the engine
+  double offloaded = 0;                  ///< of the engine
   bool writes_weights_out = false;       ///< frozen linears of blocks are kept in fewer bits than compute takes
   bool weighs_inside_experts = false;    ///< of the engine
   bool recomputes_up_projections = false, recomputes_expert_activations = false;  ///< of the engine

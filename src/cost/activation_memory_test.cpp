@@ -145,10 +145,26 @@ TEST(SavedActivations, EagerGateAndGatheredInput) {
   EXPECT_EQ(saved_activations(kind, g, ActivationPolicy::fused_attention).none, 2 * 64 + 2 * 200);
   g.eager_gate = true;
   EXPECT_EQ(saved_activations(kind, g, ActivationPolicy::fused_attention).none, 2 * 64 + 2 * 300);
-  g.keeps_gathered = true;
+  g.keeps_gathered = 1;
   EXPECT_EQ(saved_activations(kind, g, ActivationPolicy::fused_attention).none, 4 * 2 * 64 + 2 * 300);
+  g.keeps_gathered = 0.5;  // 256 of 512 bytes whole, of the others a quarter
+  EXPECT_EQ(saved_activations(kind, g, ActivationPolicy::fused_attention).none, 256 + 256 / 4 + 2 * 300);
+  g.keeps_gathered = 1;
   // backward: the input gathered again and its gradient, both whole, and the gradient of the output
   EXPECT_EQ(transient_activations(kind, g, ActivationPolicy::fused_attention).backward, 2 * (4 * 2 * 64) + 2 * 200);
+}
+
+// Half of what a block keeps waits in host memory; of other layers nothing does.
+TEST(SavedActivations, BlocksMayWaitInHostMemory) {
+  LayerGeometry g = geometry(1, false);
+  const SavedBytes here = saved_activations(gpt_block(), g, ActivationPolicy::fused_attention);
+  g.offloaded = 0.5;
+  const SavedBytes half = saved_activations(gpt_block(), g, ActivationPolicy::fused_attention);
+  EXPECT_EQ(half.none, here.none / 2);
+  EXPECT_EQ(half.full, s * b * h);
+  LayerKind head = gpt_block();
+  head.role = LayerRole::head;
+  EXPECT_EQ(saved_activations(head, g, ActivationPolicy::fused_attention).none, here.none);
 }
 
 // Ten tokens of latents of 16 and 12 features; two heads of 8 and 4. Kept: the latents 320 + 240, queries 320, keys and values 480, output and

@@ -74,6 +74,7 @@ LayerGeometry geometry_of(const Workload& w, const EngineModel& engine, const La
   g.copies_attention_output = engine.memory.copies_attention_output && micro_batch > 1;
   g.eager_gate = engine.memory.eager_gate;
   g.keeps_gathered = engine.memory.keeps_gathered;
+  g.offloaded = engine.memory.offloaded_activations;
   g.weighs_inside_experts = engine.memory.weighs_inside_experts;
   g.recomputes_up_projections = engine.memory.recomputes_up_projections;
   g.recomputes_expert_activations = engine.memory.recomputes_expert_activations;

@@ -79,5 +79,17 @@ TEST(OwnedBytes, AreThoseThatTheCostModelCounts) {
   }
 }
 
+// 100 elements on each of 4 ranks, ZeRO 1: fp32 sums of gradients, and what autograd leaves beside them, are whole on every rank.
+TEST(StateMemory, GradientsOfAutogradAreWhole) {
+  Strategy s;
+  s.dp = s.shard = 4;
+  s.zero = ZeroStage::optimizer;
+  StatePolicy states;
+  EXPECT_EQ(state_memory({100, 0}, states, s).gradients, 400);
+  states.autograd = 2;
+  EXPECT_EQ(state_memory({100, 0}, states, s).gradients, 600);
+  EXPECT_EQ(state_memory({100, 0}, states, s).optimizer, 12 * 25);
+}
+
 }  // namespace
 }  // namespace espalier::cost

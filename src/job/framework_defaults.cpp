@@ -81,8 +81,9 @@ Overlap read_overlap(Reader& r) {
 }
 
 void read_default_values(Reader r, std::map<std::string, FrameworkDefault::Value>& out) {
-  for (const char* field : {"precision", "recompute", "zero_stage", "vocab", "per_node", "schedule", "sp", "tp", "pp", "etp",
-                            "seq", "microbatch", "vpp", "ep"}) {
+  for (const char* field :
+       {"precision", "recompute", "zero_stage", "vocab", "per_node", "schedule", "sp", "tp", "pp", "etp", "seq", "microbatch",
+        "vpp", "ep", "attention_if_deterministic", "offloaded_blocks", "optimizer_bytes", "master_bytes"}) {
     if (!r.has(field)) continue;
     Reader value = r.child(field, true);
     const Node* node = value.find("value");
@@ -105,6 +106,7 @@ FrameworkDefault read_framework(Reader& r) {
     out.model = read_words(recipe, "model");
     out.gpu = read_words(recipe, "gpu");
     out.table = read_words(recipe, "table");
+    out.precision = read_words(recipe, "precision");
     read_default_values(recipe.child("defaults", false), out.defaults);
     out.options = read_words(recipe, "options");
     if (!out.options.empty()) out.source = recipe.required_string("source");
@@ -119,6 +121,9 @@ FrameworkDefault read_framework(Reader& r) {
     out.tp_from = state.optional_int("tp_from", 0, 1 << 20, 0);
     out.microbatches_from = state.optional_int("microbatches_from", 0, 1 << 20, 0);
     out.replicas_from = state.optional_int("replicas_from", 0, 1 << 20, 0);
+    out.tp_to = state.optional_int("tp_to", 0, 1 << 20, 0);
+    out.stages_from = state.optional_int("stages_from", 0, 1 << 20, 0);
+    out.stages_to = state.optional_int("stages_to", 0, 1 << 20, 0);
     out.zero = state.optional_int("zero", -1, 3, -1);
     out.source = state.required_string("source");
     state.finish();

@@ -35,9 +35,9 @@ struct FrameworkDefault {
     std::string value, source;
   };
   /// A recipe that the framework's authors publish for one model: its defaults come before the framework's own. It holds where each list
-  /// of words that it gives (of the model, the device, the table of the record) is mentioned.
+  /// of words that it gives (of the model, the device, the table, the precision of the record) is mentioned.
   struct Recipe {
-    std::vector<std::string> model, gpu, table;
+    std::vector<std::string> model, gpu, table, precision;
     std::map<std::string, Value> defaults;
     std::vector<std::string> options;  ///< of the engine, which a record that does not state its own recipe ran with
     std::string source;                ///< of the options
@@ -47,6 +47,7 @@ struct FrameworkDefault {
     std::string option;  ///< of the engine
     std::vector<std::string> sources;
     std::int64_t devices_from = 0, tp_from = 0, microbatches_from = 0, replicas_from = 0, zero = -1;
+    std::int64_t tp_to = 0, stages_from = 0, stages_to = 0;
     std::string source;
   };
   std::vector<std::string> match, gpu;

@@ -43,6 +43,8 @@ struct StatePolicy {
   std::int32_t gather = 2;     ///< bytes per element on the wire in parameter all-gather
   /// ZeRO 1 keeps the shard alone of a gradient once its chunk's last micro-batch has passed and it is reduced (cost/state_memory.h).
   bool frees_reduced = false;
+  /// Gradients in the type of compute that autograd leaves beside accumulated ones until a pass of its own adds them, of whole parameters.
+  std::int32_t autograd = 0;
 };
 
 /// What the loss holds per logit of the rank's share of the vocabulary, in bytes: `saved` from forward to backward, and beside it
@@ -130,8 +132,10 @@ struct EngineMemory {
   WorkspacePolicy workspace;
   /// FlashAttention-2 returns [batch, sequence, …]; where layers are [sequence, batch, …] the output projection keeps a copy of it.
   bool copies_attention_output = false;
-  bool keeps_gathered = false;  ///< a column linear keeps its whole input, gathered over tp, under sequence parallelism too
-  bool eager_gate = false;      ///< a gated MLP in separate kernels keeps the activated gate beside its inputs and their product
+  /// Share of the input of a column linear, gathered over tp under sequence parallelism, that stays allocated until the backward pass.
+  double keeps_gathered = 0;
+  double offloaded_activations = 0;  ///< share of what blocks keep for the backward pass that waits in host memory
+  bool eager_gate = false;  ///< a gated MLP in separate kernels keeps the activated gate beside its inputs and their product
   /// Both matrices of an adapter are divided over tp (NeMo's ParallelLinearAdapter); else the one at the divided side of its linear (PEFT).
   bool splits_adapters = false;
   /// Copies of tokens are weighted between the two products of an expert: nothing of them is kept for the combination after it.

@@ -105,6 +105,7 @@ void read_states(Reader r, StatePolicy& s) {
   read_count(r, "reduce", s.reduce);
   read_count(r, "gather", s.gather);
   read_flag(r, "frees_reduced", s.frees_reduced);
+  read_count(r, "autograd", s.autograd);
   r.finish();
 }
 
@@ -129,7 +130,8 @@ void read_memory(Reader& r, EngineMemory& e) {
   if (r.has("loss")) read_loss(r.child("loss", true), e.loss);
   if (r.has("workspace")) read_workspace(r.child("workspace", true), e.workspace);
   read_flag(r, "copies_attention_output", e.copies_attention_output);
-  read_flag(r, "keeps_gathered", e.keeps_gathered);
+  read_real(r, "keeps_gathered", 1, e.keeps_gathered);
+  read_real(r, "offloaded_activations", 1, e.offloaded_activations);
   read_flag(r, "eager_gate", e.eager_gate);
   read_flag(r, "splits_adapters", e.splits_adapters);
   read_flag(r, "weighs_inside_experts", e.weighs_inside_experts);

@@ -85,6 +85,7 @@ std::optional<MegatronArguments> megatron_arguments(const RunRecord& record) {
   m.overlap_param = given(a, "--overlap-param-gather");
   const std::string attention = text(a, "--attention-backend", "auto");
   m.unfused_attention = attention == "unfused" || attention == "local";
+  m.deterministic = given(a, "--deterministic-mode") && attention == "auto";
   m.recompute_layers = number(a, "--recompute-num-layers");
   m.vocabulary = number(a, "--vocab-size");
   if (m.vocabulary && text(a, "--tokenizer-type", "") == "NullTokenizer") ++*m.vocabulary;  // its end-of-document token
@@ -96,13 +97,13 @@ std::optional<MegatronArguments> megatron_arguments(const RunRecord& record) {
   return m;
 }
 
-void apply_memory_flags(const RunRecord& record, EngineModel& engine) {
+void apply_memory_flags(const RunRecord& record, bool unfused, EngineModel& engine) {
   const Arguments& a = record.arguments;
   const std::string backend = text(a, "--attention-backend", "auto");
   // megatron/training/arguments.py: --transformer-impl transformer_engine unless given; Megatron's own layers (local) keep the scores.
   const bool local = text(a, "--transformer-impl", "transformer_engine") == "local" || backend == "local";
   engine.memory.activations =
-      local || backend == "unfused" ? ActivationPolicy::megatron_2022_unfused : ActivationPolicy::fused_attention;
+      unfused || local || backend == "unfused" ? ActivationPolicy::megatron_2022_unfused : ActivationPolicy::fused_attention;
   engine.memory.workspace.transformer_engine = local ? 0 : given(a, "--moe-grouped-gemm") ? 5 : 1;
   if (given(a, "--cross-entropy-loss-fusion")) {
     // native: compiled pieces hand on an fp32 copy and write the exponential beside it (megatron/core/fusions/fused_cross_entropy.py);

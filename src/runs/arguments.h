@@ -18,6 +18,7 @@ struct MegatronArguments {
   bool distributed_optimizer = false;
   bool overlap_grad = false, overlap_param = false;
   bool unfused_attention = false;        ///< --attention-backend unfused or local: scores are kept
+  bool deterministic = false;            ///< --deterministic-mode, with no attention backend named
   std::int64_t optimizer_instances = 1;  ///< groups of ranks that shard the optimizer each for itself
   std::optional<std::int64_t> recompute_layers, vocabulary, expert_tp;
   std::string unsupported;  ///< a flag whose effect the space does not have; empty: none
@@ -27,7 +28,7 @@ struct MegatronArguments {
 std::optional<MegatronArguments> megatron_arguments(const RunRecord& record);
 
 /// What the command line changes about an engine's memory: attention whose scores are kept, the padding of the vocabulary, bytes of
-/// gradients and optimizer states, GEMM workspaces.
-void apply_memory_flags(const RunRecord& record, EngineModel& engine);
+/// gradients and optimizer states, GEMM workspaces. `unfused`: scores are kept whatever it says.
+void apply_memory_flags(const RunRecord& record, bool unfused, EngineModel& engine);
 
 }  // namespace espalier::runs

@@ -39,7 +39,12 @@ class Mapper {
   /// Which rank's peak was measured, how and in what unit: the record's words, else the framework's habit.
   void choose_memory();
   void switch_options_on();
+  /// Megatron-LM whose attention keeps its scores: by flag, or where determinism rules fused kernels out. Says whether.
+  bool choose_attention();
   void map_state();
+  [[nodiscard]] bool holds(const job::FrameworkDefault::State& state) const;
+  /// Bytes of states, and activations in host memory, that the record or its recipe state.
+  void map_memory();
   /// A peak that may be anything is not compared; the step time is.
   void unknown_memory(const char* what, const std::string& words);
   const job::DeviceDefault* choose_device() { return choose_device(r_.gpu.type, r_.gpu.mem_gb); }

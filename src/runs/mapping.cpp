@@ -24,7 +24,8 @@ bool is_recipe_of(const job::FrameworkDefault::Recipe& recipe, const RunRecord& 
   const auto holds = [](const std::string& text, const std::vector<std::string>& words) {
     return words.empty() || job::mentions(text, words);
   };
-  return holds(record.model.name, recipe.model) && holds(record.gpu.type, recipe.gpu) && holds(record.table, recipe.table);
+  return holds(record.model.name, recipe.model) && holds(record.gpu.type, recipe.gpu) && holds(record.table, recipe.table) &&
+         holds(record.precision, recipe.precision);
 }
 
 /// The published recipe that says which options a record ran with that does not say it itself; null: there is none.
@@ -49,6 +50,7 @@ RunMapping Mapper::map() {
   if (!skip_) map_recompute();
   if (!skip_) map_overlap();
   if (!skip_) map_state();
+  if (!skip_) map_memory();
   if (!skip_) finish();
   if (skip_) return *skip_;
   return std::move(run_);
@@ -115,7 +117,8 @@ void Mapper::check_status() {
   if (!r_.techniques.unknown.empty()) skip("technique unknown", r_.techniques.unknown);
   // Master weights in host memory change the update alone (map_bytes.cpp).
   const bool update_alone = r_.mixture.network.stated() && job::mentions(r_.framework, {"dt-fm"});
-  if (r_.techniques.offload && !update_alone) skip("outside the uniform space", "activations or states are kept in host memory");
+  if (r_.techniques.offload && !update_alone && !r_.offloaded_blocks)
+    skip("outside the uniform space", "activations or states are kept in host memory");
 }
 
 void Mapper::choose_framework() {
@@ -132,16 +135,27 @@ void Mapper::choose_framework() {
     used("engine", "generic", r_.framework.empty() ? "no framework named" : cat("no engine modelled for ", r_.framework));
     return;
   }
-  if (arguments_ && arguments_->unfused_attention && run_.job.engine == "megatron-core" && r_.cp.value_or(1) == 1) {
-    run_.job.engine = "megatron-core-unfused";
-    used("engine", run_.job.engine, "--attention-backend unfused or local keeps the scores");
-  }
+  const bool unfused = choose_attention();
   switch_options_on();
   if (!arguments_) return;
   auto engine = std::make_shared<EngineModel>(*find_engine(run_.job.engine));
-  apply_memory_flags(r_, *engine);
+  apply_memory_flags(r_, unfused, *engine);
   run_.job.engine_model = std::move(engine);
   used("engine flags", run_.job.engine, "flags of the record: attention, gradients, padding of the vocabulary, workspaces");
+}
+
+bool Mapper::choose_attention() {
+  if (!arguments_ || run_.job.engine != "megatron-core" || r_.cp.value_or(1) > 1) return false;
+  if (arguments_->unfused_attention) {
+    run_.job.engine = "megatron-core-unfused";
+    used("engine", run_.job.engine, "--attention-backend unfused or local keeps the scores");
+    return true;
+  }
+  if (!arguments_->deterministic) return false;
+  const auto* found = framework_default("attention_if_deterministic");
+  if (found == nullptr || found->value != "unfused") return false;
+  run_.job.engine = "megatron-core-unfused";
+  return true;
 }
 
 void Mapper::switch_options_on() {
@@ -161,20 +175,41 @@ void Mapper::switch_options_on() {
   used("engine", name, source);
 }
 
-void Mapper::map_state() {
-  if (framework_ == nullptr || run_.schedule.stages == 1) return;
+bool Mapper::holds(const job::FrameworkDefault::State& state) const {
+  const Strategy& s = run_.strategy;
+  const std::int64_t stages = run_.schedule.stages;
   const std::int64_t micro_batches =
-      run_.job.training.global_batch / std::max<std::int64_t>(1, std::int64_t{run_.schedule.micro_batch} * run_.strategy.dp);
+      run_.job.training.global_batch / std::max<std::int64_t>(1, std::int64_t{run_.schedule.micro_batch} * s.dp);
+  const auto at_most = [](std::int64_t value, std::int64_t bound) { return bound == 0 || value <= bound; };
+  return job::mentions(r_.source, state.sources) && run_.job.cluster.devices() >= state.devices_from && s.tp >= state.tp_from &&
+         at_most(s.tp, state.tp_to) && stages >= state.stages_from && at_most(stages, state.stages_to) &&
+         s.dp >= state.replicas_from && micro_batches >= state.microbatches_from &&
+         (state.zero < 0 || static_cast<std::int64_t>(s.zero) == state.zero);
+}
+
+void Mapper::map_state() {
+  if (framework_ == nullptr) return;
   for (const job::FrameworkDefault::State& state : framework_->states) {
-    const bool holds = job::mentions(r_.source, state.sources) && run_.job.cluster.devices() >= state.devices_from &&
-                       run_.strategy.tp >= state.tp_from && run_.strategy.dp >= state.replicas_from &&
-                       micro_batches >= state.microbatches_from &&
-                       (state.zero < 0 || static_cast<std::int64_t>(run_.strategy.zero) == state.zero);
-    if (!holds) continue;
+    if (run_.job.engine.find("+" + state.option) != std::string::npos || !holds(state)) continue;
     run_.job.engine.append("+").append(state.option);
     if (find_engine(run_.job.engine) == nullptr) return skip("engine without the state of its runs", run_.job.engine);
-    return used("engine", run_.job.engine, state.source);
+    used("engine", run_.job.engine, state.source);
   }
+}
+
+void Mapper::map_memory() {
+  const auto bytes_of = [this](const char* field) {
+    const auto* d = framework_default(field);
+    return d ? std::optional(static_cast<std::int32_t>(parse_count(d->value))) : std::nullopt;
+  };
+  if (const auto bytes = bytes_of("optimizer_bytes")) own_engine().memory.states.optimizer = *bytes;
+  if (const auto bytes = bytes_of("master_bytes")) own_engine().memory.states.master = *bytes;
+  std::optional<std::int64_t> blocks = r_.offloaded_blocks;
+  if (blocks) used("activations", cat("of ", *blocks, " blocks in host memory"), "extra.recipe.cpu_offloading_num_layers");
+  if (!blocks && r_.fsdp.value_or(false) && !r_.recipe_stated) blocks = bytes_of("offloaded_blocks");
+  if (!blocks) return;
+  const auto all = static_cast<double>(std::max<std::int64_t>(1, run_.job.model.blocks()));
+  own_engine().memory.offloaded_activations = std::min(1.0, static_cast<double>(*blocks) / all);
 }
 
 void Mapper::choose_memory() {
@@ -258,7 +293,7 @@ void Mapper::map_training() {
 
 void Mapper::finish() {
   map_tensor_groups();
-  if (r_.techniques.offload) map_update_in_host_memory();
+  if (r_.techniques.offload && !r_.offloaded_blocks) map_update_in_host_memory();
   complete_configuration(run_.job, run_.strategy, run_.schedule);
   check_bytes_of_zero3();
   if (skip_) return;

@@ -152,6 +152,7 @@ void read_extra(const Node* extra, RunRecord& r) {
   r.tokenizer = text(*extra, "tokenizer");
   const Node* recipe = extra->find("recipe");
   r.recipe_stated = recipe != nullptr && recipe->kind == NodeKind::mapping;
+  if (r.recipe_stated) r.offloaded_blocks = positive(*recipe, "cpu_offloading_num_layers");
   read_arguments(extra->find("args"), r);
 }
 

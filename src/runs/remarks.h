@@ -10,7 +10,8 @@
 //   compile    torch.compile, torch compile   framework, table, notes     extra.compile and extra.torch_compile come first
 //   hsdp       HSDP                           framework, notes            sharded inside a node, replicated across nodes
 //   deepep     DeepEP, HybridEP               notes                       a dispatcher that exists only between expert-parallel ranks
-//   offload    offload                        notes, recompute            also extra.act_cpu_offload, extra.recipe.cpu_offloading_num_layers
+//   offload    offload                        notes, recompute            also extra.act_cpu_offload, extra.recipe.cpu_offloading_num_layers (how many
+//                                                                         blocks: RunRecord::offloaded_blocks)
 // The list may also name options of engines (data/engines.yaml). Records as published say these by extra.recipe of Megatron-Bridge alone:
 //
 //   flex-dispatcher    moe_flex_dispatcher_backend: deepep, hybridep      overlap-experts   moe_a2a_overlap: true

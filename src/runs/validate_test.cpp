@@ -115,6 +115,52 @@ TEST(MapRun, AStateHoldsForItsSourcesAlone) {
   EXPECT_EQ(engine_of(large), "nanotron");
   EXPECT_EQ(engine_of(replaced(large, "\"lab\"", "\"HF Ultra-Scale Playbook figures\"")), "nanotron+slow-messages");
   EXPECT_EQ(engine_of(replaced(line(), "\"lab\"", "\"HF Ultra-Scale Playbook figures\"")), "nanotron");
+  // Gathered inputs stay: without a pipeline from 8 tensor ranks on, with 4 stages and more from 4 to 16; two states may hold together.
+  const auto playbook = [&](const char* degrees) {
+    return engine_of(
+        replaced(replaced(line(degrees), "\"lab\"", "\"HF Ultra-Scale Playbook figures\""), "\"count\": 16", "\"count\": 512"));
+  };
+  EXPECT_EQ(playbook(R"(, "tp": 8, "pp": 1, "dp": 64)"), "nanotron+gathered-inputs");
+  EXPECT_EQ(playbook(R"(, "tp": 4, "pp": 1, "dp": 128)"), "nanotron");
+  EXPECT_EQ(playbook(R"(, "tp": 8, "pp": 4, "dp": 16)"), "nanotron+slow-messages+gathered-inputs");
+}
+
+// States and activations of published recipes: the moments of NeMo's fine-tuning, blocks of Megatron-Bridge that wait in host memory.
+TEST(MapRun, RecipesSayWhatMemoryHolds) {
+  const auto memory_of = [](const std::string& text) {
+    const auto mapping = mapped(text);
+    EXPECT_TRUE(std::holds_alternative<MappedRun>(mapping)) << std::get<RunSkip>(mapping).reason;
+    const Job& job = std::get<MappedRun>(mapping).job;
+    return job.engine_model ? job.engine_model->memory : find_engine(job.engine)->memory;
+  };
+  const std::string nemo =
+      replaced(replaced(line(R"(, "table": "Finetuning LLAMA2-70B SFT")"), "nanotron", "NeMo 24.07"), "llama-like", "Llama2-70B");
+  EXPECT_EQ(memory_of(nemo).states.optimizer, 4);
+  EXPECT_EQ(memory_of(nemo).states.master, 0);
+  EXPECT_EQ(memory_of(replaced(nemo, "Finetuning", "Pre-training")).states.optimizer, 8);
+  const auto bridge = [&](const std::string& rest) {
+    const std::string text = replaced(replaced(line(rest), "nanotron", "Megatron-Bridge"), "llama-like", "Llama3-70B");
+    return memory_of(replaced(replaced(text, "\"H100\"", "\"GB200\""), "\"mem_gb\": 80", "\"mem_gb\": 192"))
+        .offloaded_activations;
+  };
+  EXPECT_EQ(bridge(R"(, "fsdp": true)"), 1.0);  // 20 of its 16 blocks
+  EXPECT_EQ(bridge(""), 0.0);
+  EXPECT_EQ(bridge(R"(, "fsdp": true, "extra": {"recipe": {"cpu_offloading_num_layers": 4}})"), 0.25);
+}
+
+// Transformer Engine of the old LTS container has no deterministic kernel of fused attention.
+TEST(MapRun, DeterminismMayKeepTheScores) {
+  const auto engine_of = [](const std::string& container, const std::string& flag) {
+    const std::string extra = R"(, "table": "test / golden_values_)" + container +
+                              R"(.json", "extra": {"args": {"--micro-batch-size": 2, "--num-layers": 16)" + flag + "}}";
+    const auto mapping = mapped(replaced(line(extra), "nanotron", "Megatron-Core"));
+    return std::holds_alternative<MappedRun>(mapping) ? std::get<MappedRun>(mapping).job.engine
+                                                      : std::get<RunSkip>(mapping).reason;
+  };
+  const std::string deterministic = R"(, "--deterministic-mode": true)";
+  EXPECT_EQ(engine_of("lts_dgxa100_dracooci", deterministic), "megatron-core-unfused");
+  EXPECT_EQ(engine_of("lts_dgxa100_dracooci", ""), "megatron-core");
+  EXPECT_EQ(engine_of("dev_dgx_h100", deterministic), "megatron-core");
 }
 
 // A quarter of the operators computed again: 2 of the 8 blocks of a stage.
