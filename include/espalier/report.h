@@ -27,6 +27,7 @@ struct ReportOptions {
   std::size_t most_bytes = 850'000;
   /// A sweep that the result is a point of, shown as a table with bars; null: none. Lives as long as the call.
   const Sweep* sweep = nullptr;
+  std::size_t sweep_point = 0;  ///< which of its points the result is
 };
 
 /// The data of the page. `job` must be the plan's own (job_of_plan), under the network of the result's prediction. What was searched is

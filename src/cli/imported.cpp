@@ -6,6 +6,7 @@
 
 #include "base/document.h"
 #include "base/format.h"
+#include "base/text.h"
 #include "job/overrides.h"
 #include "report/brief_text.h"
 
@@ -127,7 +128,10 @@ std::string keys_json(const ImportedConfiguration& c, const std::string& format)
   return w.text();
 }
 
-std::string job_file(const Job& job) {
+namespace {
+
+/// What the configuration says.
+std::string job_text(const Job& job) {
   base::JsonWriter w;
   w.begin_object();
   w.key("model").raw(job.model_source).key("cluster").raw(job.cluster_source);
@@ -148,6 +152,27 @@ std::string job_file(const Job& job) {
   if (t.tokens > 0) w.key("tokens").value(t.tokens);
   w.end_object();
   w.key("engine").value(job.engine);
+  w.end_object();
+  return w.text();
+}
+
+}  // namespace
+
+Result<std::string> job_file(const Job& job, const ImportedFlags& flags, std::optional<double> memory_margin) {
+  auto document = base::read_json(job_text(job), "job.yaml");
+  if (!document) return document.error();
+  std::vector<std::string> said = flags.overrides;
+  if (memory_margin) said.push_back(cat("search.memory_margin=", base::shortest(*memory_margin)));
+  for (const std::string& text : said) {
+    const auto change = job::parse_override(text);
+    if (!change) return change.error();
+    // Those of the inputs stand in their sources already.
+    if (change->path.front() == "model" || change->path.front() == "cluster") continue;
+    if (Status error = job::apply_override(document->root, *change)) return *error;
+  }
+  base::JsonWriter w;
+  w.begin_object();
+  for (const auto& [key, value] : document->root.members) w.key(key).raw(base::to_json(value));
   w.end_object();
   return w.text() + "\n";
 }

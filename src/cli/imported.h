@@ -2,6 +2,7 @@
 // What `import config` and `improve` share: flags that name a configuration of another tool, its reading, and what was made of its keys.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -29,7 +30,8 @@ Result<ImportedJob> read_imported(Context& context, const ImportedFlags& flags);
 std::string keys_text(const ImportedConfiguration& configuration);
 /// {"format", "file", "engine", "keys": [{"key", "value", "line", "kind", "meaning"}]}
 std::string keys_json(const ImportedConfiguration& configuration, const std::string& format);
-/// The job with model and cluster inside it, as a file.
-std::string job_file(const Job& job);
+/// The job with model and cluster inside it, as a file that every other command reads: what the configuration and --set say, and `memory_margin`
+/// where it is one that neither says.
+Result<std::string> job_file(const Job& job, const ImportedFlags& flags, std::optional<double> memory_margin);
 
 }  // namespace espalier::cli

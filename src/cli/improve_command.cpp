@@ -18,8 +18,9 @@ struct ImproveFlags {
 };
 
 /// plan.json and result.json of the best plan, job.yaml, and present.json where the present configuration runs.
-Status write_files(const Context& context, const std::string& folder, const Job& job, const Improvement& answer,
+Status write_files(const Context& context, const ImproveFlags& flags, const Job& job, const Improvement& answer,
                    std::vector<std::string>& files) {
+  const std::string& folder = flags.folder;
   if (answer.best) {
     auto written = write_answer(folder, *answer.best, "", plan_schema_of(context));
     if (!written) return written.error();
@@ -31,7 +32,10 @@ Status write_files(const Context& context, const std::string& folder, const Job&
     files.push_back((std::filesystem::path(folder) / name).string());
     return write_file(files.back(), text);
   };
-  if (Status error = add("job.yaml", job_file(job))) return error;
+  // With the margin that was searched with, so that `plan` of this job finds the same plan.
+  const auto text = job_file(job, flags.imported, answer.margin_of_present ? std::optional(answer.memory_margin) : std::nullopt);
+  if (!text) return text.error();
+  if (Status error = add("job.yaml", *text)) return error;
   if (!answer.present) return {};
   return add("present.json", to_json(answer.present->plan, plan_schema_of(context)) + "\n");
 }
@@ -48,7 +52,7 @@ int run(Context& context, const ImproveFlags& flags) {
   if (!answer) return fail(context, answer.error());
   std::vector<std::string> files;
   if (!flags.folder.empty())
-    if (Status error = write_files(context, flags.folder, imported->job, *answer, files)) return fail(context, *error);
+    if (Status error = write_files(context, flags, imported->job, *answer, files)) return fail(context, *error);
   if (context.json) {
     print_json(context, to_json(*answer, keys_json(imported->configuration, flags.imported.format), plan_schema_of(context)));
   } else {

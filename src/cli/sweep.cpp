@@ -5,6 +5,7 @@
 #include <array>
 #include <charconv>
 #include <filesystem>
+#include <optional>
 
 #include "base/format.h"
 #include "cli/search_hooks.h"
@@ -141,23 +142,24 @@ Status mistake(const Sweep& sweep, const std::vector<std::string>& texts) {
   return error;
 }
 
-/// The point whose devices do most each: whose plan the page shows. Null: no point has a plan.
-const PlannerResult* shown_point(const Sweep& sweep) {
-  const PlannerResult* best = nullptr;
-  for (const SweepPoint& point : sweep.points)
-    if (point.result &&
-        (best == nullptr || point.result->prediction.tokens_per_s_per_device > best->prediction.tokens_per_s_per_device))
-      best = &*point.result;
+/// The point whose devices do most each: whose plan the page shows. None: no point has a plan.
+std::optional<std::size_t> shown_point(const Sweep& sweep) {
+  std::optional<std::size_t> best;
+  const auto rate = [&](std::size_t i) { return sweep.points[i].result->prediction.tokens_per_s_per_device; };
+  for (std::size_t i = 0; i < sweep.points.size(); ++i)
+    if (sweep.points[i].result && (!best || rate(i) > rate(*best))) best = i;
   return best;
 }
 
 /// The page of that point, with the whole sweep as a table.
-Result<std::string> page_of(const Sweep& sweep, const PlannerResult& shown) {
+Result<std::string> page_of(const Sweep& sweep, std::size_t point) {
+  const PlannerResult& shown = *sweep.points[point].result;
   auto job = job_of_plan(shown.plan);
   if (!job) return job.error();
   if (shown.prediction.network) job->network = NetworkKind::flow;
   ReportOptions options;
   options.sweep = &sweep;
+  options.sweep_point = point;
   const auto data = report_data(*job, shown, nullptr, options);
   if (!data) return data.error();
   constexpr std::size_t kColumns = 110;
@@ -178,8 +180,8 @@ Status write_files(const Context& context, const Sweep& sweep, const SweepFlags&
   const std::filesystem::path folder(output.folder);
   if (Status error = write((folder / "sweep.json").string(), to_json(sweep, plan_schema_of(context)) + "\n")) return error;
   if (Status error = write((folder / "sweep.csv").string(), to_csv(sweep))) return error;
-  const PlannerResult* shown = shown_point(sweep);
-  if (shown == nullptr) return {};
+  const auto shown = shown_point(sweep);
+  if (!shown) return {};
   const auto page = page_of(sweep, *shown);
   if (!page) return page.error();
   return write((folder / "report.html").string(), *page);

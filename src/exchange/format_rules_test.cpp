@@ -104,6 +104,13 @@ std::map<std::string, Break> breaks() {
   out["SHARD-GROUPS"] = strategy([](Strategy& s) { s.shard = 8; });
   out["OFFLOAD"] = strategy([](Strategy& s) { s.offload = Offload::optimizer; });
   out["STATES"] = out["OFFLOAD"];
+  out["OFFLOAD-ZERO"] = strategy([](Strategy& s) {
+    s.offload = Offload::optimizer;
+    s.zero = ZeroStage::none;
+    s.shard = 1;
+  });
+  out["OPTIONS"] = [](Case& c) { c.plan.engine = "megatron-core+fused-experts"; };
+  out["NO-OPTIONS"] = [](Case& c) { c.plan.engine = "megatron-bridge+bf16-moments"; };
   out["ASYNC-TP"] = strategy([](Strategy& s) { s.overlap.tp = true; });
   out["FP8"] = [](Case& c) { c.plan.training.precision = Precision::fp8; };
   out["PRECISION"] = out["FP8"];
@@ -242,6 +249,31 @@ TEST(Recipes, BridgeSetsWhatThePlanDecides) {
                            "    cfg.train.micro_batch_size = 1\n", "    cfg.model.pipeline_dtype = torch.bfloat16\n",
                            "    cfg.model.recompute_granularity = None\n", "def planned(cfg):\n"})
     EXPECT_THAT(*text, HasSubstr(line));
+}
+
+// Megatron's offload is refused by its own validation without the optimizer that keeps types apart (validate_args of core 0.19).
+TEST(Recipes, MegatronOffloadsAndItsEngineHasOptions) {
+  Case c = sound(false);
+  in_all(c.plan, [](Strategy& s) {
+    s.zero = ZeroStage::optimizer;
+    s.offload = Offload::optimizer;
+  });
+  c.plan.engine = "megatron-core+cuda-graphs+bf16-moments";
+  const Exporter& format = *find_exporter("megatron-core");
+  const auto text = format.write({c.job, c.plan});
+  ASSERT_TRUE(text);
+  for (const char* flag : {"--optimizer-cpu-offload", "--use-distributed-optimizer", "--cuda-graph-impl full_iteration",
+                           "--no-check-for-nan-in-loss-and-grad", "--exp-avg-dtype bf16", "--exp-avg-sq-dtype bf16"})
+    EXPECT_THAT(*text, HasSubstr(flag));
+  const std::size_t aware = text->find("--use-precision-aware-optimizer");
+  ASSERT_NE(aware, std::string::npos);
+  EXPECT_EQ(text->find("--use-precision-aware-optimizer", aware + 1), std::string::npos);  // once
+  const auto recipe = find_exporter("megatron-bridge")->write({c.job, c.plan});
+  EXPECT_FALSE(recipe);
+  c.plan.engine = "megatron-bridge";
+  const auto plain = find_exporter("megatron-bridge")->write({c.job, c.plan});
+  ASSERT_TRUE(plain);
+  EXPECT_THAT(*plain, HasSubstr("cfg.optimizer.use_precision_aware_optimizer = True"));
 }
 
 TEST(Recipes, FilesAreMadeOnEveryNode) {

@@ -109,7 +109,7 @@ TEST(NotModelled, IsAKindOfItsOwn) {
       "--fp32-residual-connection --deterministic-mode --cross-entropy-loss-fusion --fp8-param-gather --no-rope-fusion "
       "--transformer-impl local");
   for (const char* key : {"fp32_residual_connection", "deterministic_mode", "cross_entropy_loss_fusion", "fp8_param_gather",
-                          "no_rope_fusion", "transformer_impl"})
+                          "apply_rope_fusion", "transformer_impl"})
     EXPECT_EQ(key_of(c, key).kind, ImportedKey::Kind::not_modelled) << key;
   EXPECT_EQ(to_string(ImportedKey::Kind::not_modelled), "known, not modelled");
   EXPECT_EQ(key_of(megatron("--transformer-impl transformer_engine"), "transformer_impl").kind,
@@ -316,6 +316,26 @@ TEST(TorchtitanImport, StagesFollowTheWeightsOfTheEnds) {
   EXPECT_THAT(
       blocks("--activation_checkpoint.selective_ac_option 4 --parallelism.pipeline_parallel_first_stage_less_layers 1", ""),
       ElementsAre(4, 4, 3, 3));
+}
+
+// A dump prints what a flag set: both say the same of it, and of two activations that which the model has counts.
+TEST(Fusions, FlagsAndDumpsSayTheSame) {
+  const std::string head = "---- arguments ----\n", tail = "---- end of arguments ----\n";
+  const std::string sound =
+      "  num_layers ..... 8\n  hidden_size ..... 64\n  num_attention_heads ..... 4\n  seq_length ..... 64\n"
+      "  micro_batch_size ..... 1\n  padded_vocab_size ..... 1024\n  world_size ..... 8\n";
+  const auto kind = [&](const std::string& more, const char* key) {
+    return key_of(read("megatron-args", request_of(head + sound + more + tail)), key).kind;
+  };
+  const auto kNot = ImportedKey::Kind::not_modelled, kNone = ImportedKey::Kind::without_effect;
+  EXPECT_EQ(key_of(megatron("--no-bias-gelu-fusion"), "bias_gelu_fusion").kind,
+            kind("  bias_gelu_fusion ..... False\n", "bias_gelu_fusion"));
+  EXPECT_EQ(kind("  bias_gelu_fusion ..... False\n", "bias_gelu_fusion"), kNot);
+  EXPECT_EQ(kind("  bias_gelu_fusion ..... True\n", "bias_gelu_fusion"), kNone);
+  EXPECT_EQ(kind("  bias_swiglu_fusion ..... False\n", "bias_swiglu_fusion"), kNone);  // a GELU
+  EXPECT_EQ(kind("  swiglu ..... True\n  bias_swiglu_fusion ..... False\n", "bias_swiglu_fusion"), kNot);
+  EXPECT_EQ(kind("  add_bias_linear ..... False\n  bias_gelu_fusion ..... False\n", "bias_gelu_fusion"), kNone);
+  EXPECT_EQ(key_of(megatron("--no-masked-softmax-fusion"), "masked_softmax_fusion").kind, kNot);
 }
 
 TEST(Offload, OfEachFormat) {

@@ -106,9 +106,41 @@ Flags data_parallelism(const Strategy& s) {
   if (s.overlap.param_gather) out.push_back({"--overlap-param-gather", "", ""});
   if (s.overlap.tp) out.push_back({"--tp-comm-overlap", "", "needs Transformer Engine with userbuffers"});
   if (s.offload == Offload::optimizer) {
+    if (!shards_optimizer(s.zero)) out.push_back({"--use-distributed-optimizer", "", "asked for by the offload; one data rank"});
     out.push_back({"--optimizer-cpu-offload", "", "master weights and moments in host memory"});
     out.push_back({"--overlap-cpu-optimizer-d2h-h2d", "", ""});
+    out.push_back({"--use-precision-aware-optimizer", "", "asked for by the offload; types as without it"});
   }
+  return out;
+}
+
+// ---- options of the engine ---------------------------------------------------------------------------------------------------
+
+/// What stands behind the engine's name (data/engines.yaml, options), as flags.
+struct OptionFlag {
+  std::string_view option;
+  const char *flag, *value;
+};
+constexpr std::array kOptions = {
+    OptionFlag{"flex-dispatcher", "--moe-token-dispatcher-type", "flex"},
+    OptionFlag{"overlap-experts", "--overlap-moe-expert-parallel-comm", ""},
+    OptionFlag{"cuda-graphs", "--cuda-graph-impl", "full_iteration"},
+    OptionFlag{"cuda-graphs", "--no-check-for-nan-in-loss-and-grad", ""},
+    OptionFlag{"bf16-gradients", "--grad-reduce-in-bf16", ""},
+    OptionFlag{"bf16-moments", "--use-precision-aware-optimizer", ""},
+    OptionFlag{"bf16-moments", "--exp-avg-dtype", "bf16"},
+    OptionFlag{"bf16-moments", "--exp-avg-sq-dtype", "bf16"},
+};
+
+Flags option_flags(const Plan& plan) {
+  Flags out;
+  if (plan.engine.starts_with("megatron-core-unfused"))
+    out.push_back({"--attention-backend", "unfused", "scores are kept"});
+  const bool aware = plan.strategy().offload == Offload::optimizer;  // said there
+  for (const std::string& option : engine_options(plan))
+    for (const OptionFlag& row : kOptions)
+      if (row.option == option && !(aware && std::string_view(row.flag) == "--use-precision-aware-optimizer"))
+        out.push_back({row.flag, row.value, ""});
   return out;
 }
 
@@ -160,14 +192,16 @@ Flags attention_flags(const LayerKind& block, const Config& config) {
   return out;
 }
 
-Flags expert_flags(const LayerKind& block, const Config& config) {
+Flags expert_flags(const LayerKind& block, const Config& config, const Plan& plan) {
   const Operator* router = operator_of(block, OperatorKind::router);
   if (router == nullptr) return {};
   Flags out{{"--num-experts", config.text("num_experts", config.text("num_local_experts", std::to_string(router->out))), ""},
             {"--moe-router-topk", config.text("num_experts_per_tok"), ""},
-            {"--moe-token-dispatcher-type", "alltoall", ""},
             {"--moe-grouped-gemm", "", ""},
             {"--moe-router-load-balancing-type", "aux_loss", ""}};
+  const auto options = engine_options(plan);
+  if (std::find(options.begin(), options.end(), "flex-dispatcher") == options.end())
+    out.push_back({"--moe-token-dispatcher-type", "alltoall", ""});
   if (config.has("moe_intermediate_size")) out.push_back({"--moe-ffn-hidden-size", config.text("moe_intermediate_size"), ""});
   return out;
 }
@@ -201,7 +235,7 @@ Flags architecture(const Job& job, const Plan& plan, const Config& config) {
   }
   if (!model.tied_embeddings) out.push_back({"--untie-embeddings-and-output-weights", "", ""});
   out.push_back({"--vocab-size", std::to_string(model.vocabulary), ""});
-  for (LaunchFlag& flag : expert_flags(block, config)) out.push_back(std::move(flag));
+  for (LaunchFlag& flag : expert_flags(block, config, plan)) out.push_back(std::move(flag));
   return out;
 }
 
@@ -216,7 +250,18 @@ std::string several_kinds(const Job& job, const Plan&) {
   return "";
 }
 
+std::string unknown_option(const Job&, const Plan& plan) {
+  for (const std::string& option : engine_options(plan))
+    if (std::none_of(kOptions.begin(), kOptions.end(), [&option](const OptionFlag& row) { return row.option == option; }))
+      return cat("option ", option, " of the engine");
+  return "";
+}
+
 constexpr std::array kRows = {
+    kOffloadRow,
+    FormatRow{"OPTIONS", "flags can say the options of the engine", unknown_option,
+              "flex-dispatcher, overlap-experts, cuda-graphs, bf16-gradients or bf16-moments",
+              "it is set in the script that trains; the plan of the engine without it can be written"},
     FormatRow{"FAMILY", "flags can say the architecture", unknown_family,
               "gpt2, llama, mistral, mixtral, qwen2, qwen3 or qwen3_moe: flags of others are not known here"},
     FormatRow{"BLOCK-KINDS", "blocks are alike", several_kinds, "blocks that are alike"},
@@ -243,11 +288,29 @@ Result<std::string> write(const ExportRequest& request) {
                    {"data parallelism", data_parallelism(plan.strategy())},
                    {"batch", batch(plan)},
                    {"recomputation", recomputation(job, plan)},
+                   {"options of the engine", option_flags(plan)},
                    {"precision", precision(plan.training)}};
   return to_text(script, request);
 }
 
 }  // namespace
+
+std::vector<std::string> engine_options(const Plan& plan) {
+  std::vector<std::string> out;
+  for (std::size_t plus = plan.engine.find('+'); plus != std::string::npos;) {
+    const std::size_t next = plan.engine.find('+', plus + 1);
+    out.push_back(plan.engine.substr(plus + 1, next == std::string::npos ? next : next - plus - 1));
+    plus = next;
+  }
+  return out;
+}
+
+std::string offload_of_whole_states(const Job&, const Plan& plan) {
+  const Strategy& s = plan.strategy();
+  if (s.offload == Offload::none) return "";
+  if (plan.training.optimizer != Optimizer::adam) return cat("offload of ", to_string(plan.training.optimizer));
+  return shards_optimizer(s.zero) || s.data_ranks() == 1 ? "" : cat("offload with ZeRO 0 on ", s.data_ranks(), " data ranks");
+}
 
 bool evenly_cut(const Model& model, const Pipeline& pipeline) {
   const auto chunks = chunks_of(pipeline);

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "exchange/megatron_bridge.h"
 
+#include <array>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "base/check.h"
 #include "base/format.h"
@@ -18,8 +21,19 @@ using Settings = std::vector<PythonSetting>;
 constexpr const char* kName = "megatron-bridge";
 constexpr const char* kPrefix = "MEG";  // its checks are Megatron's own
 
-std::vector<FormatRule> rules() { return rules_of(kPrefix, {}); }
-std::optional<FormatFault> fault(const Job& job, const Plan& plan) { return fault_of(kPrefix, {}, job, plan); }
+std::string options_of(const Job&, const Plan& plan) {
+  const auto options = engine_options(plan);
+  return options.empty() ? "" : cat("options of the engine: ", base::joined(options));
+}
+
+constexpr std::array kRows = {
+    kOffloadRow,
+    FormatRow{"NO-OPTIONS", "the engine has no options", options_of, "the engine without options",
+              "they are set in the recipe that this one changes; the plan of the engine without them can be written"},
+};
+
+std::vector<FormatRule> rules() { return rules_of(kPrefix, kRows); }
+std::optional<FormatFault> fault(const Job& job, const Plan& plan) { return fault_of(kPrefix, kRows, job, plan); }
 
 std::string number(std::int64_t value) { return std::to_string(value); }
 
@@ -70,13 +84,17 @@ Settings recomputation(const Job& job, const Plan& plan) {
 }
 
 void add_data_parallelism(const Strategy& s, Settings& out) {
-  out.push_back({"ddp.use_distributed_optimizer", python_bool(shards_optimizer(s.zero)), "ZeRO-1"});
-  out.push_back({"optimizer.use_distributed_optimizer", python_bool(shards_optimizer(s.zero)), ""});
+  const bool distributed =
+      shards_optimizer(s.zero) || s.offload == Offload::optimizer;  // of one data rank where it is not sharded
+  out.push_back({"ddp.use_distributed_optimizer", python_bool(distributed), "ZeRO-1"});
+  out.push_back({"optimizer.use_distributed_optimizer", python_bool(distributed), ""});
   if (shards_optimizer(s.zero)) out.push_back({"ddp.num_distributed_optimizer_instances", number(s.data_ranks() / s.shard), ""});
   out.push_back({"ddp.overlap_grad_reduce", python_bool(s.overlap.grad_reduce), ""});
   out.push_back({"ddp.overlap_param_gather", python_bool(s.overlap.param_gather), ""});
   out.push_back({"optimizer.overlap_param_gather", python_bool(s.overlap.param_gather), "both are asked"});
   out.push_back({"optimizer.optimizer_cpu_offload", python_bool(s.offload == Offload::optimizer), ""});
+  if (s.offload == Offload::optimizer)
+    out.push_back({"optimizer.use_precision_aware_optimizer", "True", "asked for by the offload; types as without it"});
 }
 
 std::string recipe(const ExportRequest& r) {

@@ -28,6 +28,13 @@ struct Alias {
 };
 constexpr std::array kAliases = {Alias{"no_overlap_p2p_communication", "overlap_p2p_comm", "False"},
                                  Alias{"disable_bias_linear", "add_bias_linear", "False"},
+                                 Alias{"no_bias_gelu_fusion", "bias_gelu_fusion", "False"},
+                                 Alias{"no_bias_swiglu_fusion", "bias_swiglu_fusion", "False"},
+                                 Alias{"no_bias_dropout_fusion", "bias_dropout_fusion", "False"},
+                                 Alias{"no_masked_softmax_fusion", "masked_softmax_fusion", "False"},
+                                 Alias{"no_rope_fusion", "apply_rope_fusion", "False"},
+                                 Alias{"no_gradient_accumulation_fusion", "gradient_accumulation_fusion", "False"},
+                                 Alias{"cuda_graph_modules", "cuda_graph_scope", nullptr},
                                  Alias{"fp8_format", "fp8", nullptr},
                                  Alias{"recompute_activations", "recompute_granularity", "selective"},
                                  Alias{"nproc_per_node", "launcher_processes", nullptr},

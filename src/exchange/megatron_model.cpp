@@ -73,6 +73,9 @@ Shape read_shape(SettingReader& reader, std::int64_t layers) {
   s.ffn = reader.integer("ffn_hidden_size", 0, kMostWidth, 0, "width of the MLP (0: from hidden-size)");
   s.rms = reader.word("normalization", {"LayerNorm", "RMSNorm"}, "LayerNorm", "norm") == "RMSNorm";
   s.bias = reader.flag("add_bias_linear", true, "biases in linears");
+  // Dumps print the fusions of both activations; validate_args switches that of GELU off where there is no bias.
+  if (s.swiglu || !s.bias) reader.pass_over("bias_gelu_fusion", "nothing to fuse: no bias before a GELU");
+  if (!s.swiglu) reader.pass_over("bias_swiglu_fusion", "another activation's");
   s.tied = !reader.flag("untie_embeddings_and_output_weights", false, "embedding and head apart");
   s.positions = reader.integer("max_position_embeddings", 0, kMostWidth, 0, "positions");
   s.epsilon = reader.real("norm_epsilon", 0, 1, 1e-5, "epsilon of norms");

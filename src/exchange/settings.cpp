@@ -166,6 +166,7 @@ const Setting* SettingReader::take(std::string_view key, bool auto_is_a_value) {
     return nullptr;
   }
   if (setting.value == "auto" && !auto_is_a_value) {
+    filled_ = keys_.size();
     keys_.push_back({ImportedKey::Kind::defaulted, setting.key, setting.value, kFilled, setting.line});
     return nullptr;
   }
@@ -178,8 +179,10 @@ void SettingReader::note_read(const Setting& setting, const std::string& meaning
 
 void SettingReader::note_default(std::string_view key, const std::string& value, const std::string& meaning) {
   ESPALIER_CHECK(!key.empty() && !meaning.empty());  // a user reads what was taken, and for what
-  if (!keys_.empty() && keys_.back().key == key && keys_.back().meaning == kFilled) {
-    keys_.back().meaning += cat("; here ", meaning);
+  // The getter found "auto" a moment ago and listed it: what is taken in its place belongs there.
+  const auto filled = std::exchange(filled_, std::nullopt);
+  if (filled && keys_[*filled].key == key) {
+    keys_[*filled].meaning += cat("; here ", meaning);
     return;
   }
   keys_.push_back({ImportedKey::Kind::defaulted, std::string(key), value, meaning, 0});

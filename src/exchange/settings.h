@@ -8,8 +8,10 @@
 //   not understood   anything else; it is listed for the user
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <initializer_list>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -102,6 +104,7 @@ class SettingReader {
   std::vector<Entry> entries_;
   const KeyTable& table_;
   std::vector<ImportedKey> keys_;
+  std::optional<std::size_t> filled_;  ///< of keys_: the setting last found to be "auto", for which nothing was taken yet
   Status error_;
 };
 

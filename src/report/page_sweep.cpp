@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "base/check.h"
 #include "base/format.h"
 
 namespace espalier::report {
@@ -30,12 +31,12 @@ std::string cost_of(const Prediction& p) {
                                : cat(base::fixed(p.cost->per_step, 4), " ", p.cost->currency, " a step");
 }
 
-std::vector<Cell> row_of(const SweepPoint& point, double highest, const Plan& shown) {
+std::vector<Cell> row_of(const SweepPoint& point, double highest, bool shown) {
   const std::string name = base::joined(point.values);
   if (!point.result) return {name, "–", "–", "–", "–", "–", "–", point.result.error().message()};
   const Prediction& p = point.result->prediction;
   const double all = throughput(*point.result);
-  return {cat(name, point.result->plan == shown ? " (this page)" : ""),
+  return {cat(name, shown ? " (this page)" : ""),
           base::seconds(p.iteration_ns),
           interval(p),
           Cell(base::count(all), highest > 0 ? all / highest : 0),
@@ -47,7 +48,8 @@ std::vector<Cell> row_of(const SweepPoint& point, double highest, const Plan& sh
 
 }  // namespace
 
-PageTable sweep_table(const Sweep& sweep, const Plan& shown) {
+PageTable sweep_table(const Sweep& sweep, std::size_t shown) {
+  ESPALIER_CHECK(shown < sweep.points.size());
   std::vector<std::string> paths;
   for (const SweepAxis& axis : sweep.axes) paths.push_back(axis.path);
   PageTable out{"sweep",
@@ -60,7 +62,7 @@ PageTable sweep_table(const Sweep& sweep, const Plan& shown) {
   double highest = 0;
   for (const SweepPoint& point : sweep.points)
     if (point.result) highest = std::max(highest, throughput(*point.result));
-  for (const SweepPoint& point : sweep.points) out.rows.push_back(row_of(point, highest, shown));
+  for (std::size_t i = 0; i < sweep.points.size(); ++i) out.rows.push_back(row_of(sweep.points[i], highest, i == shown));
   return out;
 }
 

@@ -2,12 +2,14 @@
 // A sweep on the page: a row for each point, with bars of the throughput of all devices relative to the highest. The point whose plan the page shows is marked.
 #pragma once
 
+#include <cstddef>
+
 #include "espalier/sweep.h"
 #include "report/page_parts.h"
 
 namespace espalier::report {
 
-/// `shown`: the plan of the page.
-PageTable sweep_table(const Sweep& sweep, const Plan& shown);
+/// `shown`: the point whose plan the page shows. Other points may have an equal plan.
+PageTable sweep_table(const Sweep& sweep, std::size_t shown);
 
 }  // namespace espalier::report

@@ -30,7 +30,7 @@ Sweep of_nodes() {
 // Two devices make 2,000 tokens a second and eight 8,000: a quarter of the longest bar.
 TEST(PageSweep, BarsAreTheThroughputOfAllDevicesBesideTheHighest) {
   const Sweep sweep = of_nodes();
-  const PageTable table = sweep_table(sweep, sweep.points[1].result->plan);
+  const PageTable table = sweep_table(sweep, 1);
   ASSERT_EQ(table.rows.size(), 3u);
   EXPECT_EQ(table.rows[0][3].text, "2,000");
   EXPECT_DOUBLE_EQ(table.rows[0][3].share.value_or(0), 0.25);
@@ -39,14 +39,23 @@ TEST(PageSweep, BarsAreTheThroughputOfAllDevicesBesideTheHighest) {
 
 TEST(PageSweep, ThePlanOfThePageIsMarked) {
   const Sweep sweep = of_nodes();
-  const PageTable table = sweep_table(sweep, sweep.points[1].result->plan);
+  const PageTable table = sweep_table(sweep, 1);
+  EXPECT_EQ(table.rows[0][0].text, "1");
+  EXPECT_EQ(table.rows[1][0].text, "4 (this page)");
+}
+
+// Two engines may have one and the same best plan.
+TEST(PageSweep, OfEqualPlansOnlyTheShownPointIsMarked) {
+  Sweep sweep = of_nodes();
+  sweep.points[0].result = sweep.points[1].result;
+  const PageTable table = sweep_table(sweep, 1);
   EXPECT_EQ(table.rows[0][0].text, "1");
   EXPECT_EQ(table.rows[1][0].text, "4 (this page)");
 }
 
 TEST(PageSweep, APointWithoutAPlanSaysWhy) {
   const Sweep sweep = of_nodes();
-  const PageTable table = sweep_table(sweep, sweep.points[0].result->plan);
+  const PageTable table = sweep_table(sweep, 0);
   ASSERT_EQ(table.rows[2].size(), table.columns.size());
   EXPECT_EQ(table.rows[2][0].text, "9");
   EXPECT_THAT(table.rows[2].back().text, testing::HasSubstr("nothing fits"));
@@ -57,7 +66,7 @@ TEST(PageSweep, CostsOfRunsGoBeforeCostsOfSteps) {
   Sweep sweep = of_nodes();
   sweep.points[0].result.value().prediction.cost = Expense{0.25, 0, 0, 0, 1, 5000, "USD"};
   sweep.points[1].result.value().prediction.cost = Expense{0.25, 0, 0, 0, 1, 0, "EUR"};
-  const PageTable table = sweep_table(sweep, sweep.points[0].result->plan);
+  const PageTable table = sweep_table(sweep, 0);
   EXPECT_EQ(table.rows[0][6].text, "5000 USD");
   EXPECT_EQ(table.rows[1][6].text, "0.2500 EUR a step");
   EXPECT_EQ(table.rows[2][6].text, "–");

@@ -44,21 +44,21 @@ void write_sentences(base::JsonWriter& w, std::string_view key, const std::vecto
 }
 
 void write_tables(base::JsonWriter& w, const Job& job, const PlannerResult& result, const StepComparison* measured,
-                  const Sweep* sweep) {
+                  const ReportOptions& options) {
   w.key("tables").begin_array();
   for (const PageTable& table :
        {time_table(result.prediction, planner::host_work_of(result.plan)), memory_table(result.prediction), why_not_table(result),
         stage_table(job, result), layer_table_of(job, result.plan), pruning_table(result.search), device_table(job),
         fabric_table(job.cluster), link_table(job, result), what_if_table(job, result)})
     write(w, table);
-  if (sweep != nullptr) write(w, sweep_table(*sweep, result.plan));
+  if (options.sweep != nullptr) write(w, sweep_table(*options.sweep, options.sweep_point));
   if (measured != nullptr) write(w, measured_table(*measured));
   w.end_array();
 }
 
 /// Everything but the timelines.
 void write_head(base::JsonWriter& w, const Job& job, const PlannerResult& result, const StepComparison* measured,
-                const Sweep* sweep) {
+                const ReportOptions& options) {
   w.key("schema").value("espalier.report/1");
   w.key("label").value(result.plan.label());
   w.key("job").value(job_line(result.plan));
@@ -69,7 +69,7 @@ void write_head(base::JsonWriter& w, const Job& job, const PlannerResult& result
   write_sentences(w, "bottlenecks", bottlenecks(result));
   write_sentences(w, "reasons", result.reasons);
   write_sentences(w, "notes", result.notes);
-  write_tables(w, job, result, measured, sweep);
+  write_tables(w, job, result, measured, options);
   w.key("searched");
   write_searched(w, result);
   w.key("memory_limit_bytes").value(result.prediction.memory_limit_bytes);
@@ -124,7 +124,7 @@ Result<std::string> report_data(const Job& job, const PlannerResult& given, cons
   }
   base::JsonWriter w(0);
   w.begin_object();
-  write_head(w, job, result, comparison ? &*comparison : nullptr, options.sweep);
+  write_head(w, job, result, comparison ? &*comparison : nullptr, options);
   const std::size_t taken = std::min(options.most_bytes, w.text().size());
   const std::size_t room = (options.most_bytes - taken) / (comparison ? 2 : 1);
   w.key("timeline");

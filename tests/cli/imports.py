@@ -158,7 +158,7 @@ LLAMA = ("--cluster", one_node, "--model", model, *TEXT, "--micro-batch", 1, "--
 sharded = '{"bf16": {"enabled": "auto"}, "zero_optimization": {"stage": 3}}'
 ran = run("improve", "--from", "deepspeed", "-", *LLAMA, text=sharded)
 expect(ran.returncode == 3 and "--set training.precision=bf16" in ran.stderr, f"auto: {ran.returncode} {ran.stderr}")
-ran = run("improve", "--format", "deepspeed", "-", *LLAMA, "--set", "training.precision=bf16", "--json", text=sharded)
+ran = run("improve", "--format", "deepspeed", "-", *LLAMA, "--set", "training.precision=bf16", "--set", "search.fix.cp=1", "--json", "-o", folder / "margin", text=sharded)
 answer = json.loads(ran.stdout)
 now = answer["present"]["result"]["prediction"]
 left = 1 - now["peak_memory_bytes"] / now["memory_limit_bytes"]
@@ -167,6 +167,12 @@ expect(abs(answer["memory_margin"] - left) < 1e-6 and answer["gain"] >= 0, f"imp
 ran = run("improve", "--from", "deepspeed", "-", *LLAMA, "--set", "training.precision=bf16", "--set", "search.memory_margin=0.4", "--json", text=sharded)
 answer = json.loads(ran.stdout)
 expect(answer["memory_margin"] == 0.4 and not answer["margin_of_present"], f"improve: the margin that is asked for: {ran.stderr}")
+
+# Its job.yaml is what was searched: --set and the margin stand in it, so that `plan` finds the same plan.
+again = json.loads(run("plan", folder / "margin" / "job.yaml", "--json", "--quiet").stdout)
+best = json.loads((folder / "margin" / "result.json").read_text())
+expect(again["prediction"]["iteration_s"] == best["prediction"]["iteration_s"], "improve: job.yaml plans another")
+expect(json.loads((folder / "margin" / "job.yaml").read_text())["search"]["fix"] == {"cp": 1}, "improve: job.yaml lacks the search part")
 
 # Both spellings, and the short form; keys with an effect that is not predicted are said.
 script = flags.replace("--bf16", "--bf16 --deterministic-mode")
