@@ -85,6 +85,22 @@ TEST(Gemma4, OwnEmbeddingsAndSharedKeysTravelAlong) {
   EXPECT_THAT(along, ElementsAre(12, 28, 28, 44, 44, 44, 0));
 }
 
+// Gemma 3n, two streams of 16: a block has 2³ + 2² + 16·2 + 2·16 for them and 2·16·3 + 16 beside attention; both ends 16²; 32 features are handed on.
+TEST(Gemma3n, StreamsPassFromBlockToBlock) {
+  const Model m = load(R"({"model_type": "gemma3n_text", "hidden_size": 16, "intermediate_size": [24, 20], "num_hidden_layers": 2,
+    "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 4, "vocab_size": 32, "hidden_size_per_layer_input": 2,
+    "vocab_size_per_layer_input": 10, "num_kv_shared_layers": 0, "altup_num_inputs": 2, "laurel_rank": 3,
+    "layer_types": ["sliding_attention", "full_attention"]})");
+  const std::int64_t rest = 16 * 32 + 256 + 8 + 4 * 16 + 2 * 16 * 2 + 16, streams = 8 + 4 + 32 + 32, low_rank = 96 + 16;
+  EXPECT_EQ(parameter_count(m.layer(1)), rest + 3 * 16 * 24 + streams + low_rank);
+  EXPECT_EQ(parameter_count(m.layer(2)), rest + 3 * 16 * 20 + streams + low_rank);
+  EXPECT_EQ(parameter_count(m.layer(0)), 32 * 16 + 256 + 10 * 4 + 16 * 4 + 2);
+  EXPECT_EQ(parameter_count(m.layer(3)), 256 + 16);
+  EXPECT_EQ(boundary_elements(m.layer(1), {.main = 1}), 2 * 16 + 2 * 2);
+  EXPECT_THAT(error_of(R"({"model_type": "gemma3n", "text_config": {}, "vision_config": {"model_type": "gemma3n_vision"}})"),
+              HasSubstr("transformer blocks"));
+}
+
 TEST(Gemma4, WhatIsNotUnderstoodIsRefused) {
   EXPECT_THAT(error_of(gemma4(R"("hidden_size_per_layer_input": 0, "num_kv_shared_layers": 2)")),
               HasSubstr("num_kv_shared_layers = 2"));  // no full block before them
