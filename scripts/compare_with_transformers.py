@@ -35,8 +35,7 @@ CHANGES = {
     "qwen3_5_moe": {"vision_config": {"out_hidden_size": 2048}},
     "llama4": {"vision_config": {"hidden_size": 1408, "vision_output_dim": 4096}},  # as Scout has them; 768 does not merge to 5,632
     "dbrx": {"attn_config": {"rope_theta": 10000.0}},
-    "gemma4": {"vision_config": {}, "text_config": {"hidden_size_per_layer_input": 0}},
-    "gemma4_text": {"hidden_size_per_layer_input": 0},
+    "gemma4": {"vision_config": {}, "text_config": {"num_kv_shared_layers": 12, "use_double_wide_mlp": True}},
     "granitemoehybrid": {"layer_types": ["mamba", "mamba", "mamba", "attention"] * 8},
 }
 TOWERS = {"gemma3", "gemma4", "idefics3", "internvl", "llama4", "llava", "llava_next", "mistral3", "paligemma", "qwen2_5_vl", "qwen2_audio",

@@ -15,7 +15,7 @@ bool frozen_layer(const Training& training, const LayerKind& kind, std::int64_t 
   for (const std::string& part : training.freeze) {
     if (part == "embedding" && kind.role == LayerRole::embedding) return true;
     if (part == "head" && kind.role == LayerRole::head) return true;
-    const bool of_images = kind.carried == TokenStream::main && kind.carried_hidden > 0;
+    const bool of_images = kind.stream == TokenStream::encoder && kind.carried == TokenStream::main && kind.carried_hidden > 0;
     if (of_images && part == (kind.name.compare(0, 9, "projector") == 0 ? "projector" : "tower")) return true;
     if (!part.starts_with("layers ") || kind.role != LayerRole::block || kind.name.compare(0, 9, "projector") == 0) continue;
     char* end = nullptr;
@@ -26,10 +26,10 @@ bool frozen_layer(const Training& training, const LayerKind& kind, std::int64_t 
   return false;
 }
 
-/// Queries and keys, where the keys are the values too.
-bool makes_keys_alone(const LayerKind& kind, const Operator& op) {
-  return std::any_of(kind.operators.begin(), kind.operators.end(), [&](const Operator& core) {
-    return core.kind == OperatorKind::attention && op.out == (std::int64_t{core.heads} + core.kv_heads) * core.qk_dim;
+/// Whether a projection to queries and more makes so many more heads: fewer where keys are values too, none where those of another layer are used.
+bool makes_more(const LayerKind& kind, const Operator& op, std::int64_t times) {
+  return std::none_of(kind.operators.begin(), kind.operators.end(), [&](const Operator& core) {
+    return core.kind == OperatorKind::attention && op.out < (core.heads + times * core.kv_heads) * core.qk_dim;
   });
 }
 
@@ -38,8 +38,9 @@ bool may_mean(const std::string& target, const LayerKind& kind, const Operator& 
   if (target == op.name || target == "all-linear") return true;
   const auto is = [&](const char* name) { return op.name == name; };
   if (target == "q_proj") return is("attn.qkv") || is("attn.q");
-  if (target == "v_proj") return is("attn.qkv") && !makes_keys_alone(kind, op);
-  if (target == "k_proj" || target == "linear_qkv" || target == "c_attn" || target == "qkv_proj") return is("attn.qkv");
+  if (target == "v_proj") return is("attn.qkv") && makes_more(kind, op, 2);
+  if (target == "k_proj") return is("attn.qkv") && makes_more(kind, op, 1);
+  if (target == "linear_qkv" || target == "c_attn" || target == "qkv_proj") return is("attn.qkv");
   if (target == "o_proj" || target == "linear_proj") return is("attn.out");
   if (target == "down_proj") return is("mlp.down") || is("mlp.shared_down");
   if (target == "linear_fc2") return is("mlp.down");

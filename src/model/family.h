@@ -47,6 +47,7 @@ void read_dit(Fields&, Model&);              ///< diffusion transformers (dit.cp
 void read_image_text_pair(Fields&, Model&);  ///< clip, siglip (image_text.cpp)
 void read_t5gemma(Fields&, Model&);
 void read_gemma4_text(Fields&, Model&);
+void read_gemma3n_text(Fields&, Model&);
 
 /// Notes of routing that is limited to some groups of experts (n_group, topk_group): it is read and not modelled.
 void read_routing_groups(Fields& fields);

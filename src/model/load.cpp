@@ -34,6 +34,7 @@ constexpr std::array kReaders = std::to_array<Family>({
     {"dbrx", "Dbrx", model::read_dbrx},
     {"deberta-v2", "DebertaV2", model::read_deberta},
     {"dit", "DiT", model::read_dit},
+    {"gemma3n_text", "Gemma3nText", model::read_gemma3n_text},
     {"gemma4_text", "Gemma4Text", model::read_gemma4_text},
     {"siglip", "Siglip", model::read_image_text_pair},
     {"t5gemma", "T5Gemma", model::read_t5gemma},

@@ -70,10 +70,41 @@ TEST(Gemma4, ExpertsBesideTheMlp) {
             16 * 3 + 16 + 3 + 3 * 3 * 16 * 5 + 3 * 16);
 }
 
-TEST(Gemma4, WhatTravelsPastEveryStageIsRefused) {
-  EXPECT_THAT(error_of(gemma4(R"("vocab_size_per_layer_input": 32)")), HasSubstr("hidden_size_per_layer_input = 256"));
+// Own embeddings of 2 features for 6 blocks: a table of 12 · 10, a projection 16 · 12, a norm 2; in a block 2·16·2 and a norm 16. The last three
+// blocks use keys of block 0 (2·2·4 features) and of block 2 (2·1·8): 12 features travel behind the embedding, 28 behind block 0, 44 behind 2.
+TEST(Gemma4, OwnEmbeddingsAndSharedKeysTravelAlong) {
+  const std::string types = R"("layer_types": ["sliding_attention", "full_attention", "full_attention", "sliding_attention",
+    "sliding_attention", "full_attention"], "attention_k_eq_v": true, "use_double_wide_mlp": true, "num_kv_shared_layers": 3, )";
+  const Model m = load(gemma4(types + R"("hidden_size_per_layer_input": 2, "vocab_size_per_layer_input": 10)"));
+  EXPECT_EQ(parameter_count(m.layer(0)), 32 * 16 + 10 * 12 + 16 * 12 + 2);
+  const std::int64_t rest = 3 * 16 * 24 + 4 * 16 + 2 * 16 * 2 + 16;
+  EXPECT_EQ(parameter_count(m.layer(1)), 16 * 32 + 16 * 16 + 8 + rest);
+  EXPECT_EQ(parameter_count(m.layer(4)), 16 * 16 + 16 * 16 + 4 + rest + 3 * 16 * 24);
+  std::vector<std::int64_t> along;
+  for (std::size_t i = 0; i + 1 < m.layers.size(); ++i) along.push_back(boundary_elements(m.layer(i), {.main = 1}) - 16);
+  EXPECT_THAT(along, ElementsAre(12, 28, 28, 44, 44, 44, 0));
+}
+
+// Gemma 3n, two streams of 16: a block has 2³ + 2² + 16·2 + 2·16 for them and 2·16·3 + 16 beside attention; both ends 16²; 32 features are handed on.
+TEST(Gemma3n, StreamsPassFromBlockToBlock) {
+  const Model m = load(R"({"model_type": "gemma3n_text", "hidden_size": 16, "intermediate_size": [24, 20], "num_hidden_layers": 2,
+    "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 4, "vocab_size": 32, "hidden_size_per_layer_input": 2,
+    "vocab_size_per_layer_input": 10, "num_kv_shared_layers": 0, "altup_num_inputs": 2, "laurel_rank": 3,
+    "layer_types": ["sliding_attention", "full_attention"]})");
+  const std::int64_t rest = 16 * 32 + 256 + 8 + 4 * 16 + 2 * 16 * 2 + 16, streams = 8 + 4 + 32 + 32, low_rank = 96 + 16;
+  EXPECT_EQ(parameter_count(m.layer(1)), rest + 3 * 16 * 24 + streams + low_rank);
+  EXPECT_EQ(parameter_count(m.layer(2)), rest + 3 * 16 * 20 + streams + low_rank);
+  EXPECT_EQ(parameter_count(m.layer(0)), 32 * 16 + 256 + 10 * 4 + 16 * 4 + 2);
+  EXPECT_EQ(parameter_count(m.layer(3)), 256 + 16);
+  EXPECT_EQ(boundary_elements(m.layer(1), {.main = 1}), 2 * 16 + 2 * 2);
+  EXPECT_THAT(error_of(R"({"model_type": "gemma3n", "text_config": {}, "vision_config": {"model_type": "gemma3n_vision"}})"),
+              HasSubstr("transformer blocks"));
+}
+
+TEST(Gemma4, WhatIsNotUnderstoodIsRefused) {
   EXPECT_THAT(error_of(gemma4(R"("hidden_size_per_layer_input": 0, "num_kv_shared_layers": 2)")),
-              HasSubstr("num_kv_shared_layers = 2"));
+              HasSubstr("num_kv_shared_layers = 2"));  // no full block before them
+  EXPECT_THAT(error_of(gemma4(R"("hidden_size_per_layer_input": 0, "use_bidirectional_attention": "all")")), HasSubstr("causal"));
   EXPECT_THAT(error_of(gemma4(R"("hidden_size_per_layer_input": 0, "per_layer_config": {"0": {"head_dim": 4}})")),
               HasSubstr("per_layer_config"));
 }

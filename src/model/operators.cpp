@@ -109,20 +109,22 @@ Operator attention_core(std::string name, const AttentionShape& shape) {
 
 void add_attention(Operators& list, const std::string& prefix, const AttentionShape& shape) {
   const std::int64_t query = shape.heads * shape.head_dim, key = shape.kv_heads * shape.head_dim;
+  const std::int64_t made = shape.foreign_keys ? 0 : shape.keys_are_values ? 1 : 2;  // of keys and values
   if (shape.gate > 0) list.push_back(linear(prefix + ".gate", shape.hidden, shape.gate, TpSplit::column, false));
-  list.push_back(
-      linear(prefix + ".qkv", shape.hidden, query + (shape.keys_are_values ? 1 : 2) * key, TpSplit::column, shape.qkv_bias));
+  list.push_back(linear(prefix + ".qkv", shape.hidden, query + made * key, TpSplit::column, shape.qkv_bias));
   if (shape.qk_norm) {
     for (const auto& [name, width] : {std::pair{".q_norm", query}, std::pair{".k_norm", key}}) {
+      if (shape.foreign_keys && name == std::string_view(".k_norm")) continue;
       Operator op = make(OperatorKind::norm, prefix + name, width, width, TpSplit::heads);
       op.parameters = shape.qk_norm_weights * (shape.qk_norm_whole ? width : shape.head_dim);
       op.parameters_unsplit = shape.qk_norm_whole ? 0 : op.parameters;
       list.push_back(std::move(op));
     }
   }
-  if (shape.value_norm) list.push_back(make(OperatorKind::norm, prefix + ".v_norm", key, key, TpSplit::heads));
+  if (shape.value_norm && !shape.foreign_keys)
+    list.push_back(make(OperatorKind::norm, prefix + ".v_norm", key, key, TpSplit::heads));
   if (shape.rotary_dim > 0) {
-    const std::int64_t rotated = (shape.heads + shape.kv_heads) * shape.rotary_dim;
+    const std::int64_t rotated = (shape.heads + (shape.foreign_keys ? 0 : shape.kv_heads)) * shape.rotary_dim;
     list.push_back(make(OperatorKind::rotary, prefix + ".rotary", rotated, rotated, TpSplit::heads));
   }
   list.push_back(attention_core(prefix + ".core", shape));

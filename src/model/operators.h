@@ -46,6 +46,7 @@ struct AttentionShape {
   int sub_norm = 0;              ///< weights a feature of a norm before the output projection; 0 = no norm
   bool value_norm = false;       ///< RMSNorm without weights over each head's values (gemma4)
   bool keys_are_values = false;  ///< one projection makes both (gemma4)
+  bool foreign_keys = false;     ///< keys and values are those of a layer before it
 };
 /// [prefix.gate,] .qkv, .q_norm, .k_norm, .v_norm, .rotary, .core, [.sub_norm, .gated,] .out
 void add_attention(Operators& list, const std::string& prefix, const AttentionShape& shape);

@@ -43,7 +43,7 @@ void add_halves(Operators& list, const TowerShape& t, std::int64_t piece) {
   list.push_back(residual("mlp.residual", t.hidden));
 }
 
-LayerKind tower_block(const TowerShape& t, std::int64_t i, std::int64_t text_width) {
+LayerKind tower_block(const TowerShape& t, std::int64_t i, std::int64_t travelling) {
   const bool first = i == 0, last = i + 1 == t.layers;
   const std::int64_t piece = t.pieces.empty() ? 0 : t.pieces[static_cast<std::size_t>(i)];
   std::string name = "tower";
@@ -52,7 +52,7 @@ LayerKind tower_block(const TowerShape& t, std::int64_t i, std::int64_t text_wid
   if (last) name += ".last";
   LayerKind kind = make_kind(std::move(name), LayerRole::block, t.hidden, TokenStream::encoder);
   kind.carried = TokenStream::main;
-  kind.carried_hidden = text_width;
+  kind.carried_hidden = travelling;
   if (first) add_patches(kind.operators, t);
   add_halves(kind.operators, t, piece);
   if (last && t.last_norm > 0) kind.operators.push_back(norm("tower.last_norm", t.hidden, t.last_norm));
@@ -63,11 +63,12 @@ LayerKind tower_block(const TowerShape& t, std::int64_t i, std::int64_t text_wid
   return kind;
 }
 
-LayerKind projector(const TowerShape& t, const std::string& name, const Operators& operators, std::int64_t text_width) {
+LayerKind projector(const TowerShape& t, const std::string& name, const Operators& operators, std::int64_t text_width,
+                    std::int64_t travelling) {
   LayerKind kind = make_kind(name, LayerRole::block, text_width, TokenStream::encoder);
   kind.tokens_divisor = t.merge;
   kind.carried = TokenStream::main;
-  kind.carried_hidden = text_width;
+  kind.carried_hidden = travelling;
   kind.operators = operators;
   return kind;
 }
@@ -77,14 +78,15 @@ LayerKind projector(const TowerShape& t, const std::string& name, const Operator
 Model with_tower(Model text, const TowerShape& tower) {
   const std::vector<LayerKind> kinds = std::move(text.kinds);
   const std::vector<std::int32_t> order = std::move(text.layers);
-  const std::int64_t width = kinds[static_cast<std::size_t>(order.front())].hidden;
+  const LayerKind& embedding = kinds[static_cast<std::size_t>(order.front())];
+  const std::int64_t width = embedding.hidden, travelling = width + embedding.carried_hidden;  // past the tower
   Model model = std::move(text);
   model.kinds.clear();
   model.layers.clear();
   LayerList layers(model);
   layers.add(kinds[static_cast<std::size_t>(order.front())]);
-  for (std::int64_t i = 0; i < tower.layers; ++i) layers.add(tower_block(tower, i, width));
-  for (const auto& [name, operators] : tower.projectors) layers.add(projector(tower, name, operators, width));
+  for (std::int64_t i = 0; i < tower.layers; ++i) layers.add(tower_block(tower, i, travelling));
+  for (const auto& [name, operators] : tower.projectors) layers.add(projector(tower, name, operators, width, travelling));
   for (auto at = std::next(order.begin()); at != order.end(); ++at) layers.add(kinds[static_cast<std::size_t>(*at)]);
   model.tower = true;
   model.encoder_tokens = tower.tokens;

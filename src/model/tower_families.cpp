@@ -337,6 +337,13 @@ TowerShape read_gemma4(Fields& top, Fields& v, std::int64_t width) {
   return t;
 }
 
+/// Gemma 3n sees through a network of convolutions.
+TowerShape refuse_mobilenet(Fields&, Fields& v, std::int64_t) {
+  v.fail("model_type", v.text({"model_type"}, "gemma3n_vision").substr(0, 60), "a tower of transformer blocks",
+         "planned without vision_config, this is the text of Gemma 3n alone");
+  return {};
+}
+
 // ---- towers that hear ----------------------------------------------------------------------------------------------------------
 
 /// Qwen2-Audio: Whisper's encoder, whose tokens are pooled by twos; positions are computed.
@@ -414,6 +421,7 @@ void read_text(Fields& top, Fields& text, bool nested, const TowerFamily& family
 const std::vector<TowerFamily>& tower_families() {
   static const std::vector<TowerFamily> rows = {
       {"gemma3", "Gemma3", "gemma3_text", read_gemma3},
+      {"gemma3n", "Gemma3n", "gemma3n_text", refuse_mobilenet, false, "vision_config", read_gemma3n_text},
       {"gemma4", "Gemma4", "gemma4_text", read_gemma4, false, "vision_config", read_gemma4_text},
       {"idefics3", "Idefics3", "llama", read_smolvlm},
       {"internvl", "InternVL", "qwen2", read_internvl},

@@ -38,7 +38,7 @@ TEST(Families, AnotherSpellingIsRecognised) {
 
 // Each of these is a family of its own in transformers, one or two letters away from one that is read here.
 TEST(Families, AnotherFamilyIsNeverSuggested) {
-  for (const char* type : {"llama5", "mllama", "led", "phi4", "qwen", "gemma3n", "deepseek_v4", "siglip2", "deberta", "deit",
+  for (const char* type : {"llama5", "mllama", "led", "phi4", "qwen", "gemma5", "deepseek_v4", "siglip2", "deberta", "deit",
                            "opt2", "bertx", "gpt", "olmo4", "granitemoes"})
     EXPECT_THAT(error_of(config(type)), AllOf(Not(HasSubstr("did you mean")), HasSubstr("known model_type values"))) << type;
 }

@@ -71,9 +71,11 @@ std::int64_t features(const LayerKind& kind, const Operator& op, Part part) {
     case Part::whole: return op.out;
     case Part::half: return op.out / 2;
     case Part::queries: return attention == nullptr ? 0 : std::int64_t{attention->heads} * attention->qk_dim;
-    case Part::keys: return attention == nullptr ? 0 : std::int64_t{attention->kv_heads} * attention->qk_dim;
+    case Part::keys:  // none where those of a layer before are used
+      if (attention == nullptr || op.out == features(kind, op, Part::queries)) return 0;
+      return std::int64_t{attention->kv_heads} * attention->qk_dim;
     case Part::values: {  // none where keys are values too
-      if (attention == nullptr || op.out == features(kind, op, Part::queries) + features(kind, op, Part::keys)) return 0;
+      if (attention == nullptr || op.out <= features(kind, op, Part::queries) + features(kind, op, Part::keys)) return 0;
       return std::int64_t{attention->kv_heads} * attention->v_dim;
     }
   }

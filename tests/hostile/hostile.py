@@ -10,6 +10,7 @@
 import dataclasses
 import json
 import os
+import pathlib
 import random
 import sys
 
@@ -150,6 +151,26 @@ def bent_fields(kind, document):
             yield "-".join(map(str, path)) + "." + name, with_raw(document, path, raw), (kind, name) not in LENIENT
 
 
+def leaves(value, path=()):
+    """Paths of all numbers and flags of a document."""
+    if isinstance(value, dict):
+        for key, member in value.items():
+            yield from leaves(member, (*path, key))
+    elif isinstance(value, (int, float)):
+        yield path
+
+
+def bent_families():
+    """One small configuration of each form of model, from the fuzzer's corpus, with every number wrong in turn: taken or refused, but orderly."""
+    folder = pathlib.Path(__file__).parents[1] / "fuzz/corpus/model"
+    for file in sorted(folder.glob("*.json")):
+        document = json.loads(file.read_text(encoding="utf-8"))
+        for path in leaves(document):
+            for name in ("negative", "beyond-64-bit", "fraction", "mapping"):
+                yield f"{file.stem}.{'-'.join(path)}.{name}", with_raw(document, path, NONSENSE[name])
+            yield f"{file.stem}.{'-'.join(path)}.large", with_raw(document, path, "16777216")
+
+
 def large_files(kind, directory):
     suffix = "jsonl" if kind == "runs" else "json"
     size = 100 * MEGABYTE
@@ -168,6 +189,8 @@ def cases(kind, directory, plan=None):
         yield Case(name, write(f"{directory}/{name}.{suffix}", data), refused)
     for name, data, refused in bent_fields(kind, document):
         yield Case(name, write(f"{directory}/{name}.{suffix}", data), refused)
+    for name, data in bent_families() if kind == "model" else ():
+        yield Case(name, write(f"{directory}/{name}.{suffix}", data), refused=False)
     yield from large_files(kind, directory)
     os.makedirs(f"{directory}/folder.{suffix}", exist_ok=True)
     yield Case("folder", f"{directory}/folder.{suffix}", located=False)
