@@ -104,7 +104,7 @@ std::map<std::string, Break> breaks() {
   out["SHARD-GROUPS"] = strategy([](Strategy& s) { s.shard = 8; });
   out["OFFLOAD"] = strategy([](Strategy& s) { s.offload = Offload::optimizer; });
   out["STATES"] = out["OFFLOAD"];
-  out["OFFLOAD-ZERO"] = strategy([](Strategy& s) {
+  out["OFFLOAD-STATES"] = strategy([](Strategy& s) {
     s.offload = Offload::optimizer;
     s.zero = ZeroStage::none;
     s.shard = 1;

@@ -19,7 +19,7 @@ Exporter megatron_core();
 std::vector<std::string> engine_options(const Plan& plan);
 /// Megatron's offload is a part of its distributed optimizer and of Adam alone (OptimizerConfig.__post_init__ of core 0.19); empty: it can.
 std::string offload_of_whole_states(const Job& job, const Plan& plan);
-inline constexpr FormatRow kOffloadRow = {"OFFLOAD-ZERO",
+inline constexpr FormatRow kOffloadRow = {"OFFLOAD-STATES",
                                           "optimizer states in host memory are Adam's, sharded over the data ranks",
                                           offload_of_whole_states, "ZeRO 1 or one data rank, and Adam"};
 
