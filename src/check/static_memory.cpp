@@ -169,7 +169,8 @@ Kept kept_bytes(const StatePolicy& bytes, const Strategy& s, const StageElements
   const std::int64_t frozen =
       spread ? ceil_div(e.frozen_dense, s.shard) + ceil_div(e.frozen_expert, expert_shard) : e.frozen_dense + e.frozen_expert;
   Kept kept;
-  kept.device = of(bytes.parameter, spread, frozen) + of(bytes.gradient, shards_gradients(s.zero)) + of(bytes.autograd, false);
+  kept.device = of(bytes.parameter, spread, frozen) + of(bytes.gradient, shards_gradients(s.zero)) +
+                of(bytes.autograd, bytes.autograd >= 4 && shards_optimizer(s.zero));
   (s.offload == Offload::optimizer ? kept.host : kept.device) += of(bytes.master + bytes.optimizer, shards_optimizer(s.zero));
   return kept;
 }

@@ -116,7 +116,9 @@ StaticMemory state_memory(const ParameterElements& e, const StatePolicy& states,
                                   : e.frozen_dense + e.frozen_expert;
   StaticMemory m;
   m.parameters = frozen + states.parameter * sharded(shards_parameters(s.zero));
-  m.gradients = states.gradient * sharded(shards_gradients(s.zero)) + states.autograd * sharded(false);
+  const bool copied = states.autograd >= 4;  // by the optimizer, of its shard
+  m.gradients =
+      states.gradient * sharded(shards_gradients(s.zero)) + states.autograd * sharded(copied && shards_optimizer(s.zero));
   m.optimizer = (std::int64_t{states.master} + states.optimizer) * sharded(shards_optimizer(s.zero));
   if (s.offload == Offload::optimizer) {
     m.host = m.optimizer;

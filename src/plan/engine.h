@@ -41,7 +41,7 @@ struct StatePolicy {
   std::int32_t optimizer = 8;  ///< Adam moments
   std::int32_t reduce = 4;     ///< bytes per element on the wire in gradient reduction
   std::int32_t gather = 2;     ///< bytes per element on the wire in parameter all-gather
-  /// Gradients in the type of compute that autograd leaves beside accumulated ones until a pass of its own adds them, of whole parameters.
+  /// Gradients beside the accumulated ones: 2 bytes, what autograd leaves of whole parameters; 4, an fp32 copy of what an optimizer updates.
   std::int32_t autograd = 0;
 };
 
