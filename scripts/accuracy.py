@@ -328,13 +328,14 @@ def memory_yaml(rows, contradictory):
     error = lambda r: abs(r["measured_bytes"] / r["source_out_bytes"] - 1)
     weight = lambda r: min(1.0, MEMORY_MOST_RUNS / of_family[r["family"]])
     general = [(error(r), MEMORY_GENERAL_RUNS / len(of_family) / of_family[r["family"]]) for r in used]
-    keys = {("", "")} | {(r["engine"], r["device"]) for r in used} | {(r["engine"], "") for r in used}
+    base = lambda r: r["engine"].split("+")[0]  # a plan does not know in which states runs of its engine will be
+    keys = {("", "")} | {(base(r), r["device"]) for r in used} | {(base(r), "") for r in used}
     out = ["# Half-width of the 80 % error of predicted peak memory, as a share; equation: src/planner/memory_margin.h. Written by `./dev accuracy`.",
            "schema: espalier.memory-errors/1", "errors:"]
     for engine, device in sorted(keys):
-        own = [r for r in used if r["engine"] == engine]
+        own = [r for r in used if base(r) == engine]
         mixed = general + [(error(r), weight(r) * (2 if r["device"] == device else 1)) for r in own]
-        runs = sum(1 for r in used if r["engine"] in (engine, engine or r["engine"]) and r["device"] in (device, device or r["device"]))
+        runs = sum(1 for r in used if base(r) in (engine, engine or base(r)) and r["device"] in (device, device or r["device"]))
         half = weighted_quantile(mixed, MEMORY_LEVEL)
         out.append(f'  - {{engine: "{engine}", device: "{device}", half_width: {half:.4f}, runs: {runs}}}')
     return "\n".join(out) + "\n"

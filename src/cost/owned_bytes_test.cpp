@@ -89,6 +89,8 @@ TEST(StateMemory, GradientsOfAutogradAreWhole) {
   states.autograd = 2;
   EXPECT_EQ(state_memory({100, 0}, states, s).gradients, 600);
   EXPECT_EQ(state_memory({100, 0}, states, s).optimizer, 12 * 25);
+  states.autograd = 4;  // a copy of what the rank updates
+  EXPECT_EQ(state_memory({100, 0}, states, s).gradients, 400 + 4 * 25);
 }
 
 }  // namespace

@@ -43,7 +43,7 @@ struct StatePolicy {
   std::int32_t gather = 2;     ///< bytes per element on the wire in parameter all-gather
   /// ZeRO 1 keeps the shard alone of a gradient once its chunk's last micro-batch has passed and it is reduced (cost/state_memory.h).
   bool frees_reduced = false;
-  /// Gradients in the type of compute that autograd leaves beside accumulated ones until a pass of its own adds them, of whole parameters.
+  /// Gradients beside the accumulated ones: 2 bytes, what autograd leaves of whole parameters; 4, an fp32 copy of what an optimizer updates.
   std::int32_t autograd = 0;
 };
 
