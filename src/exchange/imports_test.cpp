@@ -178,6 +178,15 @@ TEST(SlurmHosts, ExpandsLists) {
     EXPECT_FALSE(expand_hosts(bad, "x").ok()) << bad;
 }
 
+// Every line of a file may have as many hosts as a file may: the sum is asked line by line, before the memory is gone.
+TEST(SlurmHosts, AreCountedLineByLine) {
+  const auto* format = find_cluster_format("slurm-hosts");
+  const std::string lines = "a[1-600000]\nb[1-300000]\nc[1-300000]\nd[1-600000]\n";
+  const auto read = format->read({"hosts", lines, "a100-sxm-80gb", 2, 0, 0, 1, ""});
+  ASSERT_FALSE(read.ok());
+  EXPECT_THAT(read.error().message(), HasSubstr("hosts:3: found too many hosts"));
+}
+
 TEST(TopoMatrix, DamageIsNamedWithItsLine) {
   const auto* format = find_cluster_format("nvidia-smi-topo");
   const auto read_text = [&](const std::string& text) {
