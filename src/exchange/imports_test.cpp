@@ -40,7 +40,8 @@ TEST(FlagLines, NothingIsEvaluated) {
   const auto twice = read_flag_lines("TP=4\nTP=8\n--tp $TP --pp ${PP:-2}\n", "x.sh");
   ASSERT_TRUE(twice.ok());
   EXPECT_EQ(value_of(*twice, "tp"), "$TP");  // two values: which one holds is the shell's business
-  EXPECT_EQ(value_of(*twice, "pp"), "${PP:-2}");
+  EXPECT_EQ(value_of(*twice, "pp"), "2");    // the default, listed as such
+  EXPECT_EQ(value_of(*read_flag_lines("--pp ${#X}\n", "x.sh"), "pp"), "${#X}");
   const auto contradiction = read_flag_lines("--tp 4\n\n--tp 8\n", "x.sh");
   ASSERT_FALSE(contradiction.ok());
   EXPECT_THAT(contradiction.error().message(), HasSubstr("x.sh:3"));
