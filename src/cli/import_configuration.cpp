@@ -26,7 +26,7 @@ int print_result(Context& context, const Flags& flags, const ImportedJob& import
     w.end_object();
     print_json(context, w.text());
   } else {
-    print_answer(context, base::cat(keys_text(imported.configuration), "\n", result.brief()));
+    print_answer(context, base::cat(keys_text(imported.configuration), "\n", result.brief(context.width())));
     for (const std::string& file : files) context.out << "wrote " << file << "\n";
   }
   return result.prediction.fits ? kOk : kInfeasible;

@@ -42,6 +42,8 @@ void note_keys(Context& context, const ImportedConfiguration& c) {
       note(context, cat(c.name, ":", line_of(key), ": ", key.key, ": ", key.meaning));
     else if (key.kind == ImportedKey::Kind::not_understood)
       note(context, cat(c.name, ":", line_of(key), ": ", key.key, " = ", shown(key.value), " is not understood and not used"));
+    else if (key.kind == ImportedKey::Kind::defaulted && key.key.starts_with('$'))
+      note(context, cat(c.name, ":", line_of(key), ": ", key.key, " = ", shown(key.value), ": ", key.meaning));
     else if (key.kind == ImportedKey::Kind::not_modelled)
       note(context,
            cat(c.name, ":", line_of(key), ": ", key.key, " = ", shown(key.value), " is known, not modelled: ", key.meaning));

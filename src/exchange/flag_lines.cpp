@@ -295,8 +295,25 @@ bool is_break(const Token& token) {
 struct Assigned {
   std::string value;
   std::int64_t line = 0;
-  bool literal = true;  ///< false: several values, or one that would have to be evaluated
+  bool literal = true;    ///< false: several values, or one that would have to be evaluated
+  bool fallback = false;  ///< "${NAME:-2}": unless the environment sets it
 };
+
+/// "${NAME:-2}" and "${NAME-2}": the name, and the value where nobody sets it. Empty: another text, or one that would have to be evaluated.
+struct Fallback {
+  std::string name, value;
+};
+Fallback fallback_of(std::string_view text) {
+  if (!text.starts_with("${") || !text.ends_with("}")) return {};
+  const std::string_view inside = text.substr(2, text.size() - 3);
+  const std::size_t dash = inside.find('-');
+  if (dash == std::string_view::npos) return {};
+  std::string_view name = inside.substr(0, dash);
+  if (name.ends_with(':')) name.remove_suffix(1);
+  const std::string_view value = inside.substr(dash + 1);
+  if (!is_name(name) || value.empty() || value.find_first_of("$`(){}\"' ") != std::string_view::npos) return {};
+  return {std::string(name), std::string(value)};
+}
 
 /// NAME=value at the beginning of a command.
 std::map<std::string, Assigned> assignments(const std::vector<Token>& tokens) {
@@ -307,9 +324,11 @@ std::map<std::string, Assigned> assignments(const std::vector<Token>& tokens) {
     const bool assigns = begins && !name.empty();
     begins = token.ends || (begins && (assigns || token.text == "export" || token.text == "local" || token.text == "declare"));
     if (!assigns) continue;
-    const std::string value = token.text.substr(token.text.find('=') + 1);
+    const std::string text = token.text.substr(token.text.find('=') + 1);
+    const Fallback fallback = fallback_of(text);
+    const std::string value = fallback.value.empty() ? text : fallback.value;
     const bool literal = value.find_first_of("$`(") == std::string::npos && !value.empty() && token.condition == 0;
-    const auto [at, fresh] = out.try_emplace(name, Assigned{value, token.line, literal});
+    const auto [at, fresh] = out.try_emplace(name, Assigned{value, token.line, literal, !fallback.value.empty()});
     if (!fresh && at->second.value != value) at->second.literal = false;
   }
   return out;
@@ -351,11 +370,11 @@ class Flags {
     const std::size_t equals = token.text.find('=');
     std::string name = token.text.substr(2, equals == std::string::npos ? equals : equals - 2);
     std::replace(name.begin(), name.end(), '-', '_');
-    std::string value = equals == std::string::npos ? "" : looked_up(token.text.substr(equals + 1));
+    std::string value = equals == std::string::npos ? "" : looked_up(token, equals + 1);
     std::size_t next = i + 1;
     if (equals == std::string::npos)
       for (; is_value(next) && !holds_flags(next, value); ++next)
-        value.append(value.empty() ? "" : " ").append(looked_up(tokens_[next].text));
+        value.append(value.empty() ? "" : " ").append(looked_up(tokens_[next]));
     add({std::move(name), value.empty() ? "True" : std::move(value), token.line, token.condition});
     return next;
   }
@@ -378,15 +397,22 @@ class Flags {
     return true;
   }
 
-  std::string looked_up(const std::string& text) {
-    const std::string name = variable_in(text);
+  /// The value that begins at `from` of the token.
+  std::string looked_up(const Token& token, std::size_t from = 0) {
+    const std::string text = token.text.substr(from);
+    const Fallback here = fallback_of(text);
+    const std::string name = here.name.empty() ? variable_in(text) : here.name;
     const auto at = name.empty() ? assigned_.end() : assigned_.find(name);
-    if (at == assigned_.end() || !at->second.literal) return text;
+    if (at != assigned_.end() && !at->second.literal) return text;
+    if (at == assigned_.end() && here.name.empty()) return text;
+    const Assigned found = at != assigned_.end() ? at->second : Assigned{here.value, token.line, true, true};
     const auto same = [&](const ImportedKey& k) { return k.key == "$" + name; };
     if (std::none_of(out_.variables.begin(), out_.variables.end(), same))
       out_.variables.push_back(
-          {ImportedKey::Kind::read, "$" + name, at->second.value, "assigned in the script", at->second.line});
-    return at->second.value;
+          {found.fallback ? ImportedKey::Kind::defaulted : ImportedKey::Kind::read, "$" + name, found.value,
+           found.fallback ? "the script's default, unless the environment says otherwise" : "assigned in the script",
+           found.line});
+    return found.value;
   }
 
   void add(Setting setting) {

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Flags out of a plain list of them or out of a launch script: `--name value`, `--name=value`, arrays `ARGS=( --a 1 --b )`, line continuations,
 // quotes and comments. Shell is not evaluated. One thing only is looked up: a value that is `$NAME` or `${NAME}` where the script assigns NAME one
-// literal; it is listed. Anything else with a `$` stays as it is, and fails where a number is needed.
+// literal; it is listed. `${NAME:-2}`, there or in place of the value, is 2, and listed as the script's default. Anything else with a `$` stays as it is,
+// and fails where a number is needed.
 //
 // A value ends at the next flag, at the end of its line (unless the line goes on, or stands inside parentheses), and at what is no value: the
 // program (`pretrain.py`), an array (`${ARGS[@]}`), a redirection.

@@ -318,6 +318,34 @@ TEST(TorchtitanImport, StagesFollowTheWeightsOfTheEnds) {
       ElementsAre(4, 4, 3, 3));
 }
 
+TEST(Variables, DefaultsOfTheScriptAreTakenAndListed) {
+  const auto lines =
+      read_flag_lines("PP=${PP:-2}\nTP=4\nrun --pp $PP --tp ${TP:-8} --cp ${CP:-1} --dp ${DP:-$N} --ep ${EP:+3}", "x.sh");
+  ASSERT_TRUE(lines.ok()) << lines.error().message();
+  const auto value = [&](const char* key) {
+    for (const Setting& flag : lines->flags)
+      if (flag.key == key) return flag.value;
+    return std::string();
+  };
+  EXPECT_EQ(value("pp"), "2");
+  EXPECT_EQ(value("tp"), "4");  // assigned
+  EXPECT_EQ(value("cp"), "1");
+  EXPECT_EQ(value("dp"), "${DP:-$N}");
+  EXPECT_EQ(value("ep"), "${EP:+3}");
+  ASSERT_EQ(lines->variables.size(), 3U);
+  EXPECT_EQ(lines->variables[0].key, "$PP");
+  EXPECT_EQ(lines->variables[0].kind, ImportedKey::Kind::defaulted);
+  EXPECT_EQ(lines->variables[1].kind, ImportedKey::Kind::read);
+  EXPECT_EQ(lines->variables[2].line, 3);
+}
+
+TEST(Missing, IsNamedAllAtOnce) {
+  ConfigurationRequest request = request_of("{\"bf16\": {\"enabled\": true}}");
+  request.micro_batch = request.sequence_length = 0;
+  EXPECT_THAT(refusal("deepspeed", request),
+              AllOf(HasSubstr("no micro-batch and no sequence length"), HasSubstr("--micro-batch N --sequence-length N")));
+}
+
 // A dump prints what a flag set: both say the same of it, and of two activations that which the model has counts.
 TEST(Fusions, FlagsAndDumpsSayTheSame) {
   const std::string head = "---- arguments ----\n", tail = "---- end of arguments ----\n";

@@ -40,7 +40,8 @@ TEST(FlagLines, NothingIsEvaluated) {
   const auto twice = read_flag_lines("TP=4\nTP=8\n--tp $TP --pp ${PP:-2}\n", "x.sh");
   ASSERT_TRUE(twice.ok());
   EXPECT_EQ(value_of(*twice, "tp"), "$TP");  // two values: which one holds is the shell's business
-  EXPECT_EQ(value_of(*twice, "pp"), "${PP:-2}");
+  EXPECT_EQ(value_of(*twice, "pp"), "2");    // the default, listed as such
+  EXPECT_EQ(value_of(*read_flag_lines("--pp ${#X}\n", "x.sh"), "pp"), "${#X}");
   const auto contradiction = read_flag_lines("--tp 4\n\n--tp 8\n", "x.sh");
   ASSERT_FALSE(contradiction.ok());
   EXPECT_THAT(contradiction.error().message(), HasSubstr("x.sh:3"));
@@ -176,6 +177,15 @@ TEST(SlurmHosts, ExpandsLists) {
   EXPECT_THAT(*hosts, ElementsAre("node08", "node09", "node10", "node20", "gpu1-0", "gpu1-1", "gpu2-0", "gpu2-1"));
   for (const char* bad : {"node[1-", "node]1[", "node[2-1]", "node[[1]]", "a b", "", "n[1-9999999999]", "n[0-999][0-999][0-999]"})
     EXPECT_FALSE(expand_hosts(bad, "x").ok()) << bad;
+}
+
+// Every line of a file may have as many hosts as a file may: the sum is asked line by line, before the memory is gone.
+TEST(SlurmHosts, AreCountedLineByLine) {
+  const auto* format = find_cluster_format("slurm-hosts");
+  const std::string lines = "a[1-600000]\nb[1-300000]\nc[1-300000]\nd[1-600000]\n";
+  const auto read = format->read({"hosts", lines, "a100-sxm-80gb", 2, 0, 0, 1, ""});
+  ASSERT_FALSE(read.ok());
+  EXPECT_THAT(read.error().message(), HasSubstr("hosts:3: found too many hosts"));
 }
 
 TEST(TopoMatrix, DamageIsNamedWithItsLine) {

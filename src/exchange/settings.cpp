@@ -288,7 +288,14 @@ void SettingReader::fail(std::string_view key, const std::string& found, const s
 
 void SettingReader::lacks(const std::string& found, const std::string& expected, const std::string& hint) {
   ESPALIER_CHECK(!found.empty() && !expected.empty());
-  if (!error_) error_ = Error{ErrorKind::bad_input, where_, found, expected, hint};
+  if (!error_) {
+    error_ = Error{ErrorKind::bad_input, where_, found, expected, hint};
+    lacking_ = true;
+  } else if (lacking_) {  // all that is missing at once
+    error_->found += cat(" and ", found);
+    error_->expected += cat(", and ", expected);
+    error_->hint += cat(" ", hint);
+  }
 }
 
 void SettingReader::judge(const Setting& setting) {

@@ -82,7 +82,7 @@ class SettingReader {
 
   /// The first error counts. `key`: the setting it is about, or the one that is missing.
   void fail(std::string_view key, const std::string& found, const std::string& expected, const std::string& hint = "");
-  /// The file has too little: no line to point at.
+  /// The file has too little: no line to point at. Of several calls all are named.
   void lacks(const std::string& found, const std::string& expected, const std::string& hint);
   [[nodiscard]] bool ok() const { return !error_; }
 
@@ -106,6 +106,7 @@ class SettingReader {
   std::vector<ImportedKey> keys_;
   std::optional<std::size_t> filled_;  ///< of keys_: the setting last found to be "auto", for which nothing was taken yet
   Status error_;
+  bool lacking_ = false;  ///< error_ is of lacks()
 };
 
 /// What the request says where the file is silent; a file that says otherwise is an error of the reader. 0: neither does.

@@ -184,14 +184,14 @@ Result<HostFile> host_file(const ClusterRequest& request) {
       auto hosts = expand_hosts(value, where);
       if (!hosts)
         error = hosts.error();
+      else if (out.hosts.size() + hosts->size() > kMostHosts)  // here: every line may have as many
+        error = fault(where, "too many hosts", cat("at most ", static_cast<std::int64_t>(kMostHosts)));
       else
         out.hosts.insert(out.hosts.end(), hosts->begin(), hosts->end());
     }
   });
   if (error) return *error;
   if (out.hosts.empty()) return fault(request.name, "no host", "a host list, node[01-16,20], or SLURM_JOB_NODELIST=…");
-  if (out.hosts.size() > kMostHosts)
-    return fault(request.name, "too many hosts", cat("at most ", static_cast<std::int64_t>(kMostHosts)));
   if (Status twice = repeated(out.hosts, request.name)) return *twice;
   if (out.nodes > 0 && out.nodes != static_cast<std::int64_t>(out.hosts.size()))
     return fault(cat(request.name, ":", out.line), cat(out.nodes, " nodes"),

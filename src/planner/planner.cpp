@@ -3,6 +3,7 @@
 #include <chrono>
 
 #include "base/check.h"
+#include "espalier/engines.h"
 #include "espalier/planner.h"
 #include "planner/alternatives.h"
 #include "planner/beside_answer.h"
@@ -95,7 +96,10 @@ Result<PlannerResult> plan(const Job& job, const PlannerOptions& options) {
   if (!(result->plan == fastest)) add_fastest(job, engine, fastest, *result);
   PlannerOptions watched = options;  // the time limit holds for what stands beside the answer too
   watched.interrupted = how.interrupted;
-  if (best->pipelines.empty()) add_beside(room, engine, evaluator, how, {job, watched, all.uniform}, *result);
+  if (best->pipelines.empty())
+    add_beside(room, engine, evaluator, how, {job, watched, all.uniform}, *result);
+  else
+    result->runs_on = engines_that_run(job, result->plan);
   if (options.restriction && has_rules(engine)) {
     auto price = restriction_price(job, engine, watched, *result);
     if (!price) return price.error();

@@ -10,6 +10,7 @@
 #include "planner/partition_report.h"
 #include "planner/pipeline_bottleneck.h"
 #include "planner/prediction.h"
+#include "planner/runs_on.h"
 #include "planner/time_parts.h"
 
 namespace espalier::planner {
@@ -84,6 +85,20 @@ std::vector<std::string> batch_sentences(const PlannerResult& r) {
                     percent(h.gain), " less than this plan would for them.")};
 }
 
+/// Of a plan on unlike devices: which rules keep the usual engines from it.
+std::vector<std::string> engine_sentences(const Job& job, const PlannerResult& r) {
+  if (job.cluster.homogeneous() || !r.runs_on) return {};
+  std::string kept;
+  for (const std::string_view name : kUsualEngines) {
+    const EngineModel& engine = *find_engine(name);
+    if (const auto rules = broken_rules(engine, job, r.plan); !rules.empty())
+      kept += base::cat(kept.empty() ? "" : "; ", name, ": ", base::joined(rules));
+  }
+  if (kept.empty()) return {};
+  return {base::cat("Unlike devices: rules that keep engines from this plan are ", kept,
+                    " (check --engine NAME says it of others).")};
+}
+
 }  // namespace
 
 std::vector<std::string> reasons_of(const Job& job, const PlannerResult& r) {
@@ -102,6 +117,7 @@ std::vector<std::string> reasons_of(const Job& job, const PlannerResult& r) {
                   " blocks a chunk is what makes the activations fit, or pays for a better split.");
   }
   for (std::string& sentence : partition_sentences(r)) out.push_back(std::move(sentence));
+  for (std::string& sentence : engine_sentences(job, r)) out.push_back(std::move(sentence));
   for (std::string& sentence : batch_sentences(r)) out.push_back(std::move(sentence));
   baseline_sentences(r, out);
   return out;

@@ -19,8 +19,10 @@ bool has_cost(const Sweep& sweep) {
 }
 
 std::string interval(const Prediction& p) {
-  const auto ns = [](double seconds) { return static_cast<std::int64_t>(seconds * 1e9); };
-  return cat(base::seconds(ns(p.confidence.low_s)), " – ", base::seconds(ns(p.confidence.high_s)));
+  const auto text = [](double seconds) { return base::seconds(static_cast<std::int64_t>(seconds * 1e9)); };
+  const std::string low = text(p.confidence.low_s), high = text(p.confidence.high_s);
+  const auto unit = [](const std::string& s) { return s.substr(s.find(' ') == std::string::npos ? s.size() : s.find(' ')); };
+  return cat(unit(low) == unit(high) ? low.substr(0, low.size() - unit(low).size()) : low, " – ", high);
 }
 
 std::vector<std::string> cells(const SweepPoint& point, bool cost) {
@@ -94,6 +96,43 @@ std::vector<std::vector<std::string>> combinations(const std::vector<SweepAxis>&
   return out;
 }
 
+namespace {
+
+using Rows = std::vector<std::vector<std::string>>;
+
+/// Without the columns that hold nothing in any row.
+Rows without_empty(const Rows& rows) {
+  Rows out(rows.size());
+  for (std::size_t c = 0; c < rows.front().size(); ++c) {
+    if (std::all_of(rows.begin() + 1, rows.end(), [c](const auto& row) { return row[c] == "–"; })) continue;
+    for (std::size_t r = 0; r < rows.size(); ++r) out[r].push_back(rows[r][c]);
+  }
+  return out;
+}
+
+/// Figures, and the plan of each row below them.
+std::string in_two_tables(const Rows& rows, std::size_t axes, std::size_t width) {
+  Rows figures = rows, plans(rows.size());
+  for (std::size_t r = 0; r < rows.size(); ++r) {
+    plans[r].assign(rows[r].begin(), rows[r].begin() + static_cast<std::ptrdiff_t>(axes));
+    plans[r].push_back(rows[r].back());
+    figures[r].pop_back();
+  }
+  for (std::size_t a = 0; a < axes; ++a) figures[0][a] = plans[0][a] = rows[0][a].substr(rows[0][a].rfind('.') + 1);
+  return cat(lay_out(report::table(figures, {}, ""), width), "\n", lay_out(report::table(plans, {axes}, ""), width));
+}
+
+bool fits(const std::string& text, std::size_t width) {
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t end = std::min(text.find('\n', at), text.size());
+    if (base::display_width(std::string_view(text).substr(at, end - at)) > width) return false;
+    at = end + 1;
+  }
+  return true;
+}
+
+}  // namespace
+
 std::string to_text(const Sweep& sweep, std::size_t width) {
   const bool cost = has_cost(sweep);
   std::vector<std::vector<std::string>> rows(1);
@@ -102,9 +141,10 @@ std::string to_text(const Sweep& sweep, std::size_t width) {
     rows.front().emplace_back(name);
   if (cost) rows.front().emplace_back("cost");
   rows.front().emplace_back("plan");
-  const std::size_t last = rows.front().size() - 1;
   for (const SweepPoint& point : sweep.points) rows.push_back(cells(point, cost));
-  return lay_out(report::table(rows, {last}, ""), width);
+  if (rows.size() > 1) rows = without_empty(rows);
+  const std::string wide = lay_out(report::table(rows, {rows.front().size() - 1}, ""), 0);
+  return width == 0 || fits(wide, width) ? wide : in_two_tables(rows, sweep.axes.size(), width);
 }
 
 std::string to_json(const Sweep& sweep, PlanSchema schema) {

@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "base/document.h"
+#include "base/format.h"
 
 namespace espalier::report {
 namespace {
@@ -48,6 +49,16 @@ TEST(SweepText, TableHasIntervalsAndReasons) {
   EXPECT_THAT(text, HasSubstr("900.0 ms – 1.200 s"));
   EXPECT_THAT(text, HasSubstr("nothing fits"));
   EXPECT_EQ(text.find("cost"), std::string::npos);  // nothing has a price
+}
+
+TEST(SweepText, NarrowTerminalsHaveThePlansBelow) {
+  const std::string text = to_text(two_by_two(), 80);
+  for (std::size_t at = 0; at < text.size(); at = text.find('\n', at) + 1)
+    EXPECT_LE(base::display_width(std::string_view(text).substr(at, text.find('\n', at) - at)), 80U) << text;
+  EXPECT_EQ(text.find("cluster.nodes"), std::string::npos);
+  EXPECT_LT(text.find("interval"), text.find("\n\n"));
+  EXPECT_GT(text.find("nothing fits"), text.find("\n\n"));
+  EXPECT_EQ(text.find("days"), std::string::npos);  // no point has any
 }
 
 TEST(SweepText, CostWhereThereArePrices) {

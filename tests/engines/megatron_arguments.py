@@ -6,6 +6,7 @@ stdin, {"world": N, "flags": [...]}, one line of JSON on stdout: what they made 
 needs megatron-core 0.19 (Python 3.12) and torch
 """
 import contextlib
+import dataclasses
 import io
 import json
 import os
@@ -21,6 +22,7 @@ torch.cuda.get_device_properties = lambda *a, **k: types.SimpleNamespace(major=9
 torch.cuda.current_device = lambda: 0
 torch.cuda.device_count = lambda: 8
 
+from megatron.core.optimizer.optimizer_config import OptimizerConfig  # noqa: E402
 from megatron.training.arguments import core_transformer_config_from_args, parse_args, validate_args  # noqa: E402
 
 KEYS = ("tensor_model_parallel_size", "pipeline_model_parallel_size", "context_parallel_size", "expert_model_parallel_size", "sequence_parallel",
@@ -36,6 +38,8 @@ def read(case):
         with contextlib.redirect_stdout(said), contextlib.redirect_stderr(said):
             args = validate_args(parse_args())
             config = core_transformer_config_from_args(args)
+            if args.optimizer_cpu_offload:  # as get_megatron_optimizer_config; other optimizers ask for Transformer Engine
+                OptimizerConfig(**{f.name: getattr(args, f.name) for f in dataclasses.fields(OptimizerConfig) if hasattr(args, f.name)})
     except (Exception, SystemExit) as why:  # argparse ends the process, asserts raise
         return {"refused": f"{type(why).__name__}: {why} {said.getvalue()[-200:]}"}
     return {key: getattr(args, key, None) for key in KEYS} | {"config_layers": config.num_layers}

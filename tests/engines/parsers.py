@@ -24,7 +24,7 @@ H100 = "{nodes: 4, devices_per_node: 8, device: h100-sxm-80gb}"
 # What no plan decides, and what stands in for Transformer Engine where it is not installed.
 REST = ["--transformer-impl", "local", "--no-persist-layer-norm", "--no-masked-softmax-fusion", "--no-rope-fusion", "--no-gradient-accumulation-fusion",
         "--tokenizer-type", "NullTokenizer", "--lr", "1e-4", "--train-iters", "10", "--mock-data"]
-# model, cluster, batch, sequence, flags of estimate
+# model, cluster, batch, sequence, flags of estimate, engine if another than Megatron-LM
 MEGATRON = [
     ("llama-2-7b", A100, 128, 4096, "--tp 2 --pp 2 --sp megatron --zero 1 --micro-batch 1"),
     ("llama-2-7b", A100, 128, 4096, "--dp 16 --zero 1 --micro-batch 1 --recompute full"),
@@ -42,6 +42,11 @@ MEGATRON = [
     ("mixtral-8x7b", H100, 128, 4096, "--tp 4 --sp megatron --pp 2 --dp 4 --ep 8 --micro-batch 1"),
     ("qwen3-30b-a3b", H100, 128, 4096, "--tp 1 --pp 4 --dp 8 --ep 8 --zero 1 --micro-batch 1"),
     ("mistral-7b", A100, 64, 4096, "--tp 2 --sp megatron --pp 2 --dp 4 --zero 1 --micro-batch 1 --recompute full"),
+    ("llama-3-70b", H100, 64, 4096, "--tp 4 --sp megatron --pp 8 --vpp 3 --schedule interleaved --micro-batch 1"),  # uneven: 4 and 3 blocks a chunk
+    ("llama-3-70b", H100, 64, 4096, "--tp 8 --sp megatron --pp 4 --micro-batch 1", "generic"),  # uneven: 20, 21, 20, 19
+    ("llama-3-8b", H100, 128, 8192, "--tp 2 --sp megatron --dp 16 --zero 1 --micro-batch 1 --offload optimizer"),
+    ("llama-3-8b", H100, 128, 8192, "--tp 2 --sp megatron --dp 16 --zero 1 --micro-batch 1", "megatron-core+cuda-graphs+bf16-gradients+bf16-moments"),
+    ("qwen3-30b-a3b", H100, 128, 4096, "--dp 32 --ep 8 --zero 1 --micro-batch 1", "megatron-core+flex-dispatcher+overlap-experts"),
 ]
 # A flag of a good export, and what makes it wrong.
 WRONG = [
@@ -101,6 +106,13 @@ BRIDGE = [
     ("llama-3-8b", H100, 128, 8192, "--tp 4 --sp megatron --pp 2 --dp 4 --zero 1 --shard 2 --micro-batch 1"),
     ("llama-2-7b", A100, 128, 4096, "--dp 16 --zero 1 --micro-batch 1 --recompute full --recompute-layers 32"),
 ]
+BRIDGE_WRONG = [
+    ("tensor_model_parallel_size", "tensor_parallel_size"), (r"recompute_granularity = .*", "recompute_granularity = 'some'"),
+    (r"tensor_model_parallel_size = \d+", "tensor_model_parallel_size = 1"), (r"recompute_method = .*", "recompute_method = 'ring'; cfg.model.recompute_granularity = 'full'"),
+    (r"tp_comm_overlap=", "tp_overlap="), (r"cfg.ddp.overlap_grad_reduce", "cfg.ddp.overlap_gradients"), (r"cfg.train.micro_batch_size", "cfg.training.micro_batch_size"),
+    (r"cfg.optimizer.use_distributed_optimizer", "cfg.optimizer.zero"), (r"return cfg\n\n\nif", "return cfg)\n\n\nif"), (r"cfg.dataset.seq_length", "cfg.dataset.sequence"),
+    (r"import CommOverlapConfig", "import CommOverlap"),
+]
 failures = []
 
 
@@ -112,7 +124,7 @@ def expect(condition, what):
 
 def exported(folder, engine, form, case):
     """The export of a configuration, and its plan."""
-    model, cluster, batch, sequence, flags = case
+    model, cluster, batch, sequence, flags = case[:5]
     (folder / "job.yaml").write_text(f"model: {SOURCE}/models/{model}/config.json\ncluster: {cluster}\nengine: {engine}\n"
                                      f"training: {{sequence_length: {sequence}, global_batch: {batch}, precision: bf16}}\n")
     ran = subprocess.run([BINARY, "estimate", str(folder / "job.yaml"), "-q", "-o", str(folder / "out"), *flags.split()], capture_output=True, text=True)
@@ -150,7 +162,7 @@ def same_as_plan(read, plan):
 def megatron(folder):
     good = []
     for case in MEGATRON:
-        script, plan = exported(folder, "megatron-core", "megatron-core", case)
+        script, plan = exported(folder, case[5] if len(case) > 5 else "megatron-core", "megatron-core", case)
         expect(script is not None, f"{case[0]} {case[4]}: {plan}")
         if script is not None:
             world = int(re.search(r"--nnodes (\d+)", script).group(1)) * int(re.search(r"--nproc-per-node (\d+)", script).group(1))
@@ -159,6 +171,9 @@ def megatron(folder):
     wrong = [(bad, re.sub(pattern, bad, text)) for pattern, bad in WRONG]
     for bad, changed in wrong:
         expect(changed != text, f"{bad}: nothing of it is in the export")
+    offload = next(flags for _, _, flags, _ in good if "--optimizer-cpu-offload" in flags)
+    for flag in ("--use-precision-aware-optimizer", "--use-distributed-optimizer"):
+        wrong.append((f"offload without {flag}", " ".join(word for word in offload if word != flag)))
     read = megatron_reads([(flags, world) for _, _, flags, world in good] + [(changed.split(), good[0][3]) for _, changed in wrong])
     for (name, plan, _, _), answer in zip(good, read):
         expect("refused" not in answer, f"{name}: {answer}")
@@ -166,59 +181,63 @@ def megatron(folder):
     for (bad, _), answer in zip(wrong, read[len(good):]):
         expect("refused" in answer, f"{bad} was accepted")
     print(f"megatron-core: {sum('refused' not in a for a in read[:len(good)])} of {len(MEGATRON)} exports accepted, "
-          f"{sum('refused' in a for a in read[len(good):])} of {len(WRONG)} wrong ones refused")
+          f"{sum('refused' in a for a in read[len(good):])} of {len(wrong)} wrong ones refused")
+
+
+def one_process(what, folder, form, cases, wrong, suffix, world):
+    """Of a format that is a file: every export, and the first one made wrong in each way. What was read of the good ones, with their plans."""
+    files, names, plans, made = [], [], [], []
+    for case in cases:
+        text, plan = exported(folder, form[0], form[1], case)
+        expect(text is not None, f"{case[0]} {case[4]}: {plan}")
+        if text is not None:
+            made.append((case, text, plan))
+    for name, text in [(f"{case[0]} {case[4]}", text) for case, text, _ in made] + [(bad, change(made[0][1])) for bad, change in wrong]:
+        file = folder / f"{what}-{len(files)}.{suffix}"
+        file.write_text(text)
+        files.append({suffix: str(file), "world": world(made[len(files)][0] if len(files) < len(made) else made[0][0])})
+        names.append(name)
+    for bad, change in wrong:
+        expect(change(made[0][1]) != made[0][1], f"{what}: {bad}: nothing of it is in the export")
+    read = read_by(what, files)
+    accepted = counted(what, len(made), read[:len(made)], names)
+    for name, answer in zip(names[len(made):], read[len(made):]):
+        expect("refused" in answer, f"{what}: {name} was accepted")
+    print(f"{what}: {accepted} of {len(cases)} exports accepted, {sum('refused' in a for a in read[len(made):])} of {len(wrong)} wrong ones refused")
+    return [(case, plan, answer) for (case, _, plan), answer in zip(made, read) if "refused" not in answer]
+
+
+def replaced(pattern, value):
+    return pattern, lambda text: re.sub(pattern, value, text, count=1)
+
+
+# Each is another way in which Accelerate's file can be wrong.
+ACCELERATE_WRONG = [replaced(r"$(?![\s\S])", "no_such_key: 1\n"), replaced(r"parallelism_config_tp_size: \d+", "parallelism_config_tp_size: 0"),
+                    replaced(r"parallelism_config_dp_shard_size: \d+", "parallelism_config_dp_shard_size: 0"),
+                    replaced(r"parallelism_config_dp_replicate_size: \d+", "parallelism_config_dp_replicate_size: 3"),
+                    replaced(r"parallelism_config_cp_size: \d+", "parallelism_config_cp_size: -1"), replaced(r"parallelism_config_tp_size", "parallelism_config_tp_degree"),
+                    replaced(r"num_processes: \d+", "num_processes: 31"), replaced(r"distributed_type: FSDP", "distributed_type: FSDP9"),
+                    replaced(r"compute_environment: LOCAL_MACHINE", "compute_environment: THE_MOON"), replaced(r"mixed_precision: 'bf16'", "mixed_precision: 'bf17'"),
+                    replaced(r"fsdp_config:", "fsdp_config: ["), replaced(r"distributed_type: FSDP\n", "")]
+DEEPSPEED_WRONG = [replaced(r'"train_batch_size": \d+', '"train_batch_size": 65'), replaced(r'"stage": \d', '"stage": 7'), replaced(r'"stage": \d', '"stage": "three"'),
+                   replaced(r'"gradient_accumulation_steps": \d+', '"gradient_accumulation_steps": 3'),
+                   replaced(r'"train_micro_batch_size_per_gpu": \d+', '"train_micro_batch_size_per_gpu": -1'),
+                   replaced(r'"train_batch_size": \d+', '"train_batch_size": 0'), replaced(r'"train_batch_size"', '"train_batch_size": 64, "train_batch_size"'),
+                   replaced(r'"overlap_comm": true', '"overlap_comm": "maybe"'), replaced(r'"reduce_scatter": true', '"reduce_scatter": [1]'),
+                   replaced(r'"bf16": \{', '"fp16": {"enabled": true}, "bf16": {'), replaced(r'"contiguous_gradients": true', '"contiguous_gradient": true'),
+                   replaced(r"\}\s*$(?![\s\S])", "")]
 
 
 def accelerate(folder):
-    reader = ("import sys; from accelerate.commands.config.config_args import load_config_from_file; from accelerate.parallelism_config import ParallelismConfig; "
-              "c = load_config_from_file(sys.argv[1]); p = c.parallelism_config; "
-              "k = {n[len('parallelism_config_'):]: v for n, v in p.items()}; k.pop('cp_comm_strategy', None); q = ParallelismConfig(**k); print('SIZE', q.total_size, c.num_processes)")
-    seen = 0
-    for case in ACCELERATE:
-        text, plan = exported(folder, "fsdp2", "accelerate-fsdp", case)
-        name = f"{case[0]} {case[4]}"
-        if text is None:
-            expect(False, f"{name}: {plan}")
-            continue
-        (folder / "accelerate.yaml").write_text(text)
-        ran = subprocess.run([PYTHON, "-c", reader, str(folder / "accelerate.yaml")], capture_output=True, text=True, timeout=300, env=ENVIRONMENT)
-        size = re.search(r"SIZE (\d+) (\d+)", ran.stdout)
-        expect(size is not None and size.group(1) == size.group(2), f"{name}: {ran.stdout}{ran.stderr[-400:]}")
-        seen += size is not None
-        (folder / "accelerate.yaml").write_text(text + "no_such_key: 1\n")
-        ran = subprocess.run([PYTHON, "-c", reader, str(folder / "accelerate.yaml")], capture_output=True, text=True, timeout=300, env=ENVIRONMENT)
-        expect("SIZE" not in ran.stdout, f"{name}: an unknown key was accepted")
-    print(f"accelerate: {seen} of {len(ACCELERATE)} exports accepted")
+    for case, _, answer in one_process("accelerate", folder, ("fsdp2", "accelerate-fsdp"), ACCELERATE, ACCELERATE_WRONG, "yaml", lambda case: 0):
+        expect(answer["size"] == answer["processes"], f"{case[0]} {case[4]}: {answer}")
 
 
 def deepspeed(folder):
-    # DeepSpeed asks its communication how many ranks there are.
-    reader = ("import sys, deepspeed.runtime.config as c; c.dist.get_rank = lambda *a, **k: 0; c.dist.get_world_size = lambda *a, **k: int(sys.argv[2]); "
-              "c.dist.is_initialized = lambda *a, **k: True; d = c.DeepSpeedConfig(sys.argv[1]); "
-              "print('READ', d.train_batch_size, d.train_micro_batch_size_per_gpu, d.gradient_accumulation_steps, d.zero_optimization_stage)")
-    seen = 0
-
-    def read(text, world):
-        (folder / "ds.json").write_text(text)
-        ran = subprocess.run([PYTHON, "-c", reader, str(folder / "ds.json"), str(world)], capture_output=True, text=True, timeout=300,
-                             env={**ENVIRONMENT, "DS_ACCELERATOR": "cpu"})
-        return re.search(r"READ (\d+) (\d+) (\d+) (\d+)", ran.stdout), ran.stdout + ran.stderr[-600:]
-
-    for case in DEEPSPEED:
-        text, plan = exported(folder, "deepspeed", "deepspeed", case)
-        name = f"{case[0]} {case[4]}"
-        if text is None:
-            expect(False, f"{name}: {plan}")
-            continue
-        world = 32 if case[1] == H100 else 16
-        found, said = read(text, world)
+    for case, plan, answer in one_process("deepspeed", folder, ("deepspeed", "deepspeed"), DEEPSPEED, DEEPSPEED_WRONG, "json", lambda case: 32 if case[1] == H100 else 16):
         schedule = plan["pipelines"][0]["schedule"]
-        wanted = (case[2], schedule["micro_batch"], schedule["microbatches"], int(re.search(r"--zero (\d)", case[4]).group(1)))
-        expect(found is not None and tuple(map(int, found.groups())) == wanted, f"{name}: {said} instead of {wanted}")
-        seen += found is not None
-        for wrong in (text.replace(f'"train_batch_size": {case[2]}', f'"train_batch_size": {case[2] + 1}'), text.replace('"stage": ', '"stage": 7')):
-            expect(read(wrong, world)[0] is None, f"{name}: made wrong and accepted")
-    print(f"deepspeed: {seen} of {len(DEEPSPEED)} exports accepted")
+        wanted = {"batch": case[2], "micro_batch": schedule["micro_batch"], "accumulation": schedule["microbatches"], "zero": int(re.search(r"--zero (\d)", case[4]).group(1))}
+        expect(answer == wanted, f"{case[0]} {case[4]}: {answer} instead of {wanted}")
 
 
 # ---- torchtitan, PyTorch's schedules, Galvatron, Megatron-Bridge: tests/engines/readers.py ------------------------------------------------------------
@@ -227,7 +246,7 @@ def read_by(what, cases):
     """What a reader makes of the cases, one after the other."""
     galvatron_root = next((SOURCE / ".cache" / "engines" / "sdist" / "x").glob("hetu_galvatron-*"), "")
     ran = subprocess.run([PYTHON, str(SOURCE / "tests" / "engines" / "readers.py"), what], input="".join(json.dumps(case) + "\n" for case in cases),
-                         capture_output=True, text=True, timeout=900, env={**ENVIRONMENT, "ESPALIER_GALVATRON": str(galvatron_root)})
+                         capture_output=True, text=True, timeout=900, env={**ENVIRONMENT, "ESPALIER_GALVATRON": str(galvatron_root), "DS_ACCELERATOR": "cpu"})
     read = [json.loads(line) for line in ran.stdout.splitlines() if line.startswith("{")]
     expect(len(read) == len(cases), f"{what}: {len(read)} of {len(cases)} answers: {ran.stderr[-500:]}")
     return read
@@ -353,8 +372,8 @@ def bridge(folder):
         expect(text is not None, f"{case[0]} {case[4]}: {plan}")
         if text is None:
             continue
-        for bad, changed in (("", text), ("a name", text.replace("tensor_model_parallel_size", "tensor_parallel_size")),
-                             ("a value", re.sub(r"recompute_granularity = .*", "recompute_granularity = 'some'", text))):
+        for bad, changed in [("", text), *((pattern, re.sub(pattern, value, text)) for pattern, value in (BRIDGE_WRONG if number == 0 else BRIDGE_WRONG[:2]))]:
+            expect(not bad or changed != text, f"Megatron-Bridge: {bad}: nothing of it is in the export")
             file = folder / f"bridge_{number}_{len(cases)}.py"
             file.write_text(changed)
             cases.append({"recipe": str(file)})
@@ -368,7 +387,7 @@ def bridge(folder):
             wanted = {"tp": s["tp"], "cp": s["cp"], "sp": s["sp"] == "megatron", "zero": s["zero"] >= 1, "pp": len(plan["pipelines"][0]["stages"])}
             expect(all(answer[key] == value for key, value in wanted.items()), f"Megatron-Bridge {name}: {answer} not {wanted}")
     print(f"Megatron-Bridge: {sum('refused' not in a for (_, bad), a in zip(names, read) if not bad)} of {len(BRIDGE)} accepted, "
-          f"{sum('refused' in a for (_, bad), a in zip(names, read) if bad)} of {2 * len(BRIDGE)} wrong ones refused")
+          f"{sum('refused' in a for (_, bad), a in zip(names, read) if bad)} of {sum(bool(bad) for _, bad in names)} wrong ones refused")
 
 
 # ---- launchers -------------------------------------------------------------------------------------------------------------------------------------------

@@ -7,6 +7,8 @@ usage: readers.py torchtitan      {"flags": […], "world": N} or {"recipe": FIL
        readers.py schedule-csv    {"csv": FILE, "ranks": N, "stages": N, "microbatches": N, "kind": "single" | "loop" | "v"}
        readers.py galvatron       {"json": FILE, "layers": N, "world": N}
        readers.py bridge          {"recipe": FILE}
+       readers.py accelerate      {"yaml": FILE}
+       readers.py deepspeed       {"json": FILE, "world": N}
 
 needs torchtitan 0.3, torch, hetu_galvatron 2.4.0 unpacked (ESPALIER_GALVATRON), megatron-bridge 0.6
 """
@@ -183,9 +185,34 @@ def bridge(case):
             "global_batch": container.train.given["global_batch_size"]}
 
 
-READERS = {"torchtitan": titan, "schedule-csv": schedule_csv, "galvatron": galvatron, "bridge": bridge}
+def accelerate(case):
+    from accelerate.commands.config.config_args import load_config_from_file
+    from accelerate.parallelism_config import ParallelismConfig
+    from accelerate.utils import PrecisionType
+    config = load_config_from_file(case["yaml"])
+    sizes = {name.removeprefix("parallelism_config_"): value for name, value in config.parallelism_config.items()}
+    sizes.pop("cp_comm_strategy", None)
+    parallel = ParallelismConfig(**sizes)
+    # As Accelerator does, which needs the ranks to run.
+    parallel._validate_accelerator(types.SimpleNamespace(multi_device=True, is_fsdp2=True, num_processes=config.num_processes, distributed_type=config.distributed_type))
+    PrecisionType(config.mixed_precision)
+    return {"size": parallel.total_size, "processes": config.num_processes}
+
+
+def deepspeed(case):
+    from deepspeed.runtime import config
+    # DeepSpeed asks its communication how many ranks there are.
+    config.dist.get_rank = lambda *a, **k: 0
+    config.dist.get_world_size = lambda *a, **k: case["world"]
+    config.dist.is_initialized = lambda *a, **k: True
+    read = config.DeepSpeedConfig(case["json"])
+    return {"batch": read.train_batch_size, "micro_batch": read.train_micro_batch_size_per_gpu, "accumulation": read.gradient_accumulation_steps,
+            "zero": read.zero_optimization_stage}
+
+
+READERS = {"accelerate": accelerate, "deepspeed": deepspeed, "torchtitan": titan, "schedule-csv": schedule_csv, "galvatron": galvatron, "bridge": bridge}
 # What takes long to import, once for all cases.
-MODULES = {"torchtitan": ("torchtitan.config", "torchtitan.distributed.pipeline_parallel", "torchtitan.models.llama3.config_registry"),
+MODULES = {"accelerate": ("accelerate.commands.config.config_args", "accelerate.parallelism_config"), "deepspeed": ("deepspeed.runtime.config",), "torchtitan": ("torchtitan.config", "torchtitan.distributed.pipeline_parallel", "torchtitan.models.llama3.config_registry"),
            "schedule-csv": ("torch.distributed.pipelining.schedules",), "galvatron": ("torch", "scipy.optimize"),
            "bridge": ("megatron.bridge.models.gpt_provider", "megatron.bridge.training.comm_overlap", "megatron.bridge.training.config")}
 

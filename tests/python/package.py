@@ -168,5 +168,23 @@ class Columns(unittest.TestCase):
         self.assertIn("<table>", result.alternatives_table()._repr_html_())
 
 
+class Notebook(unittest.TestCase):
+    def test_the_example_runs_in_a_kernel(self):
+        try:
+            import nbclient
+            import nbformat
+        except ImportError:
+            self.skipTest("no nbclient (./dev python installs it)")
+        path = SOURCE / "examples/notebook/first-plan.ipynb"
+        notebook = nbformat.read(path, as_version=4)
+        nbclient.NotebookClient(notebook, timeout=300, resources={"metadata": {"path": str(path.parent)}}).execute()  # raises where a cell does
+        cells = [cell for cell in notebook.cells if cell.cell_type == "code"]
+        text = "".join(out.get("text", "") for cell in cells for out in cell.outputs)
+        self.assertEqual(len(cells), 4)
+        self.assertIn(espalier.plan(example("llama3-8b-on-8xh100")).brief(100), text)
+        self.assertIn("<table>", cells[1].outputs[0]["data"]["text/html"])
+        self.assertIn(" times the step", text)
+
+
 if __name__ == "__main__":
     unittest.main()
