@@ -38,14 +38,15 @@ CHANGES = {
     "gemma4": {"vision_config": {}, "text_config": {"num_kv_shared_layers": 12, "use_double_wide_mlp": True}},
     "granitemoehybrid": {"layer_types": ["mamba", "mamba", "mamba", "attention"] * 8},
 }
-TOWERS = {"gemma3", "gemma4", "idefics3", "internvl", "llama4", "llava", "llava_next", "mistral3", "paligemma", "qwen2_5_vl", "qwen2_audio",
+TOWERS = {"gemma3", "gemma4", "idefics3", "internvl", "llama4", "llava", "llava_next", "llava_onevision", "mistral3", "paligemma", "qwen2_5_vl",
           "qwen2_vl", "qwen3_5", "qwen3_5_moe", "qwen3_vl", "qwen3_vl_moe", "smolvlm"}
 MASKED = {"bert", "roberta", "xlm-roberta", "camembert", "ernie", "distilbert", "modernbert", "deberta-v2"}
 PAIRS = ("t5", "mt5", "umt5", "bart", "mbart", "m2m_100", "marian", "pegasus", "t5gemma")
 CLASSES = {**dict.fromkeys(MASKED, "AutoModelForMaskedLM"), **dict.fromkeys(PAIRS, "AutoModelForSeq2SeqLM"),
            "whisper": "AutoModelForSpeechSeq2Seq",
            **dict.fromkeys(("vit", "swin", "swinv2", "dinov2"), "AutoModelForImageClassification"),
-           **dict.fromkeys(TOWERS, "AutoModelForImageTextToText"), "electra": "AutoModelForPreTraining", "qwen2_audio": "AutoModelForMultimodalLM",
+           **dict.fromkeys(TOWERS, "AutoModelForImageTextToText"), "electra": "AutoModelForPreTraining",
+           **dict.fromkeys(("qwen2_audio", "voxtral"), "AutoModelForMultimodalLM"),
            **dict.fromkeys(("clip", "siglip"), "AutoModel")}
 
 

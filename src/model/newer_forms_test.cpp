@@ -181,6 +181,18 @@ TEST(Sound, FramesStandInTheText) {
   EXPECT_EQ(tokens_per_sample(kind(m, "projector"), {.main = 64, .encoder = 10}), 5);
 }
 
+// Features of two layers of the tower are put together: 2·8 in, not 8.
+TEST(Llava, ProjectsFeaturesOfSeveralLayers) {
+  const auto model = [](const std::string& layers) {
+    return load(R"({"model_type": "llava", "vision_feature_layer": )" + layers + R"(, "text_config": {"model_type": "llama",
+      "hidden_size": 16, "intermediate_size": 24, "num_hidden_layers": 1, "num_attention_heads": 2, "vocab_size": 32},
+      "vision_config": {"hidden_size": 8, "intermediate_size": 12, "num_hidden_layers": 2, "num_attention_heads": 2, "patch_size": 2,
+      "image_size": 4}})");
+  };
+  EXPECT_EQ(parameter_count(kind(model("-2"), "projector")), 8 * 16 + 16 + 16 * 16 + 16);
+  EXPECT_EQ(parameter_count(kind(model("[-2, -1]"), "projector")), 16 * 16 + 16 + 16 * 16 + 16);
+}
+
 TEST(Dbrx, SizesStandInMappings) {
   const std::string sizes =
       R"({"model_type": "dbrx", "d_model": 16, "n_heads": 4, "n_layers": 1, "vocab_size": 32, "attn_config": {"kv_n_heads": 2},

@@ -4,8 +4,8 @@
 //
 //   encoder block = attention + 3·h·f + 4h;   decoder block adds cross-attention to the encoder's output and 2h
 //
-// Layers and streams are those of t5.cpp. The decoder's table is counted where its tokens are looked up, in the first decoder block; a stage
-// that holds the head without that block keeps a copy, as for tied tables everywhere.
+// Layers and streams are those of t5.cpp. The decoder's table is counted where its tokens are looked up, in the first decoder block. Of a pipeline the
+// head's stage holds a copy more, as for tied tables everywhere, also where that block is on the same stage: one table too many there.
 #include <string>
 #include <utility>
 

@@ -184,7 +184,16 @@ TowerShape read_clip_or_siglip(Fields& v) {
   return read_clip_tower(v);
 }
 
-/// What choices of features there are changes no size: all of the tower is held.
+/// Features of how many layers of the tower are put together: a number names one layer, a list several.
+std::int64_t feature_layers(Fields& top) {
+  const base::Node* node = top.reader().find("vision_feature_layer");
+  if (node == nullptr || node->kind != base::NodeKind::sequence) return 1;
+  if (node->items.empty() || node->items.size() > static_cast<std::size_t>(SizeLimits::layers))
+    top.fail("vision_feature_layer", std::to_string(node->items.size()) + " entries", "one layer, or a list of some");
+  return static_cast<std::int64_t>(std::max<std::size_t>(1, node->items.size()));
+}
+
+/// What other choices of features there are changes no size: all of the tower is held.
 void ignore_choices(Fields& top) {
   top.reader().ignore({"vision_feature_layer", "vision_feature_select_strategy", "image_seq_length", "projector_hidden_act",
                        "image_grid_pinpoints", "vision_aspect_ratio", "use_image_newline_parameter"});
@@ -192,9 +201,10 @@ void ignore_choices(Fields& top) {
 
 TowerShape read_llava(Fields& top, Fields& v, std::int64_t width) {
   TowerShape t = read_clip_or_siglip(v);
+  const std::int64_t layers = feature_layers(top);
   ignore_choices(top);
   const bool bias = top.flag("multimodal_projector_bias", true);
-  t.projectors = {{"projector", two_linears(t.hidden, width, width, bias)}};
+  t.projectors = {{"projector", two_linears(times(t.hidden, layers), width, width, bias)}};
   return t;
 }
 
@@ -271,6 +281,7 @@ TowerShape read_mistral3(Fields& top, Fields& v, std::int64_t width) {
   t.mlp_bias = false;
   t.merge = read_merge(top, "spatial_merge_size", 2);
   v.reader().ignore({"image_size"});
+  if (feature_layers(top) > 1) top.fail("vision_feature_layer", "a list of several", "one layer of the tower");
   ignore_choices(top);
   Operators list = two_linears(t.hidden, width, width, top.flag("multimodal_projector_bias", false));
   list.insert(list.begin(), linear("projector.merge", times(t.hidden, t.merge), t.hidden, TpSplit::none, false));
@@ -346,13 +357,13 @@ TowerShape refuse_mobilenet(Fields&, Fields& v, std::int64_t) {
 
 // ---- towers that hear ----------------------------------------------------------------------------------------------------------
 
-/// Qwen2-Audio: Whisper's encoder, whose tokens are pooled by twos; positions are computed.
-TowerShape read_qwen2_audio(Fields&, Fields& v, std::int64_t width) {
+/// Whisper's encoder, without its last norm; positions are computed. `merge`: tokens that the projector makes one of.
+TowerShape read_whisper(Fields& v, std::int64_t merge) {
   TowerShape t;
-  t.hidden = v.integer({"d_model"}, SizeLimits::width);
+  t.hidden = v.integer({"d_model", "hidden_size"}, SizeLimits::width);
   t.layers = v.integer({"encoder_layers", "num_hidden_layers"}, SizeLimits::layers);
-  t.ffn = v.integer({"encoder_ffn_dim"}, SizeLimits::width);
-  t.attention.heads = t.attention.kv_heads = v.integer({"encoder_attention_heads"}, SizeLimits::heads);
+  t.ffn = v.integer({"encoder_ffn_dim", "intermediate_size"}, SizeLimits::width);
+  t.attention.heads = t.attention.kv_heads = v.integer({"encoder_attention_heads", "num_attention_heads"}, SizeLimits::heads);
   v.require_divides("encoder_attention_heads", t.attention.heads, "d_model", t.hidden);
   t.attention.head_dim = std::max<std::int64_t>(1, t.hidden / t.attention.heads);
   t.attention.qkv_bias = t.attention.out_bias = true;
@@ -360,12 +371,30 @@ TowerShape read_qwen2_audio(Fields&, Fields& v, std::int64_t width) {
   t.key_bias = false;
   t.bins = v.integer_or({"num_mel_bins"}, 4096, 128);
   t.tokens = v.integer_or({"max_source_positions"}, SizeLimits::tokens, 1500);
-  t.merge = 2;
-  if (v.ok() && t.tokens % t.merge != 0) v.fail("max_source_positions", t.tokens, "an even number of frames");
-  v.reader().ignore({"activation_function", "activation_dropout", "dropout", "encoder_layerdrop", "scale_embedding"});
+  t.merge = merge;
+  if (v.ok() && t.tokens % t.merge != 0) v.fail("max_source_positions", t.tokens, "a multiple of " + std::to_string(merge));
+  v.reader().ignore({"activation_function", "activation_dropout", "dropout", "encoder_layerdrop", "layerdrop", "scale_embedding",
+                     "vocab_size"});
+  return t;
+}
+
+/// Qwen2-Audio: tokens are pooled by twos.
+TowerShape read_qwen2_audio(Fields&, Fields& v, std::int64_t width) {
+  TowerShape t = read_whisper(v, 2);
   t.projectors = {{"projector",
                    {pool("projector.mean", times(t.merge, t.hidden)), norm("projector.norm", t.hidden, 2),
                     linear("projector.linear", t.hidden, width, TpSplit::none, true)}}};
+  return t;
+}
+
+/// Voxtral: neighbouring tokens are put together, as wide as the encoder's MLP.
+TowerShape read_voxtral(Fields& top, Fields& v, std::int64_t width) {
+  TowerShape t = read_whisper(v, 4);
+  top.reader().ignore({"projector_hidden_act", "hidden_size"});
+  t.last_norm = 2;
+  if (v.ok() && t.ffn != times(t.hidden, t.merge))
+    v.fail("intermediate_size", t.ffn, "the width of four tokens, " + std::to_string(times(t.hidden, t.merge)));
+  t.projectors = {{"projector", two_linears(t.ffn, width, width, false)}};
   return t;
 }
 
@@ -387,9 +416,9 @@ const Traits* traits_of(std::string_view type) {
 
 /// Tokens of tables in the file; choices of features.
 void ignore_tokens(Fields& f) {
-  f.reader().ignore({"image_token_id", "image_token_index", "video_token_id", "vision_start_token_id", "vision_end_token_id",
-                     "vision_token_id", "audio_token_index", "audio_token_id", "eoa_token_index", "boi_token_index",
-                     "eoi_token_index", "ignore_index", "tie_word_embeddings"});
+  f.reader().ignore({"image_token_id", "image_token_index", "video_token_id", "video_token_index", "vision_start_token_id",
+                     "vision_end_token_id", "vision_token_id", "audio_token_index", "audio_token_id", "eoa_token_index",
+                     "boi_token_index", "eoi_token_index", "ignore_index", "tie_word_embeddings"});
 }
 
 /// The outer file says whether output and embedding are one table, where it says anything.
@@ -428,6 +457,7 @@ const std::vector<TowerFamily>& tower_families() {
       {"llava", "Llava", "llama", read_llava, true},
       {"llava_next", "LlavaNext", "llama", read_llava_next, true},
       {"llama4", "Llama4", "llama4_text", read_llama4},
+      {"llava_onevision", "LlavaOnevision", "qwen2", read_llava_next, true},
       {"mistral3", "Mistral3", "mistral", read_mistral3},
       {"paligemma", "PaliGemma", "gemma", read_paligemma},
       {"qwen2_5_vl", "Qwen2_5_VL", "qwen2", read_qwen2_5_vl},
@@ -438,6 +468,7 @@ const std::vector<TowerFamily>& tower_families() {
       {"qwen3_vl", "Qwen3VL", "qwen3", read_qwen3_vl},
       {"qwen3_vl_moe", "Qwen3VLMoe", "qwen3_moe", read_qwen3_vl},
       {"smolvlm", "SmolVLM", "llama", read_smolvlm},
+      {"voxtral", "Voxtral", "llama", read_voxtral, true, "audio_config"},
   };
   return rows;
 }
