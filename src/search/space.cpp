@@ -234,7 +234,8 @@ Space::Key Space::shard_key(const Configuration& c) const {
           static_cast<std::int64_t>(s.sp),
           s.ep,
           c.schedule.virtual_stages,
-          reduces};
+          reduces,
+          static_cast<std::int64_t>(s.offload)};
 }
 
 Space::Shards Space::shards_below(const Configuration& b) const {

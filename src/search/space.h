@@ -10,7 +10,7 @@
 //   overlap group   overlap_grad overlap_param overlap_p2p
 //   recompute group recompute recompute_layers
 // Whether a value of one of the last four groups is legal does not depend on the layer group beyond pp, micro-batches and data
-// ranks (for engines with rules of their own: beyond these, the schedule and tp, cp, sp, ep), so leaves are counted as products
+// ranks (for engines with rules of their own: beyond these, the schedule and tp, cp, sp, ep, offload), so leaves are counted as products
 // (tested against plain enumeration).
 #pragma once
 
@@ -125,7 +125,7 @@ class Space {
   std::vector<std::vector<const EngineRule*>> engine_rules_at_;
   std::vector<std::int64_t> expert_divisors_;
   /// What the legality of the later groups may depend on.
-  using Key = std::array<std::int64_t, 9>;
+  using Key = std::array<std::int64_t, 10>;
   [[nodiscard]] Key shard_key(const Configuration& schedule_choice) const;
   [[nodiscard]] static std::pair<std::int32_t, bool> recompute_key(const Configuration& schedule_choice);
   struct Shards {
