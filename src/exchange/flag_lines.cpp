@@ -399,6 +399,7 @@ class Flags {
 
   /// The value that begins at `from` of the token.
   std::string looked_up(const Token& token, std::size_t from = 0) {
+    ESPALIER_CHECK(from <= token.text.size());
     const std::string text = token.text.substr(from);
     const Fallback here = fallback_of(text);
     const std::string name = here.name.empty() ? variable_in(text) : here.name;

@@ -133,6 +133,7 @@ constexpr std::array kOptions = {
 };
 
 Flags option_flags(const Plan& plan) {
+  ESPALIER_CHECK(plan.pipelines.size() == 1 && plan.uniform());  // the rules of the format were asked
   Flags out;
   if (plan.engine.starts_with("megatron-core-unfused"))
     out.push_back({"--attention-backend", "unfused", "scores are kept"});
@@ -306,6 +307,7 @@ std::vector<std::string> engine_options(const Plan& plan) {
 }
 
 std::string offload_of_whole_states(const Job&, const Plan& plan) {
+  ESPALIER_CHECK(plan.pipelines.size() == 1 && plan.uniform());  // rows before it ask for both
   const Strategy& s = plan.strategy();
   if (s.offload == Offload::none) return "";
   if (plan.training.optimizer != Optimizer::adam) return cat("offload of ", to_string(plan.training.optimizer));

@@ -83,6 +83,8 @@ Status add_part(std::string_view part, const std::string& where, std::vector<std
     const std::size_t open = std::min(part.find('[', i), part.size());
     if (open > i) {
       pieces.emplace_back(part.substr(i, open - i));
+      // Before it is multiplied: what is refused anyway may stand before a million hosts.
+      if (!sound_name(pieces.back())) return fault(where, cat("the host ", shown(part)), "letters, digits, '-', '_' and '.'");
       i = open;
     } else {
       const std::size_t close = part.find(']', i);

@@ -56,6 +56,16 @@ TEST(GroupBaselines, AsTheSlowest) {
   EXPECT_EQ(equal.cluster.inter.back().span, 20);
 }
 
+// A plan on unlike devices says what keeps the usual engines from it.
+TEST(GroupBaselines, RulesThatKeepEnginesFromThePlanAreNamed) {
+  const PlannerResult result = testing::planned(mixed(nodes(1, 4, "a100-sxm-80gb"), nodes(1, 2, "v100-sxm-16gb")));
+  ASSERT_TRUE(result.runs_on.has_value());
+  const auto said = std::find_if(result.reasons.begin(), result.reasons.end(),
+                                 [](const std::string& reason) { return reason.starts_with("Unlike devices: "); });
+  ASSERT_NE(said, result.reasons.end());
+  EXPECT_NE(said->find("megatron-core: MEG-"), std::string::npos) << *said;
+}
+
 // Two groups of 16 are two domains; 4 and 16 have no more than a node in common.
 TEST(GroupBaselines, Domains) {
   const Job sites = mixed(nodes(2, 8, "a100-sxm-80gb"), nodes(2, 8, "a100-sxm-80gb"));
