@@ -135,8 +135,7 @@ constexpr std::array kOptions = {
 Flags option_flags(const Plan& plan) {
   ESPALIER_CHECK(plan.pipelines.size() == 1 && plan.uniform());  // the rules of the format were asked
   Flags out;
-  if (plan.engine.starts_with("megatron-core-unfused"))
-    out.push_back({"--attention-backend", "unfused", "scores are kept"});
+  if (plan.engine.starts_with("megatron-core-unfused")) out.push_back({"--attention-backend", "unfused", "scores are kept"});
   const bool aware = plan.strategy().offload == Offload::optimizer;  // said there
   for (const std::string& option : engine_options(plan))
     for (const OptionFlag& row : kOptions)
