@@ -51,7 +51,10 @@ export class SearchedView {
     this.canvas.addEventListener("pointermove", (event) => this.point(event));
     this.canvas.addEventListener("pointerleave", () => this.pick(-1));
     this.canvas.addEventListener("keydown", (event) => this.key(event));
-    new ResizeObserver(() => this.draw()).observe(plot);
+    new ResizeObserver(() => {
+      this.draw();
+      this.place();
+    }).observe(plot);
     this.changed();
   }
 
@@ -171,6 +174,13 @@ export class SearchedView {
     const p = this.points[index];
     const list = el("dl", {}, el("dt", {}, "step"), el("dd", {}, seconds(p.iteration_ns)), el("dt", {}, "memory"), el("dd", {}, `${gib(p.bytes)}${p.fits ? "" : ", does not fit"}`));
     this.tip.replaceChildren(el("strong", {}, p.label), list);
+    this.place();
+  }
+
+  /** The tip beside its point, inside the plot: also after the plot became narrower. */
+  private place() {
+    if (this.hovered < 0) return;
+    const p = this.points[this.hovered];
     this.tip.style.left = `${Math.max(0, Math.min(this.x(p) + 12, this.width - 300))}px`;
     this.tip.style.top = `${Math.min(this.y(p.bytes) + 12, tall - 90)}px`;
   }
