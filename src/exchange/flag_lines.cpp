@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <iterator>
 #include <map>
 #include <optional>
 
@@ -39,7 +40,9 @@ bool is_flag(const Token& token) {
 }
 /// torchtitan's command line from 0.3 on: "activation-checkpoint:full" is a word of its own.
 bool is_subcommand(const Token& token) {
-  return token.text.starts_with("activation-checkpoint:") || token.text.starts_with("activation_checkpoint:");
+  constexpr std::string_view kWords[] = {"activation-checkpoint:", "activation_checkpoint:"};
+  return std::any_of(std::begin(kWords), std::end(kWords),
+                     [&](std::string_view word) { return token.text.starts_with(word) && token.text.size() > word.size(); });
 }
 /// "NAME" of "NAME=…" and "NAME+=…"; empty: it assigns nothing.
 std::string assigned_name(std::string_view word) {

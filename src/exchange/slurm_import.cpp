@@ -19,8 +19,8 @@ namespace {
 
 using base::cat;
 
-constexpr std::size_t kMostHosts = 1'000'000;
-constexpr std::size_t kMostLetters = 200;  ///< of a name
+constexpr std::size_t kMostHosts = 131'072;  ///< a million devices on nodes of eight
+constexpr std::size_t kMostLetters = 200;    ///< of a name
 constexpr double kMostOversubscription = 1000;
 
 Error fault(const std::string& where, std::string found, std::string expected, std::string hint = "") {
