@@ -86,6 +86,13 @@ Inside next(Inside now, std::string_view text, std::size_t& at) {
   return now;
 }
 
+/// Whether a quote stands where no string begins: toml++ then reads on as if it were a letter, and what follows is not quoted.
+bool inside_a_word(std::string_view text, std::size_t at) {
+  constexpr std::string_view kBefore = " \t\r\n=,[{.";
+  return at > 0 && (text[at] == '"' || text[at] == '\'') && kBefore.find(text[at - 1]) == std::string_view::npos &&
+         !(at == 3 && text.starts_with("\xEF\xBB\xBF"));
+}
+
 /// Letters beyond ASCII where TOML 1.0 has none. toml++ 3.3 must not see them: where it looks for blanks, such a letter leads it to a place that it
 /// declares unreachable (is_non_ascii_horizontal_whitespace). It looks for blanks in long basic strings, too, behind a backslash at the end of a line.
 Status beyond_ascii(std::string_view text, const std::string& where) {
@@ -98,6 +105,8 @@ Status beyond_ascii(std::string_view text, const std::string& where) {
     } else if (static_cast<unsigned char>(text[at]) >= 0x80 && (now == Inside::nothing || now == Inside::long_basic)) {
       return fault(where, place, "a letter beyond ASCII outside quotes and comments",
                    now == Inside::nothing ? "put it in quotes" : "put it in a string of one line");
+    } else if (now == Inside::nothing && inside_a_word(text, at)) {
+      return fault(where, place, "a quote inside a word", "a string begins behind a blank, or one of = , [ { .");
     } else {
       now = next(now, text, at);
     }
