@@ -23,6 +23,7 @@ TEST(ReadToml, TablesAndTheirPlaces) {
   EXPECT_EQ(steps->integer, 10);
   EXPECT_EQ(steps->line, 2);
   EXPECT_THAT(json_of("[training\n"), HasSubstr("f:1"));
+  EXPECT_THAT(json_of("[\n"), HasSubstr("f:1"));
 }
 
 // Found by the fuzzer: toml++ 3.3 runs past its own code at such a letter.
