@@ -88,32 +88,56 @@ Inside next(Inside now, std::string_view text, std::size_t& at) {
   return now;
 }
 
-/// Whether a quote stands where no string begins: toml++ then reads on as if it were a letter, and what follows is not quoted.
-bool inside_a_word(std::string_view text, std::size_t at) {
-  constexpr std::string_view kBefore = " \t\r\n=,[{.";
-  return at > 0 && (text[at] == '"' || text[at] == '\'') && kBefore.find(text[at - 1]) == std::string_view::npos &&
-         !(at == 3 && text.starts_with("\xEF\xBB\xBF"));
+// toml++ 3.3 must not see letters beyond ASCII: where it looks for blanks, such a letter leads it to a place that it declares unreachable
+// (is_non_ascii_horizontal_whitespace). TOML 1.0 has them in strings and comments only. In strings each of their bytes is therefore written as kEscape
+// and two hexadecimal digits, and so is kEscape itself, wherever it stands: a letter that means nothing in TOML outside strings.
+constexpr char kEscape = 'Q';
+
+void append_escaped(std::string& out, char c) {
+  constexpr const char* kDigits = "0123456789abcdef";
+  const auto byte = static_cast<unsigned char>(c);
+  out += {kEscape, kDigits[byte >> 4], kDigits[byte & 15]};
 }
 
-/// Letters beyond ASCII where TOML 1.0 has none. toml++ 3.3 must not see them: where it looks for blanks, such a letter leads it to a place that it
-/// declares unreachable (is_non_ascii_horizontal_whitespace). It looks for blanks in long basic strings, too, behind a backslash at the end of a line.
-Status beyond_ascii(std::string_view text, const std::string& where) {
+/// The text as toml++ gets it; columns behind an escaped letter are further right.
+Result<std::string> in_ascii(std::string_view text, const std::string& where) {
+  std::string out;
+  out.reserve(text.size());
   Inside now = Inside::nothing;
   Place place;
   for (std::size_t at = text.starts_with("\xEF\xBB\xBF") ? 3 : 0; at < text.size(); ++at) {
+    const std::size_t begin = at;
     if (text[at] == '\n') {
       ++place.line;
       if (now != Inside::long_basic && now != Inside::long_literal) now = Inside::nothing;
-    } else if (static_cast<unsigned char>(text[at]) >= 0x80 && (now == Inside::nothing || now == Inside::long_basic)) {
-      return fault(where, place, "a letter beyond ASCII outside quotes and comments",
-                   now == Inside::nothing ? "put it in quotes" : "put it in a string of one line");
-    } else if (now == Inside::nothing && inside_a_word(text, at)) {
-      return fault(where, place, "a quote inside a word", "a string begins behind a blank, or one of = , [ { .");
-    } else {
+    } else if (static_cast<unsigned char>(text[at]) < 0x80) {
       now = next(now, text, at);
+    } else if (now == Inside::nothing) {
+      return fault(where, place, "a letter beyond ASCII outside quotes and comments", "put it in quotes");
+    }
+    for (const char c : text.substr(begin, at + 1 - begin)) {
+      const bool ascii = static_cast<unsigned char>(c) < 0x80;
+      if (ascii && c != kEscape)
+        out += c;
+      else if (now == Inside::comment)
+        out += '?';
+      else
+        append_escaped(out, c);
     }
   }
-  return {};
+  return out;
+}
+
+/// What in_ascii wrote, as it was. Of a text that toml++ made up the rest stays.
+std::string as_written(std::string_view text) {
+  const auto digit = [](char c) { return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1; };
+  std::string out;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const bool whole = text[i] == kEscape && i + 2 < text.size() && digit(text[i + 1]) >= 0 && digit(text[i + 2]) >= 0;
+    out += whole ? static_cast<char>(digit(text[i + 1]) * 16 + digit(text[i + 2])) : text[i];
+    i += whole ? 2 : 0;
+  }
+  return out;
 }
 
 class Walk {
@@ -137,7 +161,7 @@ class Walk {
   bool visit_table(const toml::table& table, Place place) {
     if (!tree_.begin(NodeKind::mapping, place)) return false;
     for (const auto& [key, value] : table) {
-      if (!tree_.key(std::string(key.str()), place_at(key.source().begin))) return false;
+      if (!tree_.key(as_written(key.str()), place_at(key.source().begin))) return false;
       if (!visit(value)) return false;
     }
     return tree_.end();
@@ -162,7 +186,7 @@ class Walk {
   }
 
   static std::string text_of(const toml::node& node) {
-    if (const auto* text = node.as_string()) return text->get();
+    if (const auto* text = node.as_string()) return as_written(text->get());
     std::ostringstream out;
     node.visit([&out](const auto& value) {
       if constexpr (!toml::is_container<decltype(value)>) out << value;
@@ -178,8 +202,9 @@ class Walk {
 Result<Document> read_toml(std::string_view text, const std::string& where, const Limits& limits) {
   if (Status problem = check_text(text, where, std::min(limits.max_bytes, kMaxTomlBytes))) return *problem;
   if (Status problem = long_keys(text, where)) return *problem;
-  if (Status problem = beyond_ascii(text, where)) return *problem;
-  const toml::parse_result parsed = toml::parse(text);
+  const auto ascii = in_ascii(text, where);
+  if (!ascii) return ascii.error();
+  const toml::parse_result parsed = toml::parse(*ascii);
   if (!parsed) {
     const toml::parse_error& error = parsed.error();
     return fault(where, place_at(error.source().begin), "TOML that cannot be parsed (" + std::string(error.description()) + ")",
