@@ -90,7 +90,7 @@ Inside next(Inside now, std::string_view text, std::size_t& at) {
 
 // toml++ 3.3 must not see letters beyond ASCII: where it looks for blanks, such a letter leads it to a place that it declares unreachable
 // (is_non_ascii_horizontal_whitespace). TOML 1.0 has them in strings and comments only. In strings each of their bytes is therefore written as kEscape
-// and two hexadecimal digits, and so is kEscape itself, wherever it stands: a letter that means nothing in TOML outside strings.
+// and two hexadecimal digits, and so is kEscape itself, also outside strings, where it means nothing in TOML; in comments both become "?".
 constexpr char kEscape = 'Q';
 
 void append_escaped(std::string& out, char c) {

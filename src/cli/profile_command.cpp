@@ -15,6 +15,7 @@
 #include "cli/ranks.h"
 #include "espalier/calibration.h"
 #include "espalier/profile.h"
+#include "plan/listed_devices.h"
 #include "plan/operator_partition.h"
 
 namespace espalier::cli {

@@ -13,6 +13,7 @@
 #include "base/text.h"
 #include "espalier/documents.h"
 #include "espalier/job.h"
+#include "plan/listed_devices.h"
 
 namespace espalier::cli {
 
@@ -38,14 +39,6 @@ Result<launch::RankPlace> place_by_launcher(const std::string& command) {
   if (*place) return **place;
   return Error{ErrorKind::usage, command, "no launcher (RANK and WORLD_SIZE are not set)",
                "--local, or torchrun, srun or mpirun around this command", ""};
-}
-
-std::int64_t device_count(const Plan& plan) {
-  std::int64_t devices = 0;
-  for (const Pipeline& pipeline : plan.pipelines)
-    for (const Stage& stage : pipeline.stages)
-      for (const DeviceRange& range : stage.devices) devices += range.count;
-  return devices;
 }
 
 std::int64_t direct_bytes_of(const Plan& plan) {

@@ -19,7 +19,6 @@ namespace espalier::cli {
 Result<std::string> rank_program();
 /// What a launcher of a cluster says about this process; an Error where none speaks.
 Result<launch::RankPlace> place_by_launcher(const std::string& command);
-std::int64_t device_count(const Plan& plan);
 
 /// How ranks train; the words of espalier-rank (src/runtime/main.cpp).
 struct RankOptions {

@@ -111,13 +111,18 @@ TowerShape read_qwen2_5_vl(Fields&, Fields& v, std::int64_t width) {
   return t;
 }
 
-/// Qwen3-VL: mergers of their own for the features of some layers (deepstack), which are added to those of the first text blocks.
-TowerShape read_qwen3_vl(Fields&, Fields& v, std::int64_t width) {
+TowerShape read_qwen3_tower(Fields& v, std::int64_t width) {
   TowerShape t = read_qwen_tower(v, 16);
   t.ffn = v.integer({"intermediate_size"}, SizeLimits::width);
   t.patch_bias = true;
   t.positions = v.integer_or({"num_position_embeddings"}, SizeLimits::vocabulary, 2304);
   expect_width(v, "out_hidden_size", v.integer_or({"out_hidden_size"}, SizeLimits::width, 3584), width);
+  return t;
+}
+
+/// Qwen3-VL: mergers of their own for the features of some layers (deepstack), which are added to those of the first text blocks.
+TowerShape read_qwen3_vl(Fields&, Fields& v, std::int64_t width) {
+  TowerShape t = read_qwen3_tower(v, width);
   auto deep = v.reader().optional_int_list("deepstack_visual_indexes", 0, SizeLimits::layers);
   if (v.reader().find("deepstack_visual_indexes") == nullptr) deep = {8, 16, 24};
   if (!v.ok()) return t;
@@ -134,11 +139,7 @@ TowerShape read_qwen3_vl(Fields&, Fields& v, std::int64_t width) {
 
 /// Qwen3.5: without the features of layers between.
 TowerShape read_qwen3_5(Fields&, Fields& v, std::int64_t width) {
-  TowerShape t = read_qwen_tower(v, 16);
-  t.ffn = v.integer({"intermediate_size"}, SizeLimits::width);
-  t.patch_bias = true;
-  t.positions = v.integer_or({"num_position_embeddings"}, SizeLimits::vocabulary, 2304);
-  expect_width(v, "out_hidden_size", v.integer_or({"out_hidden_size"}, SizeLimits::width, 3584), width);
+  TowerShape t = read_qwen3_tower(v, width);
   if (!v.ok()) return t;
   Operators merger = two_linears(t.hidden * t.merge, t.hidden * t.merge, width, true);
   merger.insert(merger.begin(), shared_norm(t.hidden, t.merge, 2));

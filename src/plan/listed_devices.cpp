@@ -163,4 +163,12 @@ Status unpriced_placement(const Plan& plan, const Model& model, const Cluster& c
   return std::nullopt;
 }
 
+std::int64_t device_count(const Plan& plan) {
+  std::int64_t devices = 0;
+  for (const Pipeline& pipeline : plan.pipelines)
+    for (const Stage& stage : pipeline.stages)
+      for (const DeviceRange& range : stage.devices) devices += range.count;
+  return devices;
+}
+
 }  // namespace espalier

@@ -7,6 +7,7 @@
 #include "base/document.h"
 #include "cost/cluster_costs.h"
 #include "plan/layer_freedom.h"
+#include "plan/listed_devices.h"
 #include "planner/plan_layers.h"
 #include "search/pruning.h"
 
@@ -133,9 +134,7 @@ namespace {
 
 /// The strategies of a pipeline against the rules of space and engine. `plan` has it alone.
 Status illegal_pipeline(const Job& job, const Plan& plan, bool unlike, const std::string& where) {
-  std::int64_t devices = 0;
-  for (const Stage& stage : plan.only_pipeline().stages)
-    for (const DeviceRange& range : stage.devices) devices += range.count;
+  const std::int64_t devices = device_count(plan);
   for (std::size_t i = 0; i < plan.only_pipeline().stages.size(); ++i) {
     std::size_t position = 0;
     const Stage& stage = plan.only_pipeline().stages[i];
@@ -158,10 +157,7 @@ Status illegal_pipeline(const Job& job, const Plan& plan, bool unlike, const std
 }  // namespace
 
 Status plan_fits_job(const Job& job, const Plan& plan) {
-  std::int64_t devices = 0;
-  for (const Pipeline& pipeline : plan.pipelines)
-    for (const Stage& stage : pipeline.stages)
-      for (const DeviceRange& range : stage.devices) devices += range.count;
+  const std::int64_t devices = device_count(plan);
   const std::int32_t last_layer = last_layer_of(plan);
   const bool unlike = cost::on_unlike_devices(plan, job.cluster);
   if (unlike ? devices > job.cluster.devices() : devices != job.cluster.devices())

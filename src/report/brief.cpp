@@ -7,6 +7,7 @@
 
 #include "base/format.h"
 #include "espalier/planner.h"
+#include "plan/listed_devices.h"
 #include "plan/stage_schedules.h"
 #include "planner/time_parts.h"
 #include "report/beside_text.h"
@@ -31,14 +32,6 @@ using base::seconds;
 using base::short_count;
 
 constexpr int kBarWidth = 34;  // with its label and figures a line of 80 columns
-
-std::int64_t device_count(const Plan& plan) {
-  std::int64_t n = 0;
-  for (const Pipeline& pipeline : plan.pipelines)
-    for (const Stage& stage : pipeline.stages)
-      for (const DeviceRange& range : stage.devices) n += range.count;
-  return n;
-}
 
 std::string sequence_text(const Sequence& s) {
   if (s.main > 0 && s.encoder > 0) return cat("sequence ", grouped(s.main), ", ", grouped(s.encoder), " patches");

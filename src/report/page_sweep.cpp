@@ -5,6 +5,7 @@
 
 #include "base/check.h"
 #include "base/format.h"
+#include "plan/listed_devices.h"
 
 namespace espalier::report {
 namespace {
@@ -13,11 +14,7 @@ using base::cat;
 
 /// Tokens a second (of vision models samples) of all devices of the plan.
 double throughput(const PlannerResult& result) {
-  std::int64_t devices = 0;
-  for (const Pipeline& pipeline : result.plan.pipelines)
-    for (const Stage& stage : pipeline.stages)
-      for (const DeviceRange& range : stage.devices) devices += range.count;
-  return result.prediction.tokens_per_s_per_device * static_cast<double>(devices);
+  return result.prediction.tokens_per_s_per_device * static_cast<double>(device_count(result.plan));
 }
 
 std::string interval(const Prediction& p) {
