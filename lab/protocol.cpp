@@ -150,7 +150,7 @@ std::vector<Residual> residuals_without(const calibrate::Corpus& corpus, const s
   std::vector<Residual> out;
   for (std::size_t i = 0; i < corpus.rows.size(); ++i) {
     const calibrate::Row& r = corpus.rows[i];
-    if (r.timed() && r.trusted && r.family != without)
+    if (r.timed() && r.trusted && r.family != without && judged[i].predicted_s > 0)
       out.push_back({log_ratio(r, judged[i]), r.weight, r.family, r.engine, r.device});
   }
   return out;
@@ -195,6 +195,11 @@ void grouped_intervals(const calibrate::Corpus& corpus, const ProtocolOptions& o
   }
 }
 
+bool is_judged(const std::string& family, const ProtocolOptions& options) {
+  const auto begins = [&](const std::string& prefix) { return family.compare(0, prefix.size(), prefix) == 0; };
+  return options.judged.empty() || std::any_of(options.judged.begin(), options.judged.end(), begins);
+}
+
 /// Nothing is fitted of times: what ships, under every heading. Memory is judged under its protocols, for which rows have their folds.
 void predict_shipped(const calibrate::Corpus& corpus, const ProtocolOptions& options, Protocols& p) {
   for (const std::string& family : corpus.families) {
@@ -227,7 +232,7 @@ Protocols run_protocols(calibrate::Corpus& corpus, const ProtocolOptions& option
   p.training = all.training;
   for (const std::string& family : corpus.families) {
     const auto engines = family_rows(corpus, family);
-    if (engines.empty()) continue;
+    if (engines.empty() || !is_judged(family, options)) continue;
     set_training_values(corpus, all.training.values);
     for (const auto& [engine, rows] : engines)
       predict_rows(corpus, rows, coefficients_for(all, engine), options.fit.threads, p.shipped);

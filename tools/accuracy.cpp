@@ -3,6 +3,7 @@
 //   --json FILE   every row with its predictions      --write DIR   frameworks.yaml and intervals.yaml of data/calibration
 //   --untrusted NAME  step times of sources that begin with NAME teach no other source
 //   --merge NAME  sources that begin with NAME count as one      --source-only: skip the grouped folds
+//   --judge NAME  judge the sources that begin with NAME alone, and print what their engines are predicted with; others have no figures
 //   --shipped     fit no times: every row as it is predicted with what ships (seconds instead of minutes); memory under its protocols
 #include <algorithm>
 #include <cmath>
@@ -28,6 +29,7 @@ using namespace espalier::lab;
 struct Arguments {
   std::vector<std::string> files;
   calibrate::SourceNotes notes;
+  std::vector<std::string> judged;
   std::string json, write;
   bool grouped = true, fit = true;
 };
@@ -45,7 +47,7 @@ Judgement judge(const calibrate::Corpus& corpus, const std::vector<Judged>& judg
   int covered = 0;
   for (std::size_t i = 0; i < corpus.rows.size(); ++i) {
     const calibrate::Row& r = corpus.rows[i];
-    if (!r.timed() || !wanted(r)) continue;
+    if (!r.timed() || !(judged[i].predicted_s > 0) || !wanted(r)) continue;
     const double t = *r.result.measured_s;
     errors.push_back((judged[i].predicted_s - t) / t);
     groups[r.result.ranking_group].push_back({judged[i].predicted_s, t});
@@ -96,6 +98,15 @@ void print_tables(const calibrate::Corpus& corpus, const Protocols& p, bool grou
     }
     std::printf("\n");
   }
+}
+
+void print_left_out(const Protocols& p) {
+  for (const auto& [family, engines] : p.left_out)
+    for (const auto& [engine, c] : engines) {
+      std::printf("without %s: %s", family.c_str(), engine.c_str());
+      for (const auto& f : coefficient_fields()) std::printf(" %s %.4g", std::string(f.name).c_str(), c.*f.member);
+      std::printf("\n");
+    }
 }
 
 std::string framework_yaml(const calibrate::Corpus& corpus, const Protocols& p) {
@@ -174,7 +185,7 @@ void write_json(const std::string& path, const calibrate::Corpus& corpus, const 
     w.key("id").value(r.result.id).key("source").value(r.result.source).key("family").value(r.family);
     w.key("engine").value(r.result.engine).key("device").value(r.device).key("devices").value(r.devices);
     w.key("group").value(r.group).key("ranking_group").value(r.result.ranking_group).key("label").value(r.result.label);
-    if (r.timed()) {
+    if (r.timed() && p.source_out[i].predicted_s > 0) {
       w.key("measured_s").value(*r.result.measured_s).key("shipped_s").value(p.shipped[i].predicted_s);
       w.key("source_out_s").value(p.source_out[i].predicted_s).key("source_out_low_s").value(p.source_out[i].low_s);
       w.key("source_out_high_s").value(p.source_out[i].high_s);
@@ -227,6 +238,8 @@ int main(int argc, char** argv) {
       a.write = argv[++i];
     else if (word == "--untrusted" && i + 1 < argc)
       a.notes.untrusted.push_back(argv[++i]);
+    else if (word == "--judge" && i + 1 < argc)
+      a.judged.push_back(argv[++i]);
     else if (word == "--merge" && i + 1 < argc)
       a.notes.merged.push_back(argv[++i]);
     else
@@ -248,11 +261,13 @@ int main(int argc, char** argv) {
   ProtocolOptions options;
   options.fit.threads = base::hardware_threads();
   options.grouped = a.grouped;
+  options.judged = a.judged;
   options.training.threads = options.fit.threads;
   options.only_shipped = !a.fit;
   calibrate::Corpus corpus = calibrate::make_corpus(records, a.notes, options.fit.threads);
   const Protocols p = run_protocols(corpus, options);
   print_tables(corpus, p, a.grouped);
+  if (!a.judged.empty()) print_left_out(p);
   if (!a.json.empty()) write_json(a.json, corpus, p);
   if (!a.write.empty()) {
     std::ofstream(a.write + "/frameworks.yaml") << framework_yaml(corpus, p);

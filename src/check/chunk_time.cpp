@@ -185,7 +185,8 @@ class PlanClock {
     }
     const double each = std::min(1.0, eager_share(view_.engine)) * kernels_.launch;  // PyTorch's, between layers
     const double launches = view_.engine.measured != nullptr ? 0 : kPassLaunches * each;
-    const double pass = launches + view_.engine.coefficients.micro_batch_s / 2;
+    const double of_a_stage = view_.plan->only_pipeline().schedule.virtual_stages;
+    const double pass = launches + view_.engine.coefficients.micro_batch_s / 2 / of_a_stage;
     sum.forward += pass;
     sum.backward += pass;
     sum.backward_input += pass;

@@ -160,7 +160,7 @@ class Pass {
     spans_.add_move(at.layer, forward ? move.forward : move.backward, forward ? StepPart::forward : StepPart::input_gradient);
   }
 
-  void add_pass() { spans_.add_wait(-1, "pass", pass_ns(c_.device, *c_.engine)); }
+  void add_pass() { spans_.add_wait(-1, "pass", pass_ns(c_.device, *c_.engine, chunks_.schedule.virtual_stages)); }
 
   const CostContext& c_;
   const PlanChunks& chunks_;

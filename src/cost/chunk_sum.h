@@ -44,12 +44,13 @@ struct Assembly : Sharing {
 Assembly assembly_of(const CostContext& c, const Strategy& s, std::int32_t stages, const std::vector<LayerCost>& layers,
                      ChunkEdges edges);
 
-/// Framework overhead of one pass of one micro-batch through a chunk.
-inline std::int64_t pass_ns(const DeviceCost& device, const EngineModel& engine) {
+/// Framework overhead of one pass of one micro-batch through one of the `chunks` chunks of a stage. What the host does for a micro-batch beside
+/// launches (data, loss, logging) it does once a stage: interleaving shares it among the chunks.
+inline std::int64_t pass_ns(const DeviceCost& device, const EngineModel& engine, std::int32_t chunks) {
   // What happens between layers is PyTorch's, whatever modules they are made of. Measured: in micro_batch_s.
   const double launch = std::min(1.0, eager_share(engine)) * device.rates.launch;
   const double launches = engine.measured != nullptr ? 0.0 : kPassLaunches * launch;
-  return round_ns(launches + engine.coefficients.micro_batch_s / 2);
+  return round_ns(launches + engine.coefficients.micro_batch_s / (2.0 * chunks));
 }
 
 /// A pipeline chunk, summed over its layers.
@@ -106,12 +107,12 @@ class ChunkSum {
     t_.backward.exposed_ns += backward_ns;
     t_.backward_input.exposed_ns += backward_ns;
   }
-  /// `x`, `first`: strategy and kind of the first layer, whose gather nothing hides, and whose reduction comes last.
-  void finish(const Assembly& x, std::int32_t first) {
+  /// `x`, `first`: strategy and kind of the first layer, whose gather nothing hides, and whose reduction comes last; `chunks` of a stage.
+  void finish(const Assembly& x, std::int32_t first, std::int32_t chunks) {
     t_.bytes = bytes_.bytes();
     t_.forward.exposed_ns += x.zero[static_cast<std::size_t>(first)].gather_ns;
     t_.backward.exposed_ns += x.zero[static_cast<std::size_t>(first)].reduce_ns;
-    const std::int64_t pass = pass_ns(x.c.device, *x.c.engine);
+    const std::int64_t pass = pass_ns(x.c.device, *x.c.engine, chunks);
     t_.forward.other_ns += pass;
     t_.backward.other_ns += pass;
     t_.backward_input.other_ns += pass;

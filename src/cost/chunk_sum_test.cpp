@@ -71,7 +71,7 @@ ChunkTotal summed(const std::vector<LayerCost>& kinds, const std::vector<Step>& 
     sum.add(x, steps[i].kind, static_cast<std::int64_t>(end - i), steps[i].how);
     i = end;
   }
-  sum.finish(x, steps.front().kind);
+  sum.finish(x, steps.front().kind, 1);
   EXPECT_EQ(sum.peak_bytes(), t.bytes.saved + std::max(t.bytes.forward_transient, t.bytes.backward_transient));
   return t;
 }

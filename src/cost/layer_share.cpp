@@ -70,7 +70,7 @@ double update_s(const DeviceCost& device, double bytes) { return bytes / device.
 double update_constant_s(const DeviceCost& device, const EngineModel& engine) { return optimizer_s(device, engine, 0.0); }
 
 double pass_constant_s(const DeviceCost& device, const EngineModel& engine) {
-  return 2 * static_cast<double>(pass_ns(device, engine)) * 1e-9;
+  return 2 * static_cast<double>(pass_ns(device, engine, 1)) * 1e-9;
 }
 
 }  // namespace espalier::cost

@@ -33,7 +33,7 @@ void layer_shares(const CostContext& c, const Strategy& s, std::int32_t stages, 
                   std::vector<LayerShare>& out);
 /// Seconds in which a stage updates what moves `bytes`, without what is constant: a lower bound that adds up.
 double update_s(const DeviceCost& device, double bytes);
-/// What is constant: of an update, and of a micro-batch that passes a chunk down and up.
+/// What is constant: of an update, and of a micro-batch that passes a stage down and up (of one chunk; of several it takes at least as long).
 double update_constant_s(const DeviceCost& device, const EngineModel& engine);
 double pass_constant_s(const DeviceCost& device, const EngineModel& engine);
 

@@ -97,7 +97,7 @@ void sum_layers(Pricing& p, std::int32_t i, bool copy, PricedChunk& chunk) {
     add_range(p, range, x, p.split != nullptr ? p.split->runs(i) : p.scratch.runs, sum, share_of(chunk.shares, x));
     before = &range;
   }
-  sum.finish(p.under(p.ranges(i).front()), p.kind_of(p.ranges(i).front().first));
+  sum.finish(p.under(p.ranges(i).front()), p.kind_of(p.ranges(i).front().first), p.structure.schedule.virtual_stages);
   if (copy) add_copy(p, i, sum, chunk.shares);
   for (const Share& s : chunk.shares) chunk.total.gradient_sync_ns += round_ns(tensor_sync_s(*s.under, s.sync));
 }

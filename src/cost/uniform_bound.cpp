@@ -26,7 +26,7 @@ struct UniformBound::Call {
         split(of),
         layers(costs),
         stream(counted),
-        pass(pass_ns(c.device, *c.engine)),
+        pass(pass_ns(c.device, *c.engine, at.virtual_stages)),
         sharing{c, s, states_of(*c.engine, c.workload.training), {}} {
     const bool all = stream == DataStream::counted;
     reduces = all && reduces_gradients(c.workload.experts, s);

@@ -93,7 +93,7 @@ struct FrameworkCoefficients {
   double data_communication = 1.0;    ///< the same for gradient reduction and parameter gathers
   double exposed_share = 0.0;         ///< share of data-parallel communication that could be hidden and is not
   double step_s = 0.0;                ///< seconds of host work per step: data loading, logging, synchronisation
-  double micro_batch_s = 0.0;         ///< seconds of host work per micro-batch and stage
+  double micro_batch_s = 0.0;         ///< seconds of host work per micro-batch and stage, whose chunks share it
   double collective_wait_s = 0.0;  ///< host seconds a TP collective waits per rank of its group, where stages that block on their
                                    ///< messages (message_host_calls) talk across nodes
   double network_wait_s = 0.0;     ///< seconds per rank by which a TP collective across nodes exceeds the fabric model

@@ -33,7 +33,7 @@ const ReplicaPace& ReplicaPaces::of(std::size_t g, std::int64_t samples) {
     const bool block = model_->kinds[static_cast<std::size_t>(kind)].role == LayerRole::block;
     sum.add(x, kind, 1, block ? strategy_.recompute.kind : RecomputeKind::none);
   }
-  sum.finish(x, model_->layers.front());
+  sum.finish(x, model_->layers.front(), 1);
   return found->second = {total.forward.duration_ns(), total.backward.duration_ns()};
 }
 

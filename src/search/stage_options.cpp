@@ -129,8 +129,8 @@ solve::StageOption option_of(const cost::CostContext& c, const Strategy& s, cons
     gather = std::min(gather, x.zero[k].gather_ns);
     reduction = std::min(reduction, x.zero[k].reduce_ns);
   }
-  out.pass_forward_ns = cost::pass_ns(c.device, *c.engine) + gather;
-  out.pass_backward_ns = cost::pass_ns(c.device, *c.engine) + reduction;
+  out.pass_forward_ns = cost::pass_ns(c.device, *c.engine, 1) + gather;
+  out.pass_backward_ns = cost::pass_ns(c.device, *c.engine, 1) + reduction;
   out.fixed_bytes = c.device.workspace_bytes;
   out.message_bytes = 2 * least_boundary(*c.workload.model, layers);
   fill_ends(x, layers, out);
