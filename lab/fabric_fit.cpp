@@ -14,7 +14,8 @@ namespace espalier::lab {
 namespace {
 
 constexpr double kHuber = 0.10, kHuberOverlap = 0.03;
-constexpr double kTcpHop = 30;  ///< µs, prior of a hop through the kernels of two hosts
+constexpr double kTcpHop = 30;       ///< µs, prior of a hop through the kernels of two hosts
+constexpr double kManagedHop = 100;  ///< µs, prior of a hop of a shared network that is known to be slow
 
 Residuals judge(const std::vector<double>& logs, const std::vector<char>& held) {
   Residuals r;
@@ -278,6 +279,32 @@ Result<FabricFit> fit_network(const OperatorTable& a100) {
   return fit_level(samples, cluster->levels(), 1, {"efficiency", "latency_us", "ramp", "congestion"}, kTcpHop);
 }
 
+/// Bus bandwidths of collectives of 256 MB on 2 to 64 nodes of 8 H100 that the Ultra-Scale Playbook shows of its cluster: means of repeated runs. One
+/// size tells no start from a hop and no ramp: these stay the usual ones, and so does efficiency. Few rows: none is held out.
+Result<FabricFit> fit_playbook(const OperatorTable& t) {
+  constexpr double kBytes = 256e6;
+  constexpr std::int64_t kNode = 8;
+  std::vector<CollectiveSample> samples;
+  for (std::size_t i = 0; i < t.rows.size(); ++i) {
+    const auto nodes = static_cast<std::int64_t>(t.number(i, "nodes"));
+    if (nodes < 2) continue;
+    const std::string& name = t.text(i, "collective");
+    const Collective op = name == "AllReduce"   ? Collective::all_reduce
+                          : name == "AllGather" ? Collective::all_gather
+                                                : Collective::reduce_scatter;
+    const double ranks = static_cast<double>(nodes * kNode), moved = (op == Collective::all_reduce ? 2 : 1) * kBytes * (ranks - 1) / ranks;
+    samples.push_back({op, kNode, nodes, kBytes, moved / (t.number(i, "mean_GBps") * 1e9), false});
+  }
+  const auto cluster = load_cluster("{nodes: 64, device: h100-sxm-80gb}", "calibration");
+  if (!cluster) return cluster.error();
+  FabricFit f = fit_level(samples, cluster->levels(), 1, {"latency_us", "congestion"}, kManagedHop);
+  f.calibration.fabric = "ultra-scale-playbook";
+  f.calibration.basis =
+      "collectives of 256 MB on 2 to 64 nodes, means of repeated runs on a shared cluster: HF Ultra-Scale Playbook, pp_comm_bandwidth.html (Apache-2.0); "
+      "latency_us stands for all that grows with the nodes of a ring";
+  return f;
+}
+
 /// The fitted values, then those of `before` that no table determines.
 void merge(const cluster::FabricCalibration& before, cluster::FabricCalibration& fitted) {
   for (const auto& value : before.values) {
@@ -327,6 +354,12 @@ Result<std::string> calibrate_fabrics(const std::string& directory, const cluste
     merge(c, merged);
     write(out, "kind: " + std::string(to_string(c.kind)), merged, &network->residuals);
   }
+  const auto playbook = load_table(directory, "collectives_playbook.csv");
+  if (!playbook) return playbook.error();
+  const auto shared = fit_playbook(*playbook);
+  if (!shared) return shared.error();
+  out += "clusters:\n";
+  write(out, "cluster: " + shared->calibration.fabric, shared->calibration, &shared->residuals);
   out += "fabrics:\n";
   std::vector<std::string> fitted;
   for (const FabricSource& source : sources()) {

@@ -161,13 +161,19 @@ Result<Catalogue> read_catalogue(std::string_view text, const std::string& where
   return c;
 }
 
+const FabricCalibrations& fabric_calibrations() {
+  constexpr const char* kFabrics = "data/calibration/fabrics.yaml";
+  static const FabricCalibrations embedded =
+      base::shipped(read_fabric_calibration(embedded::fabric_calibration_yaml, kFabrics), kFabrics);
+  return embedded;
+}
+
 const Catalogue& catalogue() {
   // Read-only after construction: a constant that happens to be written as text.
   static const Catalogue embedded = [] {
-    constexpr const char *kDevices = "data/devices.yaml", *kFabrics = "data/calibration/fabrics.yaml",
-                         *kCalibrations = "data/calibration/devices.yaml", *kTraining = "data/calibration/training.yaml";
+    constexpr const char *kDevices = "data/devices.yaml", *kCalibrations = "data/calibration/devices.yaml", *kTraining = "data/calibration/training.yaml";
     Catalogue c = base::shipped(read_catalogue(embedded::devices_yaml, kDevices), kDevices);
-    apply(base::shipped(read_fabric_calibration(embedded::fabric_calibration_yaml, kFabrics), kFabrics), c);
+    apply(fabric_calibrations(), c);
     const auto calibrations =
         base::shipped(read_device_calibration(embedded::device_calibration_yaml, kCalibrations), kCalibrations);
     for (const DeviceCalibration& calibration : calibrations)

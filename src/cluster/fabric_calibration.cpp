@@ -4,6 +4,7 @@
 #include <array>
 
 #include "base/document.h"
+#include "base/format.h"
 #include "cluster/level_reader.h"
 
 namespace espalier::cluster {
@@ -23,7 +24,7 @@ constexpr std::array<FabricField, 6> kFields = {{
      "loss of middle-sized messages, in units of the root of latency times bandwidth part"},
     {"small_group", 0.01, 1.0, 0.3, 0.7, [](const L& l) { return l.small_group; }, [](L& l, double v) { l.small_group = v; },
      "share of a ring step that a rank's own part costs"},
-    {"congestion", 0.005, 0.5, 0.05, 0.7, [](const L& l) { return l.congestion; }, [](L& l, double v) { l.congestion = v; },
+    {"congestion", 0.005, 2.0, 0.05, 0.7, [](const L& l) { return l.congestion; }, [](L& l, double v) { l.congestion = v; },
      "bandwidth lost per doubling of the domains joined"},
 }};
 
@@ -34,10 +35,13 @@ constexpr std::array<EfficiencyField, 3> kOverlap = {{
     {"traffic", &E::overlap_traffic, 0.0, 20.0, 4.0, 0.7, "further slow-down of compute by bus rate over memory bandwidth"},
 }};
 
-FabricCalibration read_one(base::Reader& r, bool network) {
+/// `name`: the key that says whose they are; null: a kind of network.
+FabricCalibration read_one(base::Reader& r, const char* name) {
   FabricCalibration c;
-  if (!network) c.fabric = r.required_string("fabric");
-  if (network) c.kind = read_kind(r, FabricKind::other);
+  if (name != nullptr)
+    c.fabric = r.required_string(name);
+  else
+    c.kind = read_kind(r, FabricKind::other);
   c.basis = r.required_string("basis");
   base::Reader values = r.child("coefficients", true);
   for (const FabricField& field : kFields)
@@ -85,11 +89,22 @@ Result<FabricCalibrations> read_fabric_calibration(std::string_view yaml, const 
     r.ignore({"residuals"});
     r.finish();
   }
-  root.each("networks", false, [&](base::Reader& r) { out.networks.push_back(read_one(r, true)); });
-  root.each("fabrics", false, [&](base::Reader& r) { out.fabrics.push_back(read_one(r, false)); });
+  root.each("networks", false, [&](base::Reader& r) { out.networks.push_back(read_one(r, nullptr)); });
+  root.each("fabrics", false, [&](base::Reader& r) { out.fabrics.push_back(read_one(r, "fabric")); });
+  root.each("clusters", false, [&](base::Reader& r) { out.clusters.push_back(read_one(r, "cluster")); });
   root.finish();
   if (!sink.ok()) return *sink.first();
   return out;
+}
+
+void write_level(base::JsonWriter& w, const FabricCalibration& c) {
+  constexpr std::string_view kMicroseconds = "_us";
+  for (const auto& [field, value] : c.values) {
+    if (!field->name.ends_with(kMicroseconds))
+      w.key(field->name).value(value);
+    else
+      w.key(field->name.substr(0, field->name.size() - kMicroseconds.size())).value(base::cat(base::fixed(value, 4), "us"));
+  }
 }
 
 void apply(const FabricCalibrations& calibrations, Catalogue& catalogue) {

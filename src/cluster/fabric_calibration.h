@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/document.h"
 #include "cluster/calibration.h"
 #include "cluster/catalogue.h"
 #include "espalier/result.h"
@@ -27,21 +28,28 @@ std::span<const FabricField> fabric_fields();
 /// Compute beside a collective: the same three scalars for every device (cost/collective.h, slowdown_of).
 std::span<const EfficiencyField> overlap_fields();
 
-/// Coefficients that the file states of a fabric (by name) or of the usual networks of a kind.
+/// Coefficients that the file states of a fabric (by name), of the usual networks of a kind, or of the network of one cluster that runs were
+/// published of (by a name that data/framework_defaults.yaml refers to).
 struct FabricCalibration {
-  std::string fabric;                   ///< a template of data/devices.yaml; empty for networks
+  std::string fabric;                   ///< a template of data/devices.yaml, or a cluster; empty for networks
   FabricKind kind = FabricKind::other;  ///< of networks
   std::string basis;                    ///< one sentence: which tables, how well
   std::vector<std::pair<const FabricField*, double>> values;
 };
 struct FabricCalibrations {
-  std::vector<FabricCalibration> fabrics, networks;
+  std::vector<FabricCalibration> fabrics, networks, clusters;
   std::vector<std::pair<double DeviceEfficiency::*, double>> overlap;
   std::string overlap_basis;
 };
 
 /// Reads data/calibration/fabrics.yaml (schema espalier.fabric-calibration/1).
 Result<FabricCalibrations> read_fabric_calibration(std::string_view yaml, const std::string& where);
+
+/// The coefficients as keys of a cluster description's `inter_node` or `intra_node`.
+void write_level(base::JsonWriter& w, const FabricCalibration& c);
+
+/// The one that ships.
+const FabricCalibrations& fabric_calibrations();
 
 /// Writes the coefficients over the catalogue: templates by name, usual networks by kind, overlap of all devices whose node has links
 /// between chips.

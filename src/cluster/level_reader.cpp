@@ -89,7 +89,7 @@ void read_shape(base::Reader& reader, FabricLevel& level) {
   level.start = Seconds(read_latency(reader, "start", level.start.count()));
   level.ramp = reader.optional_real("ramp", 0.0, 2.0, level.ramp);
   level.small_group = reader.optional_real("small_group", 0.0, 1.0, level.small_group);
-  level.congestion = reader.optional_real("congestion", 0.0, 0.5, level.congestion);
+  level.congestion = reader.optional_real("congestion", 0.0, 2.0, level.congestion);
   level.direct_bytes = reader.optional_real("direct_bytes", 0.0, 1e12, level.direct_bytes);
 }
 

@@ -38,6 +38,15 @@ DeviceDefault read_device(Reader& r) {
   return d;
 }
 
+NetworkDefault read_network(Reader& r) {
+  NetworkDefault n;
+  n.sources = read_words(r, "sources");
+  n.cluster = r.required_string("cluster");
+  n.source = r.required_string("source");
+  r.finish();
+  return n;
+}
+
 ArchitectureDefault read_architecture(Reader& r) {
   ArchitectureDefault a;
   a.match = read_words(r, "match");
@@ -178,6 +187,7 @@ Result<RunDefaults> read_run_defaults(std::string_view yaml, const std::string& 
   if (r.required_string("schema") != "espalier.framework-defaults/1")
     r.fail("schema", "another", "espalier.framework-defaults/1");
   r.each("devices", true, [&](Reader& d) { out.devices.push_back(read_device(d)); });
+  r.each("networks", false, [&](Reader& n) { out.networks.push_back(read_network(n)); });
   r.each("architectures", true, [&](Reader& a) { out.architectures.push_back(read_architecture(a)); });
   r.each("frameworks", true, [&](Reader& f) { out.frameworks.push_back(read_framework(f)); });
   r.finish();

@@ -30,6 +30,13 @@ struct ArchitectureDefault {
   std::string source;
 };
 
+/// The network between the nodes of a source's cluster, where the source published collectives of it and its records name none.
+struct NetworkDefault {
+  std::vector<std::string> sources;
+  std::string cluster;  ///< of data/calibration/fabrics.yaml
+  std::string source;
+};
+
 struct FrameworkDefault {
   struct Value {
     std::string value, source;
@@ -75,6 +82,7 @@ struct FrameworkDefault {
 
 struct RunDefaults {
   std::vector<DeviceDefault> devices;
+  std::vector<NetworkDefault> networks;
   std::vector<ArchitectureDefault> architectures;
   std::vector<FrameworkDefault> frameworks;
 };

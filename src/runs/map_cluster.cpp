@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/check.h"
 #include "base/format.h"
+#include "cluster/fabric_calibration.h"
 #include "runs/mapper.h"
 #include "runs/record_words.h"
 
@@ -76,6 +78,7 @@ void Mapper::check_links() {
 void Mapper::write_network(base::JsonWriter& w, std::int64_t per_node) {
   const NetworkReading words = read_network_words(r_.inter, per_node);
   if (!words.unknown.empty()) return skip("interconnect.inter unknown", words.unknown);
+  if (!words.network && write_measured_network(w)) return;
   if (!words.network) {
     used("interconnect.inter", "usual network", "usual node of the device (data/devices.yaml)");
     return;
@@ -85,6 +88,21 @@ void Mapper::write_network(base::JsonWriter& w, std::int64_t per_node) {
   if (words.network->nics) w.key("nics_per_node").value(*words.network->nics);
   w.end_object();
   if (!words.network->nics) used("interconnect.inter", "NICs of the usual node", "the record names the rate of one port");
+}
+
+bool Mapper::write_measured_network(base::JsonWriter& w) {
+  for (const job::NetworkDefault& d : all_.networks) {
+    if (!job::mentions(r_.source, d.sources)) continue;
+    const auto& clusters = cluster::fabric_calibrations().clusters;
+    const auto known = std::find_if(clusters.begin(), clusters.end(), [&](const auto& c) { return c.fabric == d.cluster; });
+    ESPALIER_CHECK(known != clusters.end());
+    w.key("inter_node").compact_next().begin_object();
+    cluster::write_level(w, *known);
+    w.end_object();
+    used("interconnect.inter", cat("network of ", d.cluster), d.source);
+    return true;
+  }
+  return false;
 }
 
 std::int64_t Mapper::device_count() {

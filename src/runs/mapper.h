@@ -71,6 +71,8 @@ class Mapper {
   /// A card on PCIe is another device than the module of that name on NVLink, where the catalogue has the module alone.
   void check_links();
   void write_network(base::JsonWriter& w, std::int64_t per_node);
+  /// That of the source's cluster, where collectives of it were published.
+  bool write_measured_network(base::JsonWriter& w);
   std::int64_t device_count();
   void map_model();
   /// A model whose dimensions do not describe it: its published configuration, if the record does not contradict it.
