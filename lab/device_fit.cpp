@@ -353,8 +353,9 @@ const std::vector<DeviceTables>& device_tables() {
       {"h100-sxm-80gb", "aic_gemm_h100.csv", "aic_attention_fwd_h100.csv", "aic_moe_fwd_h100.csv", "", "", ""},
       {"h200-sxm", "aic_gemm_h200.csv", "aic_attention_fwd_h200.csv", "aic_moe_fwd_h200.csv", "", "", ""},
       {"gh200", "", "", "", "", "", "h200-sxm"},
-      {"b300", "", "", "", "", "", "b200-sxm"},
-      {"gb300", "", "", "", "", "", "gb200-nvl72"},
+      // Blackwell Ultra doubles the exponentials of a clock cycle (developer.nvidia.com/blog/making-softmax-more-efficient-with-nvidia-blackwell-ultra).
+      {"b300", "", "", "", "", "", "b200-sxm", 2},
+      {"gb300", "", "", "", "", "", "gb200-nvl72", 2},
       {"h100-500w", "", "", "", "", "", "h100-sxm-80gb"},
       {"h800", "", "", "", "", "", "h100-sxm-80gb"},
       {"a800", "", "", "", "", "", "a100-sxm-80gb"},
@@ -364,6 +365,15 @@ const std::vector<DeviceTables>& device_tables() {
   };
   return tables;
 }
+
+namespace {
+const DeviceTables& tables_of(const std::string& device) {
+  const auto& all = device_tables();
+  const auto it = std::find_if(all.begin(), all.end(), [&](const DeviceTables& t) { return t.device == device; });
+  ESPALIER_CHECK(it != all.end());
+  return *it;
+}
+}  // namespace
 
 std::uint64_t thinning_of(const OperatorTable& table) {
   // By name, not by length: a thinned table must be thinned no further.
@@ -425,6 +435,21 @@ Result<DeviceFit> fit_device(const DeviceTables& tables, const std::string& dire
   return fit;
 }
 
+namespace {
+/// Attention of a device that computes exponentials `times` as fast as the one whose values these are: d½ (operator_cost.h) shrinks, and A, which is the
+/// rate at head size 128, grows so that the products keep their rate A·(1 + d½/128).
+void scale_exponentials(DeviceFit& fit, double times) {
+  const auto value = [&](std::string_view name) {
+    return std::find_if(fit.values.begin(), fit.values.end(), [&](const FittedValue& v) { return v.name == name; });
+  };
+  const auto rate = value("attention_max"), half = value("attention_softmax");
+  if (times == 1 || rate == fit.values.end() || half == fit.values.end()) return;
+  const double products = rate->value * (1 + half->value / 128);
+  half->value /= times;
+  rate->value = products / (1 + half->value / 128);
+}
+}  // namespace
+
 Result<std::vector<DeviceFit>> fit_devices(const std::string& directory) {
   std::vector<DeviceFit> fits;
   for (const DeviceTables& tables : device_tables()) {
@@ -441,6 +466,7 @@ Result<std::vector<DeviceFit>> fit_devices(const std::string& directory) {
       };
       for (const FittedValue& v : other.values)
         if (!has(v)) fit.values.push_back(v);
+      scale_exponentials(fit, tables_of(fit.device).exponentials);
       fit.range += (fit.range.empty() ? "" : "; ") + std::string("of ") + other.device + ": " + other.range;
     }
   return fits;
@@ -464,6 +490,8 @@ std::string calibration_yaml(const std::vector<DeviceFit>& fits) {
       basis += (basis.empty() ? "" : "; ") + r.what + " off by " + percent(r.training_median) + " (median; p90 " +
                percent(r.training_p90) + ")";
     if (!fit.twin.empty()) basis += (basis.empty() ? "the rest as " : "; the rest as ") + fit.twin;
+    if (const double times = tables_of(fit.device).exponentials; times != 1)
+      basis += ", attention at " + number(times, 2) + " times its exponentials (not measured)";
     out += "  - device: " + fit.device + "\n    basis: \"fitted to published operator times (data/operators): " + basis + "\"\n";
     out += "    range: \"" + fit.range + "\"\n    coefficients: {" + values + "}\n    error: {" + errors + "}\n";
     if (!fit.residuals.empty()) out += "    residuals:\n";

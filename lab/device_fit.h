@@ -43,6 +43,7 @@ struct DeviceTables {
   std::string gemm, attention, moe;  ///< file names; empty = none
   std::string operators, hardware;   ///< a profile of GPT operators and the value of its `hw` column
   std::string twin;                  ///< device with the same chip: what these tables do not determine is taken from its fit
+  double exponentials = 1;           ///< that it computes in the time in which the twin computes one
 };
 const std::vector<DeviceTables>& device_tables();
 /// Thinning step of a table; 1 = keeps every row.

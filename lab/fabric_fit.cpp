@@ -292,7 +292,8 @@ Result<FabricFit> fit_playbook(const OperatorTable& t) {
     const Collective op = name == "AllReduce"   ? Collective::all_reduce
                           : name == "AllGather" ? Collective::all_gather
                                                 : Collective::reduce_scatter;
-    const double ranks = static_cast<double>(nodes * kNode), moved = (op == Collective::all_reduce ? 2 : 1) * kBytes * (ranks - 1) / ranks;
+    const double ranks = static_cast<double>(nodes * kNode),
+                 moved = (op == Collective::all_reduce ? 2 : 1) * kBytes * (ranks - 1) / ranks;
     samples.push_back({op, kNode, nodes, kBytes, moved / (t.number(i, "mean_GBps") * 1e9), false});
   }
   const auto cluster = load_cluster("{nodes: 64, device: h100-sxm-80gb}", "calibration");
@@ -300,7 +301,8 @@ Result<FabricFit> fit_playbook(const OperatorTable& t) {
   FabricFit f = fit_level(samples, cluster->levels(), 1, {"latency_us", "congestion"}, kManagedHop);
   f.calibration.fabric = "ultra-scale-playbook";
   f.calibration.basis =
-      "collectives of 256 MB on 2 to 64 nodes, means of repeated runs on a shared cluster: HF Ultra-Scale Playbook, pp_comm_bandwidth.html (Apache-2.0); "
+      "collectives of 256 MB on 2 to 64 nodes, means of repeated runs on a shared cluster: HF Ultra-Scale Playbook, "
+      "pp_comm_bandwidth.html (Apache-2.0); "
       "latency_us stands for all that grows with the nodes of a ring";
   return f;
 }

@@ -49,7 +49,7 @@ struct ProtocolOptions {
   TrainingFitOptions training;
   int rounds = 3;  ///< engines with the devices held, devices with the engines held
   double prior_rows = 10;
-  bool grouped = true;        ///< G takes most of the time
+  bool grouped = true;              ///< G takes most of the time
   std::vector<std::string> judged;  ///< families that are judged: prefixes of their names; empty: all
   bool only_shipped = false;        ///< nothing is fitted: rows as they are predicted with what ships, under every heading
 };

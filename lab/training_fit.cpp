@@ -56,17 +56,24 @@ Field field(std::string_view name, const std::string& device, double low, double
   return {name, f.member, low, high, cluster::prior_efficiency(device).*f.member, sigma};
 }
 
+/// The devices of the same chip.
+std::vector<std::string> chip_of(const std::string& device) {
+  for (const std::vector<std::string>& chip : chips())
+    if (std::find(chip.begin(), chip.end(), device) != chip.end()) return chip;
+  return {device};
+}
+
 std::vector<Scalar> scalars_of(const Rows& rows, const std::vector<std::string>& kin) {
-  std::set<std::string> all, eight;
+  std::set<std::vector<std::string>> all, eight;
   for (const auto& [engine, list] : rows)
     for (const calibrate::Row* row : list) {
-      all.insert(row->device);
-      if (row->run.job.training.precision == Precision::fp8) eight.insert(row->device);
+      all.insert(chip_of(row->device));
+      if (row->run.job.training.precision == Precision::fp8) eight.insert(chip_of(row->device));
     }
   std::vector<Scalar> out;
-  for (const std::string& device : all) {
-    out.push_back({field("sustained", device, 0.6, 1.25, 0.08), {device}});
-    if (eight.contains(device)) out.push_back({field("sustained_fp8", device, 0.75, 1.2, 0.08), {device}});
+  for (const std::vector<std::string>& chip : all) {
+    out.push_back({field("sustained", chip.front(), 0.6, 1.25, 0.08), chip});
+    if (eight.contains(chip)) out.push_back({field("sustained_fp8", chip.front(), 0.75, 1.2, 0.08), chip});
   }
   if (!all.empty()) out.push_back({field("attention_backward", kin.front(), 0.3, 2.0, 0.25), kin});
   return out;
@@ -178,6 +185,15 @@ const std::vector<std::vector<std::string>>& architectures() {
       {"a100-sxm-80gb", "a100-sxm-40gb", "a100-pcie-80gb", "a100-pcie-40gb", "a800"},
       {"h100-sxm-80gb", "h100-500w", "h100-pcie-80gb", "h100-nvl", "h200-sxm", "gh200", "h800"},
       {"b200-sxm", "gb200-nvl72", "b300", "gb300"},
+      {"v100-sxm-16gb", "v100-sxm-32gb"},
+  };
+  return all;
+}
+
+const std::vector<std::vector<std::string>>& chips() {
+  static const std::vector<std::vector<std::string>> all = {
+      {"a100-sxm-80gb", "a800"},
+      {"h100-sxm-80gb", "h800", "h200-sxm"},
       {"v100-sxm-16gb", "v100-sxm-32gb"},
   };
   return all;

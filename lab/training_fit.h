@@ -5,7 +5,7 @@
 // power limit the clocks fall, by how much depends on device and precision; and the backward pass of attention runs at a rate of its own. Neither
 // belongs to an engine: an engine's `compute` that had to stand for them would carry the error of one device to all others.
 //
-//   by device         sustained, sustained_fp8
+//   by chip           sustained, sustained_fp8 (devices that differ in memory or links alone share it: chips())
 //   by architecture   attention_backward, attention_flash2 (devices that share it: architectures())
 //
 // minimise over x   Σ_i w_i · H(log(t_i(x)/T_i)/noise) + Σ_j (log(x_j/prior_j)/σ_j)²
@@ -40,6 +40,9 @@ struct TrainingFitOptions {
 
 /// Devices whose attention runs on the same instructions.
 const std::vector<std::vector<std::string>>& architectures();
+/// Devices of one chip at one power limit, which differ in their memory or in links alone: NVIDIA's data sheets of V100 SXM2 (300 W), A100 SXM4 and A800
+/// (400 W), H100 SXM5, H800 and H200 (700 W). Not A100 of 40 GB: what trains on it tells of another rate than what trains on the one of 80 GB.
+const std::vector<std::vector<std::string>>& chips();
 
 /// `coefficients`: by Row::engine. Rows whose family is `without`, that are not trusted or not timed teach nothing.
 TrainingFit fit_training(const calibrate::Corpus& corpus, const std::map<std::string, FrameworkCoefficients>& coefficients,

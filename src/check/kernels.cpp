@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "check/kernels.h"
 
+#include <algorithm>
+
 namespace espalier::check {
 
 Kernels::Kernels(const View& view) {
@@ -16,6 +18,8 @@ Kernels::Kernels(const View& view) {
   wide = half * e.gemm_max;
   batched = wide * e.gemm_batched;
   grouped = product * e.gemm_grouped;
+  const double single = device.peak_of(Precision::fp32).count() * e.sustained / slower;
+  uneven = four || single <= 0 ? batched : batched * std::min(1.0, 2 * single / half);
   double kernel = 1;
   if (engine.kernels.attention_kernel == AttentionKernel::flash2) kernel = e.attention_flash2;
   if (engine.kernels.attention_kernel == AttentionKernel::flash1) kernel = 0.6 * e.attention_flash2;
@@ -29,7 +33,7 @@ Kernels::Kernels(const View& view) {
   elementwise = memory / (engine.coefficients.elementwise * engine.kernels.elementwise_traffic);
   floor = e.kernel_floor.count();
   launch = e.kernel_launch.count() * engine.kernels.host_launches * engine.coefficients.launch;
-  for (double* rate : {&product, &wide, &batched, &grouped, &attention, &attention_back, &stream, &memory, &elementwise})
+  for (double* rate : {&product, &wide, &batched, &grouped, &uneven, &attention, &attention_back, &stream, &memory, &elementwise})
     *rate *= view.speed;
   floor /= view.speed;
   launch /= view.speed;

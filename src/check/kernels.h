@@ -16,6 +16,7 @@ namespace espalier::check {
 struct Kernels {
   double product = 1, wide = 1;     ///< FLOP/s of matrix products; of those that stay in 16 bits under fp8
   double batched = 1, grouped = 1;  ///< of unfused attention; of experts
+  double uneven = 1;                ///< of unfused attention whose heads are no multiple of 8 features, without matrix units
   double attention = 1, attention_back = 1;
   double softmax = 0, prologue = 0, rows = 0;
   double stream = 1, memory = 1;  ///< bytes/s of product operands; of element-wise kernels

@@ -285,8 +285,8 @@ class LayerClock {
       compute(forward, backward, 2 * steps - 1, 4 * steps - 1);
     } else {
       const double scores = heads * tokens_ * most, batch = heads * tokens_ / std::max(1.0, most), read = op.causal ? 0.5 : 1;
-      const double products =
-          k_.multiply_many(k_.batched, batch, most, most, qk) + k_.multiply_many(k_.batched, batch, most, v, most);
+      const double rate = op.qk_dim % 8 == 0 && op.v_dim % 8 == 0 ? k_.batched : k_.uneven;
+      const double products = k_.multiply_many(rate, batch, most, most, qk) + k_.multiply_many(rate, batch, most, v, most);
       const double drop = op.score_dropout ? k_.move((2 * k_.a + 1) * scores) : 0;
       forward = products + k_.move((read + 1) * k_.a * scores) + drop;
       backward = 2 * products + k_.move((2 * read + 1) * k_.a * scores) + drop;

@@ -171,7 +171,8 @@ const FabricCalibrations& fabric_calibrations() {
 const Catalogue& catalogue() {
   // Read-only after construction: a constant that happens to be written as text.
   static const Catalogue embedded = [] {
-    constexpr const char *kDevices = "data/devices.yaml", *kCalibrations = "data/calibration/devices.yaml", *kTraining = "data/calibration/training.yaml";
+    constexpr const char *kDevices = "data/devices.yaml", *kCalibrations = "data/calibration/devices.yaml",
+                         *kTraining = "data/calibration/training.yaml";
     Catalogue c = base::shipped(read_catalogue(embedded::devices_yaml, kDevices), kDevices);
     apply(fabric_calibrations(), c);
     const auto calibrations =

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cost/operator_cost.h"
 
+#include <algorithm>
+
 namespace espalier::cost {
 
 DeviceRates rates_of(const DeviceKind& device, Precision precision) {
@@ -14,6 +16,10 @@ DeviceRates rates_of(const DeviceKind& device, Precision precision) {
   r.gemm_wide = attention_peak * e.gemm_max;
   r.batched = attention_peak * e.gemm_max * e.gemm_batched;
   r.grouped = r.gemm * e.gemm_grouped;
+  const double full = device.peak_of(Precision::fp32).count(),
+               half = fp8 ? device.peak_of(Precision::bf16).count() : device.peak_of(precision).count();
+  const bool halves = precision == Precision::fp16 || precision == Precision::bf16 || fp8;
+  r.uneven = halves && full > 0 && half > 0 ? std::min(1.0, 2 * full / half) : 1.0;
   r.gemm_memory = device.memory_bandwidth.count() * e.gemm_memory;
   r.attention = attention_peak * e.attention_max * (1.0 + e.attention_softmax / 128.0);
   r.attention_backward = r.attention * e.attention_backward;

@@ -45,10 +45,12 @@ namespace espalier::cost {
 
 /// The numbers of a device that the equations use, prepared once.
 struct DeviceRates {
-  double gemm = 1;         ///< P·σ·g, FLOP/s
-  double gemm_wide = 1;    ///< of GEMMs that stay in bf16 under fp8: the output projection, routers
-  double batched = 1;      ///< of unfused attention, which stays in bf16 under fp8
-  double grouped = 1;      ///< of experts
+  double gemm = 1;       ///< P·σ·g, FLOP/s
+  double gemm_wide = 1;  ///< of GEMMs that stay in bf16 under fp8: the output projection, routers
+  double batched = 1;    ///< of unfused attention, which stays in bf16 under fp8
+  double grouped = 1;    ///< of experts
+  double uneven =
+      1;  ///< share of `batched` where rows are no multiple of 16 bytes: no matrix units, packed FMAs of twice the fp32 peak
   double gemm_memory = 1;  ///< H·e_g, bytes/s
   double attention = 1;    ///< P·σ·a·(1 + d½/128), in bf16 under fp8
   double attention_backward = 1;
