@@ -14,8 +14,12 @@ Kernels::Kernels(const View& view) {
   const double slower = engine.coefficients.compute;
   const double peak = device.peak_of(precision).count() * e.sustained / slower;
   const double half = fp8 ? device.peak_of(Precision::bf16).count() * e.sustained / slower : peak;
-  product = peak * e.gemm_max * (fp8 ? e.gemm_fp8 * e.sustained_fp8 : 1);
-  wide = half * e.gemm_max;
+  // 32-bit products of devices whose matrix units know 16 bits alone (docs/cost-model.md, "Operators").
+  const double sixteen = std::max(device.peak_of(Precision::fp16).count(), device.peak_of(Precision::bf16).count());
+  const bool plain = precision == Precision::fp32 && sixteen >= 4 * device.peak_of(Precision::fp32).count();
+  const double large = plain ? std::max(0.9, e.gemm_max) : e.gemm_max;
+  product = peak * large * (fp8 ? e.gemm_fp8 * e.sustained_fp8 : 1);
+  wide = half * large;
   batched = wide * e.gemm_batched;
   grouped = product * e.gemm_grouped;
   const double single = device.peak_of(Precision::fp32).count() * e.sustained / slower;
