@@ -20,18 +20,12 @@ std::size_t fields() { return coefficient_fields().size(); }
 double to_scale(const CoefficientField& f, double value) { return f.additive ? value : std::log(value); }
 double from_scale(const CoefficientField& f, double x) { return f.additive ? x : std::exp(x); }
 
-/// Weights of the rows: repeats share one, a group of n counts for n/(1 + (n − 1)·ρ), and a family for most_rows at most.
-std::vector<double> weights_of(const std::vector<const calibrate::Row*>& rows, const FrameworkFitOptions& options) {
-  const auto group_of = [](const calibrate::Row& r) { return r.family + "|" + r.group; };
-  std::map<std::string, double> in_group, in_family;
-  for (const calibrate::Row* r : rows) in_group[group_of(*r)] += r->weight;
+/// Weights of the rows: repeats share one, and a family counts for most_rows at most.
+std::vector<double> weights_of(const std::vector<const calibrate::Row*>& rows, double most_rows) {
+  std::map<std::string, double> total;
+  for (const calibrate::Row* r : rows) total[r->family] += r->weight;
   std::vector<double> out;
-  for (const calibrate::Row* r : rows) {
-    const double more = std::max(0.0, in_group[group_of(*r)] - 1);
-    out.push_back(r->weight / (1 + more * options.correlation));
-    in_family[r->family] += out.back();
-  }
-  for (std::size_t i = 0; i < rows.size(); ++i) out[i] *= std::min(1.0, options.most_rows / in_family[rows[i]->family]);
+  for (const calibrate::Row* r : rows) out.push_back(r->weight * std::min(1.0, most_rows / total[r->family]));
   return out;
 }
 
@@ -153,7 +147,7 @@ FrameworkFit fit_framework(const std::vector<const calibrate::Row*>& rows, const
   fit.rows = static_cast<std::int64_t>(rows.size());
   if (rows.empty()) return fit;
   Task task{rows, prior, options, {}, {}, 0};
-  task.solver.weight = weights_of(rows, options);
+  task.solver.weight = weights_of(rows, options.most_rows);
   for (double w : task.solver.weight) fit.effective_rows += w;
   number_sources(task);
   task.solver.huber = 2.0;

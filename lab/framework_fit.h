@@ -7,8 +7,7 @@
 // the sum without Huber's loss, Σ w·log(t/T)/noise² / (Σ w/noise² + 1/σ_b²). It is no coefficient: another cluster has another one.
 // t predicted, T measured seconds; H Huber's loss with threshold 2, a logarithm from 6 on (0.48: a factor 1.6, where some runs are in a
 // state of their own, as nanotron's with slow messages); w_i the row's weight, scaled so that no source counts for more than
-// `most_rows` independent rows (rows of one table share its cluster, its authors and its code: they are not independent). Rows of one model on one
-// number of devices share what the model of them gets wrong: n of them weigh n/(1 + (n − 1)·ρ) (the design effect; Kish 1965).
+// `most_rows` independent rows (rows of one table share its cluster, its authors and its code: they are not independent).
 // Fitted twice: once with every coefficient free, then with the `most_fitted` best determined ones alone (posterior sigma over prior sigma,
 // below 0.9); the others stay at the prior and are not counted as fitted.
 //
@@ -49,9 +48,6 @@ struct FrameworkFitOptions {
   /// Standard deviation, on the logarithmic scale, of what a source's cluster and software add to all of its runs alike. 0: the runs are
   /// of the cluster that is predicted, so that it belongs to the coefficients.
   double between_sources = 0.12;
-  /// Of the errors of two rows of one group (a model on a number of devices): a standard deviation of 0.05 between groups beside one of 0.08 within, as
-  /// analyses of variance of the sources find (0.02 to 0.11, median 0.05).
-  double correlation = 0.28;
   double most_rows = 60;  ///< independent rows that one family counts for at most
   int most_fitted = 5;    ///< coefficients of one engine: those that the data determine best
   int threads = 1;
