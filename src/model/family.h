@@ -52,6 +52,8 @@ void read_image_text_pair(Fields&, Model&);  ///< clip, siglip (image_text.cpp)
 void read_t5gemma(Fields&, Model&);
 void read_gemma4_text(Fields&, Model&);
 void read_gemma3n_text(Fields&, Model&);
+/// Keys of attention that the texts of Gemma share; `kv_heads`: what the class assumes of them.
+AttentionShape read_gemma_attention(Fields& fields, std::int64_t hidden, std::int64_t kv_heads);
 
 /// Notes of routing that is limited to some groups of experts (n_group, topk_group): it is read and not modelled.
 void read_routing_groups(Fields& fields);
