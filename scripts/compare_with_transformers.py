@@ -35,18 +35,19 @@ CHANGES = {
     "qwen3_5_moe": {"vision_config": {"out_hidden_size": 2048}},
     "llama4": {"vision_config": {"hidden_size": 1408, "vision_output_dim": 4096}},  # as Scout has them; 768 does not merge to 5,632
     "dbrx": {"attn_config": {"rope_theta": 10000.0}},
-    "gemma4": {"vision_config": {}, "text_config": {"num_kv_shared_layers": 12, "use_double_wide_mlp": True}},
+    "gemma4": {"vision_config": {}, "audio_config": {}, "text_config": {"num_kv_shared_layers": 12, "use_double_wide_mlp": True}},
     "granitemoehybrid": {"layer_types": ["mamba", "mamba", "mamba", "attention"] * 8},
 }
-TOWERS = {"gemma3", "gemma4", "idefics3", "internvl", "llama4", "llava", "llava_next", "llava_onevision", "mistral3", "paligemma", "qwen2_5_vl",
+TOWERS = {"gemma3", "gemma3n", "gemma4", "idefics3", "internvl", "llama4", "llava", "llava_next", "llava_onevision", "mistral3", "paligemma", "qwen2_5_vl",
           "qwen2_vl", "qwen3_5", "qwen3_5_moe", "qwen3_vl", "qwen3_vl_moe", "smolvlm"}
-MASKED = {"bert", "roberta", "xlm-roberta", "camembert", "ernie", "distilbert", "modernbert", "deberta-v2"}
+MASKED = {"albert", "bert", "roberta", "xlm-roberta", "camembert", "ernie", "distilbert", "modernbert", "deberta-v2"}
 PAIRS = ("t5", "mt5", "umt5", "bart", "mbart", "m2m_100", "marian", "pegasus", "t5gemma")
 CLASSES = {**dict.fromkeys(MASKED, "AutoModelForMaskedLM"), **dict.fromkeys(PAIRS, "AutoModelForSeq2SeqLM"),
            "whisper": "AutoModelForSpeechSeq2Seq",
            **dict.fromkeys(("vit", "swin", "swinv2", "dinov2"), "AutoModelForImageClassification"),
            **dict.fromkeys(TOWERS, "AutoModelForImageTextToText"), "electra": "AutoModelForPreTraining",
            **dict.fromkeys(("qwen2_audio", "voxtral"), "AutoModelForMultimodalLM"),
+           "qwen2_5_omni_thinker": "Qwen2_5OmniThinkerForConditionalGeneration",
            **dict.fromkeys(("clip", "siglip"), "AutoModel")}
 
 
@@ -58,7 +59,8 @@ def known_types(espalier):
 
 def count(transformers, torch, config, name):
     with torch.device("meta"):
-        model = getattr(transformers, name).from_config(config)
+        kind = getattr(transformers, name)
+        model = kind.from_config(config) if name.startswith("Auto") else kind._from_config(config)
     model.tie_weights()
     return sum(p.numel() for p in {id(p): p for p in model.parameters() if p.requires_grad}.values())
 

@@ -257,6 +257,24 @@ std::string table_layout(const Strategy& s) {
   return say("tp ", s.tp, " sp ", to_string(s.sp), " cp ", s.cp, " dp ", s.dp, " zero ", number_of(s.zero), " shard ", s.shard);
 }
 
+/// Whether layers use weights that an earlier one owns.
+bool shares_weights(const View& view) {
+  bool shares = false;
+  each_operator(view, [&](const LayerKind&, const Operator& op) { shares = shares || op.name.compare(0, 6, "again.") == 0; });
+  return shares;
+}
+
+/// No stage but the owner's has uses of its weights, and they lie in one way.
+Finding check_weights_again(const View& plan) {
+  Verdict verdict("weights-again");
+  verdict.require(plan.chunks.size() == 1, [&] { return say("layers of the same weights in ", plan.chunks.size(), " chunks"); });
+  const std::string first = table_layout(plan.chunks.front().ranges.front().strategy);
+  for (const auto& range : plan.chunks.front().ranges)
+    verdict.require(table_layout(range.strategy) == first,
+                    [&] { return say("the same weights lie as ", first, " and as ", table_layout(range.strategy)); });
+  return verdict.finding(say("on one stage, as ", first));
+}
+
 Finding check_tied_table(const View& plan) {
   Verdict verdict("tied-table");
   if (!plan.model->tied_embeddings || plan.model->vocabulary == 0) return verdict.finding("no tied table");
@@ -286,6 +304,7 @@ std::vector<Finding> check_rules(const View& plan) {
       if (findings[i].ok && !of_strategy[i].ok) findings[i] = of_strategy[i];
   }
   findings.push_back(check_tied_table(plan));
+  if (shares_weights(plan)) findings.push_back(check_weights_again(plan));
   if (freezes_weights(plan.plan->training)) findings.push_back(check_trained_parts(plan));
   if (plan.plan->uniform()) return findings;
   findings.push_back(check_engine_layers(plan));

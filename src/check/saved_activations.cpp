@@ -203,13 +203,18 @@ class Walk {
            (op.split == TpSplit::row ? expert_divisor(l_) : 1 / gathered);
   }
 
+  /// Whether what the operator writes is a tensor that nothing else keeps: whole features, which a column linear does not write.
+  static bool makes_own(const Operator& op) {
+    return op.kind == OperatorKind::activation || op.kind == OperatorKind::causal_conv ||
+           op.kind == OperatorKind::residual || (op.kind == OperatorKind::linear && op.split != TpSplit::column);
+  }
+
   /// The tensor a linear reads: the index of the norm whose output it is, else the layer's input or the encoder's output.
   [[nodiscard]] int source_of(std::size_t i) const {
     const Operator& op = operators_[i];
     if (op.cross) return kEncoder;
     if (kind_before(i) == OperatorKind::pool) return static_cast<int>(i) - 1;  // what was pooled is a tensor of its own
-    if (i > 0 && operators_[i - 1].kind == OperatorKind::activation && operators_[i - 1].out == op.in)
-      return static_cast<int>(i) - 1;
+    if (i > 0 && makes_own(operators_[i - 1]) && operators_[i - 1].out == op.in) return static_cast<int>(i) - 1;
     for (std::size_t n = i; n-- > 0;) {
       if (operators_[n].kind == OperatorKind::norm && operators_[n].in == op.in) return static_cast<int>(n);
     }

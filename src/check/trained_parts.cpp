@@ -15,8 +15,8 @@ bool frozen_layer(const Training& training, const LayerKind& kind, std::int64_t 
   for (const std::string& part : training.freeze) {
     if (part == "embedding" && kind.role == LayerRole::embedding) return true;
     if (part == "head" && kind.role == LayerRole::head) return true;
-    const bool of_images = kind.stream == TokenStream::encoder && kind.carried == TokenStream::main && kind.carried_hidden > 0;
-    if (of_images && part == (kind.name.compare(0, 9, "projector") == 0 ? "projector" : "tower")) return true;
+    const bool of_tower = kind.stream != TokenStream::main && kind.carried == TokenStream::main && kind.carried_hidden > 0;
+    if (of_tower && part == (kind.name.compare(0, 9, "projector") == 0 ? "projector" : "tower")) return true;
     if (!part.starts_with("layers ") || kind.role != LayerRole::block || kind.name.compare(0, 9, "projector") == 0) continue;
     char* end = nullptr;
     const std::int64_t first = std::strtoll(part.c_str() + 7, &end, 10);
@@ -25,6 +25,9 @@ bool frozen_layer(const Training& training, const LayerKind& kind, std::int64_t 
   }
   return false;
 }
+
+/// Whether the layer is of a tower beside that of the images.
+bool sounds(const View& view, const LayerKind& kind) { return view.model->tower && kind.stream == TokenStream::decoder; }
 
 /// Whether a projection to queries and more makes so many more heads: fewer where keys are values too, none where those of another layer are used.
 bool makes_more(const LayerKind& kind, const Operator& op, std::int64_t times) {
@@ -72,7 +75,7 @@ Finding check_trained_parts(const View& view) {
   Verdict verdict("trained-parts");
   const Training& training = view.plan->training;
   std::int64_t block = 0, pairs = 0;
-  bool trained = false, trained_source = false;  // in any layer so far; in one of the encoder's
+  bool trained = false, trained_source = false, trained_sound = false;  // in any layer so far; in the encoder's; in a second tower's
   for (std::size_t i = 0; i < view.model->layers.size(); ++i) {
     const LayerKind& kind = view.model->layer(i);
     const bool frozen = frozen_layer(training, kind, block);
@@ -83,10 +86,11 @@ Finding check_trained_parts(const View& view) {
       const bool here = op.adapters > 0 || (op.parameters > 0 && !op.frozen);
       trained = trained || here;
       trained_source = trained_source || (here && kind.stream == TokenStream::encoder);
+      trained_sound = trained_sound || (here && sounds(view, kind));
       pairs += op.adapters;
     }
     const bool table = kind.role == LayerRole::head && view.model->tied_embeddings;
-    const bool reached = kind.stream == TokenStream::encoder ? trained_source : trained;
+    const bool reached = kind.stream == TokenStream::encoder ? trained_source : sounds(view, kind) ? trained_sound : trained;
     verdict.require(kind.backward == reached || (table && !reached),
                     [&] { return say("layer ", i, kind.backward ? " has" : " has no", " backward pass"); });
   }

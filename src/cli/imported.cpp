@@ -146,6 +146,7 @@ std::string job_text(const Job& job) {
     if (images) w.key("main").value(t.sequence.main);
     w.key("encoder").value(t.sequence.encoder);
     if (!images) w.key("decoder").value(t.sequence.decoder);
+    if (images && t.sequence.decoder > 0) w.key("sound").value(t.sequence.decoder);
     w.end_object();
   }
   if (images) w.key("images_per_sample").value(t.sequence.images);

@@ -17,6 +17,7 @@
 #include "job/training_lengths.h"
 #include "job/words.h"
 #include "plan/engine.h"
+#include "plan/shared_table.h"
 #include "plan/structure.h"
 #include "plan/training_parts.h"
 
@@ -72,18 +73,28 @@ bool has_stream(const Model& model, TokenStream stream) {
 
 std::string plural_hint(const Model& model) { return model.family + " takes one sequence: sequence_length: 2048"; }
 
-/// Merged patches take places of tokens in the text.
-void check_places(base::Reader& training, const Model& model, const Sequence& sequence) {
+/// How many tokens of a sequence the model makes one of.
+std::int64_t merge_of(const Model& model, TokenStream stream) {
   std::int64_t merge = 1;
   for (const LayerKind& kind : model.kinds)
-    if (kind.stream == TokenStream::encoder) merge = std::max(merge, kind.tokens_divisor);
-  const std::int64_t each = sequence.encoder / sequence.images, places = sequence.encoder / merge;
+    if (kind.stream == stream) merge = std::max(merge, kind.tokens_divisor);
+  return merge;
+}
+
+/// Merged patches, and merged frames of a second tower, take places of tokens in the text.
+void check_places(base::Reader& training, const Model& model, const Sequence& sequence) {
+  const std::int64_t merge = merge_of(model, TokenStream::encoder), frames = merge_of(model, TokenStream::decoder);
+  const std::int64_t each = sequence.encoder / sequence.images, places = sequence.encoder / merge + sequence.decoder / frames;
   if (each % merge != 0)
     training.fail("sequence_length", std::to_string(each) + " patches of an image", "a multiple of " + std::to_string(merge),
                   "the model makes one of so many neighbouring patches");
+  else if (sequence.decoder % frames != 0)
+    training.fail("sequence_length", std::to_string(sequence.decoder) + " tokens of sound", "a multiple of " + std::to_string(frames),
+                  "the model makes one of so many neighbouring tokens");
   else if (places > sequence.main)
     training.fail("sequence_length", std::to_string(sequence.main) + " tokens of text",
-                  "at least " + std::to_string(places) + ", the places of " + std::to_string(sequence.images) + " images",
+                  "at least " + std::to_string(places) + ", the places of " + std::to_string(sequence.images) + " images" +
+                      (sequence.decoder > 0 ? " and of the recording" : ""),
                   "the length of the text counts the places of its images; fewer images: training.images_per_sample");
 }
 
@@ -94,16 +105,24 @@ Sequence read_text_and_images(base::Reader& training, const Model& model) {
   Sequence sequence;
   sequence.images = training.optional_int("images_per_sample", 1, kMaxSamples, 1);
   if (model.encoder_tokens > 0) sequence.encoder = model.encoder_tokens * sequence.images;
+  const bool hears = has_stream(model, TokenStream::decoder);
   const Node* node = training.find(key);
   if (node != nullptr && node->kind == NodeKind::mapping) {
     base::Reader both = training.child(key, true);
     sequence.main = both.required_int("main", 1, kMaxTokens);
     sequence.encoder = both.optional_int("encoder", 1, kMaxTokens, sequence.encoder);
+    if (hears) sequence.decoder = both.optional_int("sound", 1, kMaxTokens, 0);
     both.finish();
   } else {
     sequence.main = training.required_int(key, 1, kMaxTokens);
   }
   if (!training.sink().ok()) return sequence;
+  if (hears && sequence.decoder == 0) {
+    training.fail(key, "no number of tokens of sound", "{main: …, sound: …}",
+                  model.family + " hears beside what it sees: sequence_length: {main: 4096, sound: 1500} gives a sample one recording "
+                                 "of 1500 tokens, before neighbours are merged; without audio_config it is planned without that tower");
+    return sequence;
+  }
   if (sequence.encoder == 0) {
     training.fail(key, "no number of patches", "{main: …, encoder: …}",
                   model.family +
@@ -220,6 +239,13 @@ void check_engine(base::Reader& training, const Job& job) {
                   engines_with(&EngineRuns::packed_sequences));
 }
 
+/// Layers that use the same weights have one layout, which spaces of a strategy a layer do not keep.
+void check_shared_weights(base::Reader& search, const Job& job) {
+  if (job.search.kind == SpaceKind::uniform || std::none_of(job.model.kinds.begin(), job.model.kinds.end(), uses_again)) return;
+  search.fail("space", std::string(to_string(job.search.kind)), "uniform",
+              "layers of " + job.model.family + " use the same weights, which lie in one way only");
+}
+
 /// An error whose place is below the training of the job.
 Error at_training(const base::Reader& training, Error error) {
   error.where = training.document().where + " (" + training.path() + error.where + ")";
@@ -325,6 +351,7 @@ Result<Job> read_job(base::Document& document, const std::string& base_directory
   reader.finish();
   if (sink.ok()) check_precision(training, job.cluster, job.training.precision);
   if (sink.ok()) check_space_values(search, job);
+  if (sink.ok()) check_shared_weights(search, job);
   if (sink.ok()) check_engine(training, job);
   if (!sink.ok()) return *sink.first();
   if (*calibration) {

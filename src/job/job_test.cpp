@@ -83,6 +83,37 @@ TEST(Job, ImagesThatDoNotFitAreRefused) {
   EXPECT_THAT(refused("{sequence_length: 16, images_per_sample: 2, global_batch: 8}", true), HasSubstr("at least 32"));
 }
 
+/// Qwen2.5-Omni's thinker in small: two tokens of sound become one.
+std::string sound_job(const std::string& sequence) {
+  return "model: {model_type: qwen2_5_omni_thinker, text_config: {hidden_size: 16, intermediate_size: 24, num_hidden_layers: 1, "
+         "num_attention_heads: 2, num_key_value_heads: 1, vocab_size: 32}, vision_config: {depth: 1, hidden_size: 8, "
+         "intermediate_size: 10, num_heads: 2, patch_size: 2, out_hidden_size: 16}, audio_config: {d_model: 8, encoder_layers: 1, "
+         "encoder_ffn_dim: 12, encoder_attention_heads: 2, output_dim: 16}}\ncluster: {nodes: 1, devices_per_node: 8, device: "
+         "h100-sxm-80gb}\ntraining: {global_batch: 8, sequence_length: " +
+         sequence + "}\n";
+}
+
+TEST(Job, SoundBesideImagesHasASequenceOfItsOwn) {
+  const auto job = load(sound_job("{main: 64, encoder: 128, sound: 20}"));
+  ASSERT_TRUE(job) << job.error().message();
+  EXPECT_EQ(job->training.sequence, (Sequence{.main = 64, .encoder = 128, .decoder = 20, .images = 1}));
+  const auto refused = [](const std::string& sequence) {
+    const auto bad = load(sound_job(sequence));
+    return bad ? "" : bad.error().message();
+  };
+  EXPECT_THAT(refused("{main: 64, encoder: 128}"), HasSubstr("no number of tokens of sound"));
+  EXPECT_THAT(refused("{main: 64, encoder: 128, sound: 21}"), HasSubstr("a multiple of 2"));
+  EXPECT_THAT(refused("{main: 40, encoder: 128, sound: 20}"), HasSubstr("at least 42"));  // 128 / 4 + 20 / 2
+}
+
+TEST(Job, SharedWeightsWantOneLayout) {
+  const std::string text = "model: {model_type: albert, hidden_size: 16, embedding_size: 4, num_hidden_layers: 4, num_attention_heads: 2, "
+                           "intermediate_size: 24, vocab_size: 32}\ncluster: {nodes: 1, devices_per_node: 8, device: h100-sxm-80gb}\n"
+                           "training: {global_batch: 8, sequence_length: 64}\nsearch: {space: ";
+  EXPECT_TRUE(load(text + "uniform}\n"));
+  EXPECT_THAT(load(text + "layerwise}\n").error().message(), HasSubstr("layers of albert use the same weights"));
+}
+
 TEST(Job, SearchNamesBecomeOrdinals) {
   const auto job =
       load(job_text("search: {fix: {tp: 8, sp: megatron}, allow: {schedule: [1f1b, interleaved], overlap_grad: true}, "

@@ -5,6 +5,10 @@
 //   block       4h² + 4h + 2hf + f + h + 4h
 //   head        transform h² + h, LayerNorm 2h, tied decoder with bias V;
 //               for the architecture BertForPreTraining also pooler h² + h and next-sentence classifier 2h + 2
+//
+// ALBERT (Lan et al. 2019): a narrower embedding, e·(V + P + T) + 2e and e·h + h; blocks whose weights are used again, those of a group in all its
+// layers. Parameters are the first use's; later uses have the operators alone ("again.", operators.h), and a pipeline is refused for them.
+#include <algorithm>
 #include <string>
 #include <utility>
 
@@ -91,6 +95,28 @@ void build(const Bert& b, Model& model) {
   layers.add(head(b));
 }
 
+/// Layers of ALBERT: group after group, each some blocks that are run again and again.
+struct Groups {
+  std::int64_t count = 1, inner = 1;
+};
+
+void build_in_groups(const Bert& b, const Groups& g, Model& model) {
+  model.vocabulary = b.vocabulary;
+  model.tied_embeddings = b.tied;
+  LayerKind again = block(b);
+  again.name = "encoder.again";
+  for (Operator& op : again.operators) use_again(op);
+  LayerList layers(model);
+  layers.add(embedding(b));
+  std::int64_t group = -1;
+  for (std::int64_t i = 0; i < b.layers; ++i) {
+    const bool first = i * g.count / b.layers > group;
+    if (first) ++group;
+    for (std::int64_t j = 0; j < g.inner; ++j) layers.add(first ? block(b) : again);
+  }
+  layers.add(head(b));
+}
+
 std::string first_architecture(Fields& f) {
   const base::Node* list = f.reader().find("architectures");
   return list != nullptr && !list->items.empty() ? list->items.front().text : "";
@@ -160,6 +186,38 @@ void read_distilbert(Fields& f, Model& model) {
   if (!f.ok()) return;
   model.max_positions = b.positions;
   build(b, model);
+}
+
+void read_albert(Fields& f, Model& model) {
+  Bert b;
+  b.hidden = f.integer_or({"hidden_size"}, SizeLimits::width, 4096);
+  b.embedding_width = f.integer_or({"embedding_size"}, SizeLimits::width, 128);
+  b.layers = f.integer_or({"num_hidden_layers"}, SizeLimits::layers, 12);
+  b.ffn = f.integer_or({"intermediate_size"}, SizeLimits::width, 16384);
+  b.vocabulary = f.integer_or({"vocab_size"}, SizeLimits::vocabulary, 30000);
+  b.positions = f.integer_or({"max_position_embeddings"}, SizeLimits::tokens, 512);
+  b.types = f.integer_or({"type_vocab_size"}, SizeLimits::vocabulary, 2, kFamilyDefault, 0);
+  b.tied = f.flag("tie_word_embeddings", true);
+  b.hidden_dropout = f.positive_rate({"hidden_dropout_prob"}, 0);
+  b.next_sentence = first_architecture(f) == "AlbertForPreTraining";
+  Groups g;
+  g.count = f.integer_or({"num_hidden_groups"}, SizeLimits::layers, 1);
+  g.inner = f.integer_or({"inner_group_num"}, 64, 1);
+  if (f.ok() && (g.count > b.layers || b.layers * g.inner > SizeLimits::layers))
+    f.fail("num_hidden_groups", g.count, "at most num_hidden_layers, and at most " + std::to_string(SizeLimits::layers) + " blocks in all");
+  AttentionShape& a = b.attention;
+  a.hidden = b.hidden;
+  a.heads = a.kv_heads = f.integer_or({"num_attention_heads"}, SizeLimits::heads, 64);
+  f.require_divides("num_attention_heads", a.heads, "hidden_size", b.hidden);
+  a.head_dim = std::max<std::int64_t>(1, b.hidden / a.heads);
+  a.qkv_bias = a.out_bias = true;
+  a.causal = false;
+  a.score_dropout = f.positive_rate({"attention_probs_dropout_prob"}, 0);
+  f.reader().ignore({"hidden_act", "classifier_dropout_prob", "down_scale_factor", "gap_size", "net_structure_type", "num_memory_blocks",
+                     "layers_to_keep"});
+  if (!f.ok()) return;
+  model.max_positions = b.positions;
+  build_in_groups(b, g, model);
 }
 
 /// ModernBERT (Warner et al. 2024): norms without shift before both halves (none before the first attention), gated MLP, rotary

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Families of decoders that differ in switches, one row each, by type. Facts: the configuration and modelling classes of Hugging Face
 // transformers 5.23 (src/transformers/models/<type>); of internlm2, kimi_k2 and other types that live on the hub, their own files.
+#include <algorithm>
 #include <array>
 #include <span>
 
@@ -471,5 +472,10 @@ constexpr std::array kRows = std::to_array<DecoderFamily>({
 }  // namespace
 
 std::span<const DecoderFamily> decoder_families() { return kRows; }
+
+const Traits* decoder_traits(std::string_view type) {
+  const auto at = std::find_if(kRows.begin(), kRows.end(), [&](const DecoderFamily& row) { return row.type == type; });
+  return at == kRows.end() ? nullptr : &at->traits;
+}
 
 }  // namespace espalier::model

@@ -94,5 +94,7 @@ struct DecoderFamily {
   Traits traits;
 };
 std::span<const DecoderFamily> decoder_families();
+/// Of the row with that type; null: there is none.
+const Traits* decoder_traits(std::string_view type);
 
 }  // namespace espalier::model

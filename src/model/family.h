@@ -30,6 +30,10 @@ void read_falcon(Fields&, Model&);
 void read_mpt(Fields&, Model&);
 void read_fairseq_decoder(Fields&, Model&);
 void read_distilbert(Fields&, Model&);
+void read_albert(Fields&, Model&);
+void read_zamba2(Fields&, Model&);
+void read_phi4mm(Fields&, Model&);
+void read_omni(Fields&, Model&);
 void read_modernbert(Fields&, Model&);
 void read_gpt2(Fields&, Model&);
 void read_opt(Fields&, Model&);
@@ -48,6 +52,8 @@ void read_image_text_pair(Fields&, Model&);  ///< clip, siglip (image_text.cpp)
 void read_t5gemma(Fields&, Model&);
 void read_gemma4_text(Fields&, Model&);
 void read_gemma3n_text(Fields&, Model&);
+/// Keys of attention that the texts of Gemma share; `kv_heads`: what the class assumes of them.
+AttentionShape read_gemma_attention(Fields& fields, std::int64_t hidden, std::int64_t kv_heads);
 
 /// Notes of routing that is limited to some groups of experts (n_group, topk_group): it is read and not modelled.
 void read_routing_groups(Fields& fields);

@@ -76,15 +76,9 @@ void read_layer_config(Fields& f, const std::vector<std::int64_t>& windows, Atte
 }
 
 void read_heads(Fields& f, Gemma4& g) {
-  AttentionShape& a = g.sliding;
-  a.hidden = g.hidden;
-  a.heads = f.integer_or({"num_attention_heads"}, SizeLimits::heads, 8);
-  a.kv_heads = f.integer_or({"num_key_value_heads"}, SizeLimits::heads, 4);
-  a.head_dim = f.integer_or({"head_dim"}, SizeLimits::head_dim, 256);
-  a.qkv_bias = a.out_bias = f.flag("attention_bias", false);
+  AttentionShape& a = g.sliding = read_gemma_attention(f, g.hidden, 4);
   a.score_dropout = f.positive_rate({"attention_dropout"}, 0);
   a.qk_norm = a.value_norm = true;
-  a.rotary_dim = a.head_dim;
   g.full = a;
   g.full.keys_are_values = f.flag("attention_k_eq_v", false);
   const bool listed = f.reader().has("per_layer_config");
@@ -96,7 +90,6 @@ void read_heads(Fields& f, Gemma4& g) {
   read_layer_config(f, g.windows, g.full);
   if (!f.ok()) return;
   g.full.rotary_dim = static_cast<std::int64_t>(rotary_share(f) * static_cast<double>(g.full.head_dim));
-  f.require_divides("num_key_value_heads", a.kv_heads, "num_attention_heads", a.heads);
   f.require_divides("num_global_key_value_heads", g.full.kv_heads, "num_attention_heads", a.heads);
 }
 
@@ -310,6 +303,17 @@ void build(Fields& f, const Gemma4& g, Model& model) {
 
 }  // namespace
 
+AttentionShape read_gemma_attention(Fields& f, std::int64_t hidden, std::int64_t kv_heads) {
+  AttentionShape a;
+  a.hidden = hidden;
+  a.heads = f.integer_or({"num_attention_heads"}, SizeLimits::heads, 8);
+  a.kv_heads = f.integer_or({"num_key_value_heads"}, SizeLimits::heads, kv_heads);
+  f.require_divides("num_key_value_heads", a.kv_heads, "num_attention_heads", a.heads);
+  a.head_dim = a.rotary_dim = f.integer_or({"head_dim"}, SizeLimits::head_dim, 256);
+  a.qkv_bias = a.out_bias = f.flag("attention_bias", false);
+  return a;
+}
+
 void read_gemma4_text(Fields& f, Model& model) {
   Gemma4 g;
   g.hidden = f.integer_or({"hidden_size"}, SizeLimits::width, 2304);
@@ -340,13 +344,7 @@ void read_gemma3n_text(Fields& f, Model& model) {
   g.windows = windows_of_layer_types(f, g.layers, window);
   for (auto i = static_cast<std::int64_t>(g.windows.size()); f.ok() && i < g.layers; ++i)
     g.windows.push_back((i + 1) % 5 == 0 ? 0 : window);
-  AttentionShape& a = g.sliding;
-  a.hidden = g.hidden;
-  a.heads = f.integer_or({"num_attention_heads"}, SizeLimits::heads, 8);
-  a.kv_heads = f.integer_or({"num_key_value_heads"}, SizeLimits::heads, 2);
-  f.require_divides("num_key_value_heads", a.kv_heads, "num_attention_heads", a.heads);
-  a.head_dim = a.rotary_dim = f.integer_or({"head_dim"}, SizeLimits::head_dim, 256);
-  a.qkv_bias = a.out_bias = f.flag("attention_bias", false);
+  AttentionShape& a = g.sliding = read_gemma_attention(f, g.hidden, 2);
   a.score_dropout = f.positive_rate({"attention_dropout"}, 0);
   a.qk_norm = a.value_norm = true;
   g.full = a;

@@ -28,6 +28,7 @@ struct Family {
 
 /// Families with a reader of their own; rows of switches are in decoder_families.cpp, those with towers in tower_families.cpp.
 constexpr std::array kReaders = std::to_array<Family>({
+    {"albert", "Albert", model::read_albert},
     {"bert", "Bert", model::read_bert},
     {"blocks", "", model::read_generic},
     {"clip", "CLIP", model::read_image_text_pair},
@@ -36,6 +37,8 @@ constexpr std::array kReaders = std::to_array<Family>({
     {"dit", "DiT", model::read_dit},
     {"gemma3n_text", "Gemma3nText", model::read_gemma3n_text},
     {"gemma4_text", "Gemma4Text", model::read_gemma4_text},
+    {"phi4mm", "Phi4MM", model::read_phi4mm},
+    {"qwen2_5_omni", "Qwen2_5Omni", model::read_omni},
     {"siglip", "Siglip", model::read_image_text_pair},
     {"t5gemma", "T5Gemma", model::read_t5gemma},
     {"bloom", "Bloom", model::read_bloom},
@@ -81,6 +84,7 @@ constexpr std::array kReaders = std::to_array<Family>({
     {"dinov2", "Dinov2", model::read_vit},
     {"vit", "ViT", model::read_vit},
     {"youtu", "Youtu", model::read_latent_dense},
+    {"zamba2", "Zamba2", model::read_zamba2},
 });
 
 /// All families, sorted by type.

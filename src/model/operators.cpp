@@ -93,6 +93,12 @@ Operator cross_entropy(std::int64_t classes, TpSplit split) {
   return make(OperatorKind::cross_entropy, "head.loss", classes, 1, split);
 }
 
+void use_again(Operator& op) {
+  if (op.parameters == 0) return;
+  op.name.insert(0, "again.");
+  op.parameters = op.parameters_unsplit = 0;
+}
+
 Operator attention_core(std::string name, const AttentionShape& shape) {
   Operator op = make(OperatorKind::attention, std::move(name), (shape.heads + 2 * shape.kv_heads) * shape.head_dim,
                      shape.heads * shape.head_dim, TpSplit::heads);

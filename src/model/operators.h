@@ -30,6 +30,9 @@ Operator table(std::string name, std::int64_t rows, std::int64_t width, TpSplit 
 Operator pool(std::string name, std::int64_t width);
 Operator cross_entropy(std::int64_t classes, TpSplit split);
 
+/// Makes it an operator whose weights are those of an earlier layer: no parameters, "again." before its name.
+void use_again(Operator& op);
+
 struct AttentionShape {
   std::int64_t hidden = 0, heads = 0, kv_heads = 0, head_dim = 0;
   bool qkv_bias = false, out_bias = false;

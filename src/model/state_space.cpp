@@ -10,10 +10,6 @@
 #include "model/family.h"
 
 namespace espalier::model {
-namespace {
-
-constexpr std::int64_t kCheckpointedTokens = 2048;  ///< tokens between the states that mamba's selective scan keeps
-constexpr std::int64_t kDeltaChunk = 64;            ///< flash-linear-attention's and transformers' chunk_size of the delta rule
 
 Operator causal_conv(std::string name, std::int64_t width, std::int64_t taps, bool bias) {
   Operator op = activation(std::move(name), width, width, TpSplit::heads);
@@ -22,6 +18,11 @@ Operator causal_conv(std::string name, std::int64_t width, std::int64_t taps, bo
   op.parameters = times(width, taps + (bias ? 1 : 0));
   return op;
 }
+
+namespace {
+
+constexpr std::int64_t kCheckpointedTokens = 2048;  ///< tokens between the states that mamba's selective scan keeps
+constexpr std::int64_t kDeltaChunk = 64;            ///< flash-linear-attention's and transformers' chunk_size of the delta rule
 
 struct ScanSizes {
   std::int64_t heads = 0, groups = 0, states = 0, features = 0, chunk = 0, parameters = 0;
@@ -45,22 +46,6 @@ Operator inner_norm(std::string name, std::int64_t width, std::int64_t parameter
   op.parameters = parameters;
   op.parameters_unsplit = split ? 0 : parameters;
   return op;
-}
-
-struct Mamba2 {
-  std::int64_t hidden = 0, heads = 0, features = 0, groups = 0, states = 0, taps = 0, chunk = 0;
-  bool bias = false, conv_bias = true, norm = true;
-};
-Operators mamba2_mixer(const Mamba2& m) {
-  const std::int64_t inner = times(m.heads, m.features), conv = inner + 2 * times(m.groups, m.states);
-  Operators list;
-  list.push_back(linear("ssm.in", m.hidden, inner + conv + m.heads, TpSplit::column, m.bias));
-  list.push_back(causal_conv("ssm.conv", conv, m.taps, m.conv_bias));
-  list.push_back(scan(OperatorKind::chunked_scan, "ssm.scan", {m.heads, m.groups, m.states, m.features, m.chunk, 3 * m.heads}));
-  list.push_back(activation("ssm.gate", 2 * inner, inner, TpSplit::heads));
-  if (m.norm) list.push_back(inner_norm("ssm.norm", inner, inner, true));
-  list.push_back(linear("ssm.out", inner, m.hidden, TpSplit::row, m.bias));
-  return list;
 }
 
 struct Mamba {
@@ -88,30 +73,6 @@ std::int64_t read_rank(Fields& f, std::string_view key, std::int64_t hidden) {
   const base::Node* node = f.reader().find(key);
   if (node != nullptr && node->kind == base::NodeKind::string) return (hidden + 15) / 16;
   return f.integer_or({key}, SizeLimits::width, (hidden + 15) / 16, "hidden_size / 16");
-}
-
-void ignore_steps(Fields& f) {
-  f.reader().ignore({"time_step_min",
-                     "time_step_max",
-                     "time_step_floor",
-                     "time_step_limit",
-                     "time_step_scale",
-                     "time_step_init_scheme",
-                     "rescale_prenorm_residual",
-                     "residual_in_fp32",
-                     "use_mambapy",
-                     "use_mamba_kernels",
-                     "use_associative_scan",
-                     "hidden_act",
-                     "num_logits_to_keep",
-                     "mamba_hidden_act",
-                     "mlp_hidden_act",
-                     "mamba_ssm_cache_dtype",
-                     "mixer_rms_eps",
-                     "z_loss_coefficient",
-                     "ssm_cfg",
-                     "fused_add_norm",
-                     "d_inner"});
 }
 
 struct StateSpace {
@@ -151,8 +112,44 @@ void build(const StateSpace& s, const std::vector<LayerKind>& blocks, Model& mod
 
 }  // namespace
 
+Operators mamba2_mixer(const Mamba2Shape& m) {
+  const std::int64_t inner = times(m.heads, m.features), conv = inner + 2 * times(m.groups, m.states);
+  Operators list;
+  list.push_back(linear("ssm.in", m.hidden, inner + conv + m.heads, TpSplit::column, m.bias));
+  list.push_back(causal_conv("ssm.conv", conv, m.taps, m.conv_bias));
+  list.push_back(scan(OperatorKind::chunked_scan, "ssm.scan", {m.heads, m.groups, m.states, m.features, m.chunk, 3 * m.heads}));
+  list.push_back(activation("ssm.gate", 2 * inner, inner, TpSplit::heads));
+  if (m.norm) list.push_back(inner_norm("ssm.norm", inner, inner, true));
+  list.push_back(linear("ssm.out", inner, m.hidden, TpSplit::row, m.bias));
+  return list;
+}
+
+void ignore_steps(Fields& f) {
+  f.reader().ignore({"time_step_min",
+                     "time_step_max",
+                     "time_step_floor",
+                     "time_step_limit",
+                     "time_step_scale",
+                     "time_step_init_scheme",
+                     "rescale_prenorm_residual",
+                     "residual_in_fp32",
+                     "use_mambapy",
+                     "use_mamba_kernels",
+                     "use_associative_scan",
+                     "hidden_act",
+                     "num_logits_to_keep",
+                     "mamba_hidden_act",
+                     "mlp_hidden_act",
+                     "mamba_ssm_cache_dtype",
+                     "mixer_rms_eps",
+                     "z_loss_coefficient",
+                     "ssm_cfg",
+                     "fused_add_norm",
+                     "d_inner"});
+}
+
 Operators read_mamba2_mixer(Fields& f, std::int64_t hidden) {
-  Mamba2 m;
+  Mamba2Shape m;
   m.hidden = hidden;
   const std::int64_t expand = f.integer_or({"mamba_expand"}, 1024, 2);
   m.heads = f.integer_or({"mamba_n_heads"}, SizeLimits::heads, 128);
@@ -264,7 +261,7 @@ void read_mamba(Fields& f, Model& model) {
 void read_mamba2(Fields& f, Model& model) {
   StateSpace s = read_sizes(f, false);
   s.layers = f.integer({"num_hidden_layers"}, SizeLimits::layers);
-  Mamba2 m;
+  Mamba2Shape m;
   m.hidden = s.hidden;
   m.heads = f.integer_or({"num_heads"}, SizeLimits::heads, 128);
   m.features = f.integer_or({"head_dim"}, SizeLimits::head_dim, 64);
@@ -322,7 +319,7 @@ ExpertShape read_hybrid_experts(Fields& f, std::int64_t hidden) {
 void read_nemotron_h(Fields& f, Model& model) {
   const StateSpace s = read_sizes(f, false);
   const auto words = read_blocks(f);
-  Mamba2 m;
+  Mamba2Shape m;
   m.hidden = s.hidden;
   m.heads = f.integer_or({"mamba_num_heads"}, SizeLimits::heads, 128);
   m.features = f.integer_or({"mamba_head_dim"}, SizeLimits::head_dim, 64);

@@ -14,6 +14,17 @@
 
 namespace espalier::model {
 
+/// A depthwise convolution along the sequence and its activation.
+Operator causal_conv(std::string name, std::int64_t width, std::int64_t taps, bool bias);
+
+struct Mamba2Shape {
+  std::int64_t hidden = 0, heads = 0, features = 0, groups = 0, states = 0, taps = 0, chunk = 0;
+  bool bias = false, conv_bias = true, norm = true;
+};
+Operators mamba2_mixer(const Mamba2Shape& shape);
+/// Keys of time steps and of kernels, which change no size.
+void ignore_steps(Fields& fields);
+
 /// A file's mixer of a block of width `hidden`.
 using ReadMixer = Operators (*)(Fields& fields, std::int64_t hidden);
 

@@ -27,14 +27,8 @@ Stack read_stack(Fields& f) {
   s.layers = f.integer_or({"num_hidden_layers"}, SizeLimits::layers, 26);
   s.ffn = f.integer_or({"intermediate_size"}, SizeLimits::width, 9216);
   s.vocabulary = f.integer_or({"vocab_size"}, SizeLimits::vocabulary, 256000);
-  AttentionShape& a = s.attention;
-  a.hidden = s.hidden;
-  a.heads = f.integer_or({"num_attention_heads"}, SizeLimits::heads, 8);
-  a.kv_heads = f.integer_or({"num_key_value_heads"}, SizeLimits::heads, 4);
-  f.require_divides("num_key_value_heads", a.kv_heads, "num_attention_heads", a.heads);
-  a.head_dim = a.rotary_dim = f.integer_or({"head_dim"}, SizeLimits::head_dim, 256);
-  a.qkv_bias = a.out_bias = f.flag("attention_bias", false);
-  a.score_dropout = f.positive_rate({"attention_dropout"}, 0);
+  s.attention = read_gemma_attention(f, s.hidden, 4);
+  s.attention.score_dropout = f.positive_rate({"attention_dropout"}, 0);
   s.dropout = f.positive_rate({"dropout_rate"}, 0);
   s.softcap = f.reader().find("final_logit_softcapping") == nullptr || f.reader().has("final_logit_softcapping");
   const std::int64_t window = f.integer_nullable({"sliding_window"}, SizeLimits::tokens, 4096, 0, "sliding window off", 0);

@@ -27,7 +27,7 @@ void add_halves(Operators& list, const TowerShape& t, std::int64_t piece) {
   AttentionShape attention = t.attention;
   attention.hidden = t.hidden;
   attention.causal = false;
-  attention.chunk = piece;
+  if (piece > 0) attention.chunk = piece;
   list.push_back(norm("attn.norm", t.hidden, t.norm_weights));
   add_attention(list, "attn", attention);
   if (attention.qkv_bias && !t.key_bias)
@@ -43,16 +43,29 @@ void add_halves(Operators& list, const TowerShape& t, std::int64_t piece) {
   list.push_back(residual("mlp.residual", t.hidden));
 }
 
-LayerKind tower_block(const TowerShape& t, std::int64_t i, std::int64_t travelling) {
+/// Where a tower's layers stand: which sequence is theirs, what travels along past them.
+struct Place {
+  bool beside = false;  ///< another tower comes before
+  std::int64_t travelling = 0;
+};
+
+LayerKind placed(LayerKind kind, const Place& place) {
+  if (place.beside) kind.name.insert(kind.name.starts_with("projector") ? 9 : 5, ".sound");
+  kind.role = LayerRole::block;
+  kind.stream = place.beside ? TokenStream::decoder : TokenStream::encoder;
+  kind.carried = TokenStream::main;
+  kind.carried_hidden = place.travelling;
+  return kind;
+}
+
+LayerKind tower_block(const TowerShape& t, std::int64_t i) {
   const bool first = i == 0, last = i + 1 == t.layers;
   const std::int64_t piece = t.pieces.empty() ? 0 : t.pieces[static_cast<std::size_t>(i)];
   std::string name = "tower";
   if (piece > 0) name += ".window";
   if (first) name += ".first";
   if (last) name += ".last";
-  LayerKind kind = make_kind(std::move(name), LayerRole::block, t.hidden, TokenStream::encoder);
-  kind.carried = TokenStream::main;
-  kind.carried_hidden = travelling;
+  LayerKind kind = make_kind(std::move(name), LayerRole::block, t.hidden);
   if (first) add_patches(kind.operators, t);
   add_halves(kind.operators, t, piece);
   if (last && t.last_norm > 0) kind.operators.push_back(norm("tower.last_norm", t.hidden, t.last_norm));
@@ -63,33 +76,32 @@ LayerKind tower_block(const TowerShape& t, std::int64_t i, std::int64_t travelli
   return kind;
 }
 
-LayerKind projector(const TowerShape& t, const std::string& name, const Operators& operators, std::int64_t text_width,
-                    std::int64_t travelling) {
-  LayerKind kind = make_kind(name, LayerRole::block, text_width, TokenStream::encoder);
+LayerKind projector(const TowerShape& t, const std::string& name, const Operators& operators, std::int64_t text_width) {
+  LayerKind kind = make_kind(name, LayerRole::block, text_width);
   kind.tokens_divisor = t.merge;
-  kind.carried = TokenStream::main;
-  kind.carried_hidden = travelling;
   kind.operators = operators;
   return kind;
 }
 
 }  // namespace
 
-Model with_tower(Model text, const TowerShape& tower) {
+Model with_tower(Model text, const TowerShape& tower, bool beside) {
   const std::vector<LayerKind> kinds = std::move(text.kinds);
   const std::vector<std::int32_t> order = std::move(text.layers);
   const LayerKind& embedding = kinds[static_cast<std::size_t>(order.front())];
-  const std::int64_t width = embedding.hidden, travelling = width + embedding.carried_hidden;  // past the tower
+  const std::int64_t width = kinds[static_cast<std::size_t>(order.back())].hidden;  // streams (gemma3n) are made of it
+  const Place place{beside, embedding.hidden + embedding.carried_hidden};
   Model model = std::move(text);
   model.kinds.clear();
   model.layers.clear();
   LayerList layers(model);
   layers.add(kinds[static_cast<std::size_t>(order.front())]);
-  for (std::int64_t i = 0; i < tower.layers; ++i) layers.add(tower_block(tower, i, travelling));
-  for (const auto& [name, operators] : tower.projectors) layers.add(projector(tower, name, operators, width, travelling));
+  for (const LayerKind& block : tower.blocks) layers.add(placed(block, place));
+  for (std::int64_t i = 0; tower.blocks.empty() && i < tower.layers; ++i) layers.add(placed(tower_block(tower, i), place));
+  for (const auto& [name, operators] : tower.projectors) layers.add(placed(projector(tower, name, operators, width), place));
   for (auto at = std::next(order.begin()); at != order.end(); ++at) layers.add(kinds[static_cast<std::size_t>(*at)]);
   model.tower = true;
-  model.encoder_tokens = tower.tokens;
+  if (!beside) model.encoder_tokens = tower.tokens;
   return model;
 }
 

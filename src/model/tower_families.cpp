@@ -32,15 +32,6 @@ TowerShape read_common(Fields& v, std::int64_t patch, std::int64_t image) {
   return t;
 }
 
-/// Up, non-linearity, down.
-Operators two_linears(std::int64_t in, std::int64_t inner, std::int64_t out, bool bias) {
-  Operators list;
-  list.push_back(linear("projector.up", in, inner, TpSplit::column, bias));
-  list.push_back(activation("projector.activation", inner, inner, TpSplit::heads));
-  list.push_back(linear("projector.down", inner, out, TpSplit::row, bias));
-  return list;
-}
-
 /// A norm over merged patches whose weights are those of one patch.
 Operator shared_norm(std::int64_t width, std::int64_t merge, int weights) {
   Operator op = norm("projector.norm", times(width, merge), weights);
@@ -151,6 +142,14 @@ TowerShape read_qwen3_5(Fields&, Fields& v, std::int64_t width) {
 
 }  // namespace
 
+Operators two_linears(std::int64_t in, std::int64_t inner, std::int64_t out, bool bias) {
+  Operators list;
+  list.push_back(linear("projector.up", in, inner, TpSplit::column, bias));
+  list.push_back(activation("projector.activation", inner, inner, TpSplit::heads));
+  list.push_back(linear("projector.down", inner, out, TpSplit::row, bias));
+  return list;
+}
+
 TowerShape read_clip_tower(Fields& v) {
   TowerShape t = read_common(v, 32, 224);
   t.ffn = v.integer({"intermediate_size"}, SizeLimits::width);
@@ -161,8 +160,8 @@ TowerShape read_clip_tower(Fields& v) {
   return t;
 }
 
-TowerShape read_siglip_tower(Fields& v, bool head) {
-  TowerShape t = read_common(v, 16, 224);
+TowerShape read_siglip_tower(Fields& v, bool head, std::int64_t patch, std::int64_t image) {
+  TowerShape t = read_common(v, patch, image);
   t.ffn = v.integer({"intermediate_size"}, SizeLimits::width);
   t.attention.qkv_bias = t.attention.out_bias = t.patch_bias = true;
   t.positions = t.tokens;
@@ -349,77 +348,24 @@ TowerShape read_gemma4(Fields& top, Fields& v, std::int64_t width) {
   return t;
 }
 
-/// Gemma 3n sees through a network of convolutions.
-TowerShape refuse_mobilenet(Fields&, Fields& v, std::int64_t) {
-  v.fail("model_type", v.text({"model_type"}, "gemma3n_vision").substr(0, 60), "a tower of transformer blocks",
-         "planned without vision_config, this is the text of Gemma 3n alone");
-  return {};
-}
-
-// ---- towers that hear ----------------------------------------------------------------------------------------------------------
-
-/// Whisper's encoder, without its last norm; positions are computed. `merge`: tokens that the projector makes one of.
-TowerShape read_whisper(Fields& v, std::int64_t merge) {
-  TowerShape t;
-  t.hidden = v.integer({"d_model", "hidden_size"}, SizeLimits::width);
-  t.layers = v.integer({"encoder_layers", "num_hidden_layers"}, SizeLimits::layers);
-  t.ffn = v.integer({"encoder_ffn_dim", "intermediate_size"}, SizeLimits::width);
-  t.attention.heads = t.attention.kv_heads = v.integer({"encoder_attention_heads", "num_attention_heads"}, SizeLimits::heads);
-  v.require_divides("encoder_attention_heads", t.attention.heads, "d_model", t.hidden);
-  t.attention.head_dim = std::max<std::int64_t>(1, t.hidden / t.attention.heads);
-  t.attention.qkv_bias = t.attention.out_bias = true;
-  t.attention.score_dropout = v.positive_rate({"attention_dropout"}, 0);
-  t.key_bias = false;
-  t.bins = v.integer_or({"num_mel_bins"}, 4096, 128);
-  t.tokens = v.integer_or({"max_source_positions"}, SizeLimits::tokens, 1500);
-  t.merge = merge;
-  if (v.ok() && t.tokens % t.merge != 0) v.fail("max_source_positions", t.tokens, "a multiple of " + std::to_string(merge));
-  v.reader().ignore({"activation_function", "activation_dropout", "dropout", "encoder_layerdrop", "layerdrop", "scale_embedding",
-                     "vocab_size"});
-  return t;
-}
-
-/// Qwen2-Audio: tokens are pooled by twos.
-TowerShape read_qwen2_audio(Fields&, Fields& v, std::int64_t width) {
-  TowerShape t = read_whisper(v, 2);
-  t.projectors = {{"projector",
-                   {pool("projector.mean", times(t.merge, t.hidden)), norm("projector.norm", t.hidden, 2),
-                    linear("projector.linear", t.hidden, width, TpSplit::none, true)}}};
-  return t;
-}
-
-/// Voxtral: neighbouring tokens are put together, as wide as the encoder's MLP.
-TowerShape read_voxtral(Fields& top, Fields& v, std::int64_t width) {
-  TowerShape t = read_whisper(v, 4);
-  top.reader().ignore({"projector_hidden_act", "hidden_size"});
-  t.last_norm = 2;
-  if (v.ok() && t.ffn != times(t.hidden, t.merge))
-    v.fail("intermediate_size", t.ffn, "the width of four tokens, " + std::to_string(times(t.hidden, t.merge)));
-  t.projectors = {{"projector", two_linears(t.ffn, width, width, false)}};
-  return t;
-}
-
 // ---- text and tower together -------------------------------------------------------------------------------------------------
 
 /// Text models that stand under a name of their own inside another: qwen2_vl_text is a qwen2.
 std::string_view text_family(std::string_view type) {
   if (type == "qwen2_vl_text" || type == "qwen2_5_vl_text" || type == "qwen2_vl" || type == "qwen2_5_vl") return "qwen2";
+  if (type == "qwen2_5_omni_text") return "qwen2";
   if (type == "qwen3_vl_text") return "qwen3";
   if (type == "qwen3_vl_moe_text") return "qwen3_moe";
   return type;
-}
-
-const Traits* traits_of(std::string_view type) {
-  const auto rows = decoder_families();
-  const auto at = std::find_if(rows.begin(), rows.end(), [&](const DecoderFamily& row) { return row.type == type; });
-  return at == rows.end() ? nullptr : &at->traits;
 }
 
 /// Tokens of tables in the file; choices of features.
 void ignore_tokens(Fields& f) {
   f.reader().ignore({"image_token_id", "image_token_index", "video_token_id", "video_token_index", "vision_start_token_id",
                      "vision_end_token_id", "vision_token_id", "audio_token_index", "audio_token_id", "eoa_token_index",
-                     "boi_token_index", "eoi_token_index", "ignore_index", "tie_word_embeddings"});
+                     "boi_token_index", "eoi_token_index", "ignore_index", "tie_word_embeddings", "boi_token_id", "eoi_token_id",
+                     "boa_token_id", "eoa_token_id", "image_token_id", "audio_start_token_id", "audio_end_token_id", "user_token_id",
+                     "vision_start_token_id", "position_id_per_seconds", "seconds_per_chunk"});
 }
 
 /// The outer file says whether output and embedding are one table, where it says anything.
@@ -427,7 +373,7 @@ void read_text(Fields& top, Fields& text, bool nested, const TowerFamily& family
   const std::string named = nested ? text.text({"model_type"}, std::string(family.text)) : std::string(family.text);
   ignore_tokens(text);
   if (family.read_text != nullptr && named == family.text) return family.read_text(text, model);
-  const Traits* traits = traits_of(text_family(named));
+  const Traits* traits = decoder_traits(text_family(named));
   if (traits == nullptr) {
     text.fail("model_type", named.substr(0, 60), "a text model that is a row of decoder families", "docs/models.md lists them");
     return;
@@ -451,8 +397,8 @@ void read_text(Fields& top, Fields& text, bool nested, const TowerFamily& family
 const std::vector<TowerFamily>& tower_families() {
   static const std::vector<TowerFamily> rows = {
       {"gemma3", "Gemma3", "gemma3_text", read_gemma3},
-      {"gemma3n", "Gemma3n", "gemma3n_text", refuse_mobilenet, false, "vision_config", read_gemma3n_text},
-      {"gemma4", "Gemma4", "gemma4_text", read_gemma4, false, "vision_config", read_gemma4_text},
+      {"gemma3n", "Gemma3n", "gemma3n_text", read_mobilenet, false, "vision_config", read_gemma3n_text, read_gemma3n_sound},
+      {"gemma4", "Gemma4", "gemma4_text", read_gemma4, false, "vision_config", read_gemma4_text, read_gemma4_sound},
       {"idefics3", "Idefics3", "llama", read_smolvlm},
       {"internvl", "InternVL", "qwen2", read_internvl},
       {"llava", "Llava", "llama", read_llava, true},
@@ -461,6 +407,8 @@ const std::vector<TowerFamily>& tower_families() {
       {"llava_onevision", "LlavaOnevision", "qwen2", read_llava_next, true},
       {"mistral3", "Mistral3", "mistral", read_mistral3},
       {"paligemma", "PaliGemma", "gemma", read_paligemma},
+      {"phi4_multimodal", "Phi4Multimodal", "phi3", read_phi4_images, false, "vision_config", nullptr, read_phi4_sound},
+      {"qwen2_5_omni_thinker", "Qwen2_5OmniThinker", "qwen2", read_qwen2_5_vl, false, "vision_config", nullptr, read_omni_sound},
       {"qwen2_5_vl", "Qwen2_5_VL", "qwen2", read_qwen2_5_vl},
       {"qwen2_audio", "Qwen2Audio", "qwen2", read_qwen2_audio, true, "audio_config"},
       {"qwen2_vl", "Qwen2VL", "qwen2", read_qwen2_vl},
@@ -474,28 +422,52 @@ const std::vector<TowerFamily>& tower_families() {
   return rows;
 }
 
+namespace {
+
+/// The tower that `key` describes, if the file has it; what else stands there is judged once the model is built.
+struct Sense {
+  base::Reader reader;
+  Fields fields;
+  bool there = false;
+  Sense(Fields& top, std::string_view key, bool known, Model& model)
+      : reader(top.reader().child(key, false)), fields(reader, model.notes), there(known && top.reader().has(key)) {}
+};
+
+void note_missing(Fields& top, const Sense& sense, std::string_view key, bool alone) {
+  if (sense.there) return;
+  top.note(ModelNote::Kind::derived, key,
+           "no " + std::string(key) + (alone ? ": the text alone is planned" : ": planned without that tower"));
+}
+
+}  // namespace
+
 void read_tower_family(Fields& top, Model& model, const TowerFamily& family) {
   const bool nested = top.reader().has("text_config");
   base::Reader text_reader = nested ? top.reader().child("text_config", true) : top.reader();
-  const bool sees = top.reader().has(family.config);
-  base::Reader vision_reader = top.reader().child(family.config, false);
+  const bool hears = family.hear != nullptr;
+  Sense seen(top, family.config, true, model), heard(top, hears ? "audio_config" : family.config, hears, model);
   if (!top.ok()) return;
-  Fields own_text(text_reader, model.notes), vision(vision_reader, model.notes);
+  Fields own_text(text_reader, model.notes);
   Fields& text = nested ? own_text : top;
   read_text(top, text, nested, family, model);
-  if (!top.ok()) return;
-  if (!sees) {
-    ignore_tokens(top);
-    top.note(ModelNote::Kind::derived, family.config, "no " + std::string(family.config) + ": the text alone is planned");
-    if (nested) judge_unread(text, model.family);
-    return;
-  }
-  const TowerShape tower = family.read(top, vision, model.layer(0).hidden);
   ignore_tokens(top);
   if (!top.ok()) return;
-  model = with_tower(std::move(model), tower);
+  const std::int64_t width = model.layer(model.layers.size() - 1).hidden;
+  note_missing(top, seen, family.config, !heard.there);
+  if (hears && seen.there) note_missing(top, heard, "audio_config", false);
+  if (heard.there) {
+    const TowerShape tower = family.hear(top, heard.fields, width);
+    if (!top.ok()) return;
+    model = with_tower(std::move(model), tower, seen.there);
+  }
+  if (seen.there) {
+    const TowerShape tower = family.read(top, seen.fields, width);
+    if (!top.ok()) return;
+    model = with_tower(std::move(model), tower);
+  }
   if (nested) judge_unread(text, model.family);
-  judge_unread(vision, model.family);
+  if (seen.there) judge_unread(seen.fields, model.family);
+  if (heard.there) judge_unread(heard.fields, model.family);
 }
 
 }  // namespace espalier::model

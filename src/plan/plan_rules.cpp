@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The rules of whole plans.
+#include <algorithm>
 #include <array>
 
 #include "base/format.h"
@@ -22,7 +23,22 @@ std::string tied_table_fault(const Model& model, const Plan& plan) {
   return cat("the embedding has its table as ", text_of(embedding), ", the head the same table as ", text_of(head));
 }
 
+std::string weights_again_fault(const Model& model, const Plan& plan) {
+  if (std::none_of(model.kinds.begin(), model.kinds.end(), uses_again)) return "";
+  const Pipeline& pipeline = plan.only_pipeline();
+  if (pipeline.stages.size() > 1) return cat(pipeline.stages.size(), " stages part layers that use the same weights");
+  const TableLayout first = table_layout(plan.strategy());
+  for (const Chunk& chunk : pipeline.stages.front().chunks)
+    for (const LayerRange& range : chunk.ranges)
+      if (table_layout(range.strategy) != first)
+        return cat("weights that several layers use lie as ", text_of(first), " and as ", text_of(table_layout(range.strategy)));
+  return "";
+}
+
 constexpr std::array kPlanRules = {
+    PlanRule{"again-alike",
+             "layers that use the weights of an earlier one stand on its stage, all with equal tp, sp, cp, dp, zero and shard",
+             weights_again_fault},
     PlanRule{"tied-table",
              "embedding and head that share a table have equal tp, sp, cp, dp, zero and shard, on whichever stages they lie",
              tied_table_fault},

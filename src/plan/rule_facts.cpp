@@ -5,6 +5,7 @@
 
 #include "base/check.h"
 #include "plan/rules.h"
+#include "plan/shared_table.h"
 #include "plan/split.h"
 
 namespace espalier {
@@ -72,6 +73,7 @@ void add_kind(RuleFacts& facts, const LayerKind& kind, const Sequence& sequence)
   }
   if (kind.role == LayerRole::block) facts.sequences.push_back({tokens_per_sample(kind, sequence), causal});
   if (kind.stream != TokenStream::main) facts.one_sequence = false;
+  facts.again = facts.again || uses_again(kind);
 }
 
 RuleFacts base_facts(const Model& model, const Cluster& cluster, const Training& training) {

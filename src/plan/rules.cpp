@@ -155,6 +155,11 @@ std::string cp_one_sequence_text(F f, S s, C) {
   return cat("cp ", s.cp, " splits one text sequence; this model has two sequences or a fixed number of patches");
 }
 
+bool weights_again(F f, S, C c) { return c.stages == 1 || !f.again; }
+std::string weights_again_text(F, S, C c) {
+  return cat("pp ", c.stages, " parts layers that use the same weights, of which each stage would hold a copy");
+}
+
 bool ulysses_attention(F f, S s, C) { return s.sp != SequenceParallel::ulysses || (!f.fixed_windows && !f.scans); }
 std::string ulysses_attention_text(F f, S, C) {
   if (f.scans) return "sp ulysses splits heads of attention alone, but layers of this model carry a state along the sequence";
@@ -351,6 +356,8 @@ constexpr std::array kRules = {
     Rule{"expert-tp", "etp is 1 or the degree that splits the dense weights, and divides the width of the experts",
          dimension_set(D::tp, D::sp, D::etp), D::etp, expert_tp, expert_tp_text},
     Rule{"stages", "pp · vpp is at most the number of layers", dimension_set(D::pp, D::vpp), D::pp, stages_fit, stages_fit_text},
+    Rule{"weights-again", "layers that use the weights of an earlier one stand on its stage: pp is 1", dimension_set(D::pp), D::pp,
+         weights_again, weights_again_text},
     Rule{"schedule-pipeline", "one stage is written as schedule 1f1b", dimension_set(D::pp, D::schedule), D::schedule,
          schedule_pipeline, schedule_pipeline_text},
     Rule{"virtual-stages", "vpp is at least 2 for interleaved, 2 for zb-v, 1 otherwise", dimension_set(D::vpp, D::schedule),

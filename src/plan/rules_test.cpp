@@ -251,6 +251,24 @@ TEST(Rules, ImagesAreNotSplitAlongTheSequence) {
   EXPECT_EQ(names(broken(p, s, c)), (Names{"divide-sequence-sp", "ulysses-attention"}));  // 3136 patches over 3
 }
 
+// Layers that use the same weights: two stages would hold a copy each.
+TEST(Rules, SharedWeightsStandOnOneStage) {
+  const auto model = load_model(R"({"model_type": "albert", "hidden_size": 16, "embedding_size": 4, "num_hidden_layers": 4,
+    "num_attention_heads": 2, "intermediate_size": 24, "vocab_size": 32})",
+                                "toy");
+  ASSERT_TRUE(model.ok());
+  Strategy s;
+  s.dp = 2;
+  const auto broken_by = [&](std::int32_t stages, std::int32_t devices) {
+    return violations(*model, plan_test::cluster(1, devices), plan_test::training(64, 8), s,
+                      {ScheduleKind::one_f_one_b, stages, 1, 4, 1});
+  };
+  EXPECT_TRUE(broken_by(1, 2).empty());
+  const auto all = broken_by(2, 4);
+  ASSERT_EQ(names(all), (Names{"weights-again"}));
+  EXPECT_EQ(all[0].text, "pp 2 parts layers that use the same weights, of which each stage would hold a copy");
+}
+
 // Key/value heads may be replicated: 2 key/value heads on tp 4. The fused projection of (4 + 2·2)·3 = 24 … 6 heads of 5 features
 // with 2 key/value heads give a width of 50, which tp 6 does not divide, and need not.
 TEST(Rules, KeyValueHeadsMayBeReplicated) {

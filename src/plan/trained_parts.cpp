@@ -279,13 +279,16 @@ Status mark_trained(Model& model, const Training& training, const std::string& w
   if (Status error = read_parts(model, training, where, frozen)) return error;
   std::vector<LayerKind> kinds;
   std::vector<std::int32_t> layers;
-  bool trained = false, trained_encoder = false;
+  bool trained = false;
+  std::array<bool, 4> trained_source{};  // by sequence, in what reads nothing of the layers before: encoders, towers
   for (std::size_t i = 0; i < model.layers.size(); ++i) {
     LayerKind kind = marked(model, model.layer(i), training, frozen.layers[i], frozen.table);
-    const bool encoder = kind.stream == TokenStream::encoder, here = trains(kind);
+    const bool source = kind.stream == TokenStream::encoder || (model.tower && kind.stream == TokenStream::decoder);
+    const bool here = trains(kind);
+    bool& of_source = trained_source[static_cast<std::size_t>(kind.stream)];
     trained = trained || here;
-    trained_encoder = trained_encoder || (encoder && here);
-    kind.backward = encoder ? trained_encoder : trained;
+    of_source = of_source || (source && here);
+    kind.backward = source ? of_source : trained;
     auto at = std::find(kinds.begin(), kinds.end(), kind);
     if (at == kinds.end()) {
       kinds.push_back(kind);

@@ -102,8 +102,17 @@ Model with_images() {
       .value();
 }
 
-std::vector<bool> passes_back(std::vector<std::string> freeze) {
-  Model model = with_images();
+/// With a tower of sound beside it: no tower reads what the other makes.
+Model with_images_and_sound() {
+  return load_model(R"({"model_type": "qwen2_5_omni_thinker", "text_config": {"hidden_size": 16, "intermediate_size": 24,
+    "num_hidden_layers": 1, "num_attention_heads": 2, "num_key_value_heads": 1, "vocab_size": 32}, "vision_config": {"depth": 1,
+    "hidden_size": 8, "intermediate_size": 10, "num_heads": 2, "patch_size": 2, "out_hidden_size": 16}, "audio_config": {"d_model": 8,
+    "encoder_layers": 1, "encoder_ffn_dim": 12, "encoder_attention_heads": 2, "output_dim": 16}})",
+                    "test")
+      .value();
+}
+
+std::vector<bool> passes_back(std::vector<std::string> freeze, Model model = with_images()) {
   Training t;
   t.freeze = std::move(freeze);
   EXPECT_EQ(mark_trained(model, t, "training"), std::nullopt);
@@ -119,6 +128,15 @@ TEST(TrainedParts, FrozenTowersHaveNoBackwardPass) {
   EXPECT_THAT(passes_back({"tower", "projector"}), ElementsAre(true, false, false, false, true, true, true));
   EXPECT_THAT(passes_back({"layers 0-0"}), ElementsAre(true, false, true, true, true, true, true));
   EXPECT_THAT(passes_back({"embedding"}), ElementsAre(false, true, true, true, true, true, true));
+}
+
+// Layers: embedding, tower, projector, tower of sound, its projector, text, head. What is trained of one tower asks nothing of the other.
+TEST(TrainedParts, TowersBesideEachOtherAreFrozenAlone) {
+  using testing::ElementsAre;
+  const Model both = with_images_and_sound();
+  EXPECT_THAT(passes_back({"tower"}, both), ElementsAre(true, false, true, false, true, true, true));
+  EXPECT_THAT(passes_back({"tower", "projector"}, both), ElementsAre(true, false, false, false, false, true, true));
+  EXPECT_THAT(passes_back({"layers 1"}, both), ElementsAre(true, true, true, false, true, true, true));
 }
 
 // Blocks 0 and 1 are the tower's, 2 and 3 the text's: the projector between them has no number.

@@ -17,6 +17,7 @@ CLUSTER = {"nodes": 1, "devices_per_node": 8, "device": "h100-sxm-80gb"}
 # Words of notes that speak of something known that has no bearing on a size.
 NO_SIZE = ("routing limited to some groups", "no effect on size or cost is known", "is longer than", "the text alone", "are the length",
            "max_position_embeddings", "storage format", "are trained beside or among", "once a micro-batch, are not in the work")
+ONE_STAGE = ("albert", "zamba2")  # layers that use the same weights
 failures = []
 
 
@@ -33,11 +34,19 @@ def sequence_of(config, model):
         return {"encoder": 512, "decoder": 128}
     if model["family"] in ("clip", "siglip"):  # the file sets the patches and the longest text
         return 64
+    if model["family"] == "phi4mm":  # the class sets the patches
+        return {"main": 4096, "sound": 1000}
+    if hears_and_sees(config, model):
+        return {"main": 4096, "sound": 1000, **({} if model["family"] in ("gemma3n", "phi4_multimodal") else {"encoder": 4608})}
     if "vision_config" in config:
         return {"main": 4096, "encoder": 4608} if "patch_size" in config["vision_config"] and needs_patches(model) else 4096
     if "audio_config" in config:
         return 4096
     return None if "patch_embed" in kinds else 256
+
+
+def hears_and_sees(config, model):
+    return "vision_config" in config and bool(config.get("audio_config")) and not model["family"].startswith("qwen2_audio")
 
 
 def needs_patches(model):
@@ -56,7 +65,8 @@ def plan(folder, config, training, *flags):
         if not any(word in note for word in NO_SIZE):
             failures.append(f"{config.get('model_type')}: a note that may hide a size: {note}")
     for recompute in ("selective", "full"):
-        ran_so = run("estimate", job, "--dp", "4", "--pp", "2", "--recompute", recompute, "--json", "-o", folder / "so")
+        spread = ("--dp", "8", "--pp", "1") if config.get("model_type") in ONE_STAGE else ("--dp", "4", "--pp", "2")
+        ran_so = run("estimate", job, *spread, "--recompute", recompute, "--json", "-o", folder / "so")
         again = run("check", folder / "so" / "plan.json", "--json")
         failed = [f["name"] for f in json.loads(again.stdout)["findings"] if not f["ok"]] if again.stdout else [ran_so.stderr[-300:]]
         if set(failed) - {"memory-limit"}:
