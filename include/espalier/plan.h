@@ -58,9 +58,24 @@ enum class RankOrder : std::uint8_t { tp_cp_dp_pp, tp_cp_pp_dp, tp_dp_cp_pp };
 enum class ScheduleKind : std::uint8_t { gpipe, one_f_one_b, interleaved, zb_h1, zb_v };
 /// Who updates the weights.
 enum class Optimizer : std::uint8_t { adam, sgd };
-/// What stands in host memory instead of the device's. optimizer: master weights and moments; gradients go down to the host, which updates, and
-/// parameters come back up (ZeRO-Offload, Ren et al. 2021).
-enum class Offload : std::uint8_t { none, optimizer };
+/// What stands in host memory instead of the device's. The numbers are the order of the dimension.
+enum class Offload : std::uint8_t {
+  none,
+  optimizer,    ///< master weights and moments; gradients go down to the host, which updates, and parameters come back up
+                ///< (ZeRO-Offload, Ren et al. 2021)
+  activations,  ///< what blocks keep for their backward pass, between their passes (of a recomputed block its input)
+  optimizer_activations,  ///< both
+  parameters,  ///< shards of parameters and gradients too, beside the optimizer: a layer's shard comes up before every gather (ZeRO-3
+               ///< with offload_param, FSDP2's CPUOffloadPolicy)
+  parameters_activations,  ///< all of it
+};
+constexpr bool offloads_parameters(Offload o) { return o >= Offload::parameters; }
+constexpr bool offloads_optimizer(Offload o) {
+  return o == Offload::optimizer || o == Offload::optimizer_activations || offloads_parameters(o);
+}
+constexpr bool offloads_activations(Offload o) {
+  return o == Offload::activations || o == Offload::optimizer_activations || o == Offload::parameters_activations;
+}
 /// In which type weights are kept that are not trained: as they compute, in 4 bits (NF4 with double quantisation, Dettmers et al. 2023) or in 8.
 enum class FrozenType : std::uint8_t { compute, nf4, int8 };
 /// How sequences of unlike length become samples of sequence_length tokens.
@@ -76,7 +91,7 @@ std::string_view to_string(RecomputeKind v);
 std::string_view to_string(RankOrder v);
 std::string_view to_string(ScheduleKind v);  ///< "gpipe" "1f1b" "interleaved" "zb-h1" "zb-v"
 std::string_view to_string(Optimizer v);     ///< "adam" "sgd"
-std::string_view to_string(Offload v);       ///< "none" "optimizer"
+std::string_view to_string(Offload v);       ///< "none" "optimizer" "activations" "optimizer+activations" "parameters" …
 std::string_view to_string(FrozenType v);    ///< "none" "nf4" "int8"
 std::string_view to_string(Packing v);       ///< "none" "packed" "balanced"
 

@@ -10,6 +10,7 @@
 #include "base/check.h"
 #include "check/layer_time.h"
 #include "check/messages.h"
+#include "check/saved_activations.h"
 #include "check/static_memory.h"
 #include "plan/transformer_engine.h"
 #include "profile/measured_operators.h"
@@ -138,6 +139,40 @@ class PlanClock {
     sum.backward += bytes_.reduce > 0 ? copies * view_.engine.kernels.reduce_copy_bytes : 0;
   }
 
+  /// Seconds on the link of a device: up in the forward and in the backward pass, down in either.
+  struct Copies {
+    double weights = 0, saved = 0, gradients = 0;
+    double waited = 0;  ///< of what is saved, in the open
+  };
+
+  Copies copies_of(const Strategy& s, const LayerKind& kind, RecomputeKind how) {
+    Copies out;
+    if (!offloads_activations(s.offload) && !offloads_parameters(s.offload)) return out;
+    const double link = 0.8 * nodes_of(view_).host.link.count();
+    const View under = view_of(view_, s);
+    const bool waits = view_.engine.runs.offload_activations == ActivationOffload::checkpoints;  // for copies in the open
+    (waits ? out.waited : out.saved) = static_cast<double>(hosted_bytes_of_layer(under, kind, how)) / link;
+    if (!offloads_parameters(s.offload)) return out;
+    const StageElements e = elements_of_layer(under, kind);
+    const auto experts = static_cast<double>(std::gcd(std::int64_t{s.shard}, s.expert_data_ranks()));
+    const double held = static_cast<double>(e.dense) / s.shard + static_cast<double>(e.expert) / experts;
+    const double frozen = static_cast<double>(e.frozen_dense) / s.shard + static_cast<double>(e.frozen_expert) / experts;
+    out.weights = (held * bytes_.parameter + frozen) / link;
+    out.gradients = kind.backward ? held * bytes_.gradient / link : 0;
+    return out;
+  }
+
+  /// Beside all that a layer does, ZeRO's traffic included, which `before` did not have yet: the longer direction, less what hides it. Most:
+  /// nothing does, and both edges of the chunk besides.
+  void add_copies(const Copies& copies, bool backward, const ChunkTime& before, ChunkTime& sum) {
+    const double all = copies.weights + copies.saved + copies.gradients;
+    const double forward = std::max(copies.weights, copies.saved);
+    sum.forward += copies.waited + (most() ? all : std::max(0.0, forward - (sum.forward - before.forward)));
+    if (!backward) return;
+    const double longer = std::max(copies.weights + copies.saved, copies.gradients);
+    sum.backward += copies.waited + (most() ? all : std::max(0.0, longer - (sum.backward - before.backward)));
+  }
+
   void add_range(const LayerRange& range, ChunkTime& sum) {
     const Strategy& s = range.strategy;
     std::int32_t blocks = 0;
@@ -149,11 +184,22 @@ class PlanClock {
       const bool full = block && kind.backward && s.recompute.kind == RecomputeKind::full && blocks <= s.recompute.layers;
       const bool some = block && s.recompute.kind == RecomputeKind::selective;
       const double more = full ? t.forward : some ? t.selective : 0;
+      const bool again = block && s.recompute.kind == RecomputeKind::full && blocks <= s.recompute.layers;
+      const Copies copies = copies_of(s, kind,
+                                      again  ? RecomputeKind::full
+                                      : some ? RecomputeKind::selective
+                                             : RecomputeKind::none);
+      const ChunkTime before = sum;
       sum.forward += t.forward;
       sum.backward += t.backward + more;
       sum.backward_input += t.backward_input + more;
       sum.backward_weight += t.backward_weight;
       add_zero(s, kind, t, full, sum);
+      add_copies(copies, kind.backward, before, sum);
+      if (most() && (i == range.first || i == range.last)) {
+        sum.forward += copies.weights + copies.saved;
+        sum.backward += copies.weights + copies.saved + copies.gradients;
+      }
       ++sum.layers;
     }
   }
@@ -263,7 +309,8 @@ class PlanClock {
         static_cast<double>(shards_optimizer(s.zero) ? std::gcd(std::int64_t{s.shard}, s.expert_data_ranks()) : 1);
     const double held = static_cast<double>(e.dense) / shard + static_cast<double>(e.expert) / expert_shard;
     const double whole = view_.engine.kernels.whole_gradient_bytes * static_cast<double>(e.dense + e.expert);
-    if (s.offload == Offload::optimizer) return (whole > 0 ? 0.0 : held * bytes_.gradient) + whole;  // the norm alone
+    if (offloads_parameters(s.offload)) return 0;                                                  // the host has the gradients
+    if (offloads_optimizer(s.offload)) return (whole > 0 ? 0.0 : held * bytes_.gradient) + whole;  // the norm alone
     const double gradient = (whole > 0 ? 1.0 : 2.0) * bytes_.gradient;
     const double states = 2.0 * bytes_.master + 2.0 * bytes_.optimizer + (bytes_.master > 0 ? 1.0 : 2.0) * bytes_.parameter;
     return held * (gradient + states) + whole;
@@ -272,7 +319,7 @@ class PlanClock {
   /// The update on the host: gradients down the link, states there, parameters up (Ren et al. 2021). Least: the slower of update and way back
   /// where they overlap.
   [[nodiscard]] double host_update(const Strategy& s, const StageElements& e) const {
-    if (s.offload == Offload::none) return 0;
+    if (!offloads_optimizer(s.offload)) return 0;
     const NodeGroup& node = nodes_of(view_);
     const double shard = shards_optimizer(s.zero) ? s.shard : 1;
     const auto expert_shard =
@@ -284,6 +331,7 @@ class PlanClock {
     const double twice = bytes_.master > 0 ? 1 : 2;
     const double update =
         held * (bytes_.gradient + 2.0 * bytes_.master + 2.0 * bytes_.optimizer + twice * bytes_.parameter) / memory;
+    if (offloads_parameters(s.offload)) return update + held * bytes_.gradient / memory;  // and reads gradients for their norm
     if (view_.engine.communication.overlaps_offload && !most()) return std::max(update, up);
     return down + update + up;
   }

@@ -86,11 +86,16 @@ Finding check_limit(const View& view, const Claims& claims) {
                              : say("all peaks within what their devices leave, at least ", least, " bytes"));
 }
 
-/// What the devices of a node put into the memory of its host, each as much as the fullest stage's.
-Finding check_host(const View& view) {
+/// What the devices of a node put into the memory of its host, each as much as the fullest stage's: states, and activations that wait there.
+Finding check_host(const View& view, const Program& program, bool replayable) {
   Verdict verdict("host-memory");
   std::int64_t most = 0;
-  for (const std::int64_t bytes : host_bytes_per_stage(view)) most = std::max(most, bytes);
+  std::vector<std::int64_t> bytes = host_bytes_per_stage(view);
+  if (replayable) {
+    const std::vector<std::int64_t> waiting = waiting_on_hosts(view, program);
+    for (std::size_t i = 0; i < bytes.size(); ++i) bytes[i] += waiting[i];
+  }
+  for (const std::int64_t of_stage : bytes) most = std::max(most, of_stage);
   for (const NodeGroup& group : view.cluster->groups)
     verdict.require(most == 0 || most * group.devices_per_node <= group.host.memory.count(), [&] {
       return say(group.devices_per_node, " devices put ", most, " bytes each into ", group.host.memory.count(), " of their host");
@@ -125,9 +130,10 @@ std::vector<Finding> check_claims(const View& view, const Program& program, bool
   findings.push_back(
       compare("gradient-messages", "stage", claims.gradient_bytes_per_stage, gradient_bytes_per_stage(view), exactly));
   findings.push_back(check_limit(view, claims));
+  const auto offloads = [](const LayerRange& range) { return range.strategy.offload != Offload::none; };
   if (std::any_of(view.chunks.begin(), view.chunks.end(),
-                  [](const Chunk& c) { return c.ranges.front().strategy.offload != Offload::none; }))
-    findings.push_back(check_host(view));
+                  [&](const Chunk& c) { return std::any_of(c.ranges.begin(), c.ranges.end(), offloads); }))
+    findings.push_back(check_host(view, program, replayable));
   if (!replayable) return findings;  // peak and time follow the program
   findings.push_back(check_peak(view, program, claims, fixed, saved));
   if (view.part == PlanPart::whole) findings.push_back(check_time(view, program, claims));

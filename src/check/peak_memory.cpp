@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "base/check.h"
+#include "check/saved_activations.h"
 #include "check/transients.h"
 
 namespace espalier::check {
@@ -34,7 +35,27 @@ std::int64_t most_activations(const Program& program, const RankClass& rank, con
   return most;
 }
 
+/// Of passes between their forward and the end of their backward, at most.
+std::int64_t most_waiting(const Program& program, const RankClass& rank, const std::vector<std::int64_t>& bytes) {
+  std::int64_t held = 0, most = 0;
+  for (std::int32_t n = rank.begin; n < rank.end; ++n) {
+    const Instruction& i = program.instructions[static_cast<std::size_t>(n)];
+    if (i.kind == InstructionKind::forward && i.bucket == 0) held += bytes[program.chunk_of(i).index()];
+    most = std::max(most, held);
+    if (i.kind == InstructionKind::backward && i.bucket + 1 == i.buckets) held -= bytes[program.chunk_of(i).index()];
+  }
+  return most;
+}
+
 }  // namespace
+
+std::vector<std::int64_t> waiting_on_hosts(const View& view, const Program& program) {
+  const std::vector<std::int64_t> bytes = hosted_bytes_per_chunk(view);
+  std::vector<std::int64_t> result(static_cast<std::size_t>(view.stages), 0);
+  for (const RankClass& rank : program.ranks)
+    result[rank.stage.index()] = std::max(result[rank.stage.index()], most_waiting(program, rank, bytes));
+  return result;
+}
 
 std::vector<PeakBytes> peak_bytes_per_stage(const View& view, const Program& program, const std::vector<std::int64_t>& fixed,
                                             const std::vector<std::int64_t>& saved) {

@@ -29,4 +29,7 @@ std::int64_t usable_bytes(const Cluster& cluster, std::size_t group);
 std::vector<PeakBytes> peak_bytes_per_stage(const View& view, const Program& program, const std::vector<std::int64_t>& fixed,
                                             const std::vector<std::int64_t>& saved);
 
+/// Activations of a rank of each stage that wait in the memory of its host, at most.
+std::vector<std::int64_t> waiting_on_hosts(const View& view, const Program& program);
+
 }  // namespace espalier::check

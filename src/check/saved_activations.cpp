@@ -235,38 +235,69 @@ std::int64_t saved_bytes_of_layer(const View& view, const LayerKind& kind, Recom
     return std::llround(partitioned_saved_bytes(view, kind, recompute == RecomputeKind::full));
   if (!kind.backward) return 0;  // no gradient comes this far
   const Layer layer = layer_of(view, kind, recompute);
-  const double here = kind.role == LayerRole::block ? 1 - view.engine.memory.offloaded_activations : 1;
   if (recompute == RecomputeKind::full && kind.role == LayerRole::block) {
-    return std::llround(here * layer.a * static_cast<double>(kind.hidden) * layer.tokens / (layer.fused ? layer.sequence : 1));
+    return std::llround(layer.a * static_cast<double>(kind.hidden) * layer.tokens / (layer.fused ? layer.sequence : 1));
   }
-  return std::llround(here * Walk(layer, kind).sum());
+  return std::llround(Walk(layer, kind).sum());
+}
+
+std::int64_t hosted_bytes_of_layer(const View& view, const LayerKind& kind, RecomputeKind recompute) {
+  if (kind.role != LayerRole::block || !offloads_activations(view.strategy.offload)) return 0;
+  double blocks = 0;
+  for (std::size_t i = 0; i < view.model->layers.size(); ++i) blocks += view.model->layer(i).role == LayerRole::block ? 1 : 0;
+  const double moved = std::max(0.0, blocks - view.engine.memory.blocks_on_device) / blocks;
+  const auto saved = static_cast<double>(saved_bytes_of_layer(view, kind, recompute));
+  return static_cast<std::int64_t>(saved * moved * view.engine.memory.offloaded_activations);
 }
 
 namespace {
 
+struct Waiting {
+  std::int64_t device = 0, host = 0;
+};
+
 /// `view`: under the range's own strategy.
-std::int64_t saved_bytes_of_range(const View& view, const LayerRange& range) {
+Waiting waiting_bytes_of_range(const View& view, const LayerRange& range) {
   const Recompute& recompute = view.strategy.recompute;
-  std::int64_t sum = 0;
+  Waiting sum;
   std::int32_t blocks = 0;
   for (std::int32_t i = range.first; i <= range.last; ++i) {
     const LayerKind& kind = view.model->layer(static_cast<std::size_t>(i));
     if (kind.role == LayerRole::block) ++blocks;
     const bool beyond = recompute.kind == RecomputeKind::full && blocks > recompute.layers;
-    sum += saved_bytes_of_layer(view, kind, beyond ? RecomputeKind::none : recompute.kind);
+    const RecomputeKind how = beyond ? RecomputeKind::none : recompute.kind;
+    const std::int64_t host = hosted_bytes_of_layer(view, kind, how);
+    sum.device += saved_bytes_of_layer(view, kind, how) - host;
+    sum.host += host;
   }
   return sum;
+}
+
+std::vector<Waiting> waiting_bytes_per_chunk(const View& view) {
+  std::vector<Waiting> result;
+  for (const Chunk& chunk : view.chunks) {
+    Waiting sum;
+    for (const LayerRange& range : chunk.ranges) {
+      const Waiting one = waiting_bytes_of_range(view_of(view, range.strategy), range);
+      sum.device += one.device;
+      sum.host += one.host;
+    }
+    result.push_back(sum);
+  }
+  return result;
 }
 
 }  // namespace
 
 std::vector<std::int64_t> saved_bytes_per_chunk(const View& view) {
   std::vector<std::int64_t> result;
-  for (const Chunk& chunk : view.chunks) {
-    std::int64_t sum = 0;
-    for (const LayerRange& range : chunk.ranges) sum += saved_bytes_of_range(view_of(view, range.strategy), range);
-    result.push_back(sum);
-  }
+  for (const Waiting& one : waiting_bytes_per_chunk(view)) result.push_back(one.device);
+  return result;
+}
+
+std::vector<std::int64_t> hosted_bytes_per_chunk(const View& view) {
+  std::vector<std::int64_t> result;
+  for (const Waiting& one : waiting_bytes_per_chunk(view)) result.push_back(one.host);
   return result;
 }
 

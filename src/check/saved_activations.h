@@ -39,7 +39,11 @@ namespace espalier::check {
 
 /// One layer kind under the view's strategy.
 std::int64_t saved_bytes_of_layer(const View& view, const LayerKind& kind, RecomputeKind recompute);
-/// Each pipeline chunk, with the plan's recomputation.
+/// Of that, what waits in host memory under offload of activations: the engine's share of a block's bytes, evenly over all blocks of the model but
+/// those that it leaves on the device.
+std::int64_t hosted_bytes_of_layer(const View& view, const LayerKind& kind, RecomputeKind recompute);
+/// Each pipeline chunk, with the plan's recomputation: on the device, and in host memory.
 std::vector<std::int64_t> saved_bytes_per_chunk(const View& view);
+std::vector<std::int64_t> hosted_bytes_per_chunk(const View& view);
 
 }  // namespace espalier::check

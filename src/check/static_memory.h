@@ -15,6 +15,7 @@
 // Bytes of a stage with D dense and E expert elements in all its chunks, ZeRO stage z, shard group g,
 // S(k) = ⌈D/g⌉ + ⌈E/gcd(g, expert data ranks)⌉ if z ≥ k, else D + E:
 //   parameter·S(3) + gradient·S(2) + (master + optimizer)·S(1)
+// of which the last term lies on the host under offload of the optimizer, and all of it under offload of parameters,
 // with the engine's bytes per element; fp32 and tf32 keep parameters and gradients in 4 bytes and no master; sgd keeps 4 bytes
 // of momentum. (Rajbhandari et al. 2020, https://arxiv.org/abs/1910.02054)
 #pragma once
@@ -59,7 +60,7 @@ std::int32_t table_user(const View& view, std::size_t chunk);
 
 std::vector<StageElements> elements_per_stage(const View& view);
 std::vector<std::int64_t> static_bytes_per_stage(const View& view);
-/// What a rank keeps in the memory of its host.
+/// What a rank keeps in the memory of its host throughout: states.
 std::vector<std::int64_t> host_bytes_per_stage(const View& view);
 /// What a rank puts into gradient reduction: elements · reduce bytes; dense (expert) elements count where more than one rank
 /// holds the same dense (expert) weights.

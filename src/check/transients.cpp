@@ -136,10 +136,11 @@ void add_range(const View& view, const LayerRange& range, bool most, double& hel
     const bool kept = !block || (recompute.kind == RecomputeKind::full && blocks > recompute.layers);
     const auto whole = static_cast<double>(saved_bytes_of_layer(view, kind, RecomputeKind::none));
     const double saved = kept ? whole : static_cast<double>(saved_bytes_of_layer(view, kind, recompute.kind));
+    const auto hosted = static_cast<double>(hosted_bytes_of_layer(view, kind, kept ? RecomputeKind::none : recompute.kind));
     const Both set = largest_set(view, kind, most);
-    held += saved;
-    peak.forward = std::max(peak.forward, held + set.forward);
-    peak.backward = std::max(peak.backward, held + (whole - saved) + set.backward);
+    held += saved - hosted;
+    peak.forward = std::max(peak.forward, held + set.forward + 2 * hosted);
+    peak.backward = std::max(peak.backward, held + (whole - saved) + set.backward + 2 * hosted);
   }
 }
 
@@ -149,7 +150,7 @@ std::int64_t largest_layer(const View& view, ZeroStage zero) {
   std::int64_t most = 0;
   for (const Chunk& chunk : view.chunks) {
     for (const LayerRange& range : chunk.ranges) {
-      if (range.strategy.zero < zero) continue;
+      if (range.strategy.zero < zero && !offloads_parameters(range.strategy.offload)) continue;
       for (std::int32_t i = range.first; i <= range.last; ++i) {
         const StageElements e = elements_of_layer(view_of(view, range.strategy), view.model->layer(static_cast<std::size_t>(i)));
         most = std::max(most, shards_parameters(zero) ? bytes.gather * (e.dense + e.expert) + e.frozen_dense + e.frozen_expert
@@ -199,8 +200,9 @@ std::vector<std::int64_t> buffer_bytes_per_stage(const View& view) {
   for (std::size_t c = 0; c < view.chunks.size(); ++c) {
     for (const LayerRange& range : view.chunks[c].ranges) {
       const auto stage = static_cast<std::size_t>(view.stage_of[c]);
-      gathers[stage] = gathers[stage] || shards_parameters(range.strategy.zero);
-      scatters[stage] = scatters[stage] || shards_gradients(range.strategy.zero);
+      const bool comes_up = offloads_parameters(range.strategy.offload);
+      gathers[stage] = gathers[stage] || comes_up || shards_parameters(range.strategy.zero);
+      scatters[stage] = scatters[stage] || comes_up || shards_gradients(range.strategy.zero);
     }
   }
   std::vector<std::int64_t> result;

@@ -5,6 +5,7 @@
 // of the operator that runs (Miao et al. 2023, Galvatron-BMW, §5.2):
 //     forward   max_i (Σ_{k≤i} saved_k + output_i)
 //     backward  max_i (Σ_{k≤i} saved_k + restored_i + input_i + output_i)     restored: what recomputation of layer i brings back
+// Under offload of activations saved_k is what stays on the device, and what goes to the host of layer i is there twice: as much again is on its way.
 // Working set of an operator, T tokens, a bytes an element, largest operator of the layer: forward its output, backward the gradients of its
 // input and its output; both divided by tp in the split region, by the sequence parts outside.
 //     column linear     its input whole where sequence parallelism gathers it (forward), and once more for the gradient (backward)
@@ -16,7 +17,7 @@
 // Blocks whose operators are partitioned: between nothing and the tiles of the largest operator with their second buffers
 // (operator_partition.h).
 //
-// Beside: two buffers for the largest pipeline message; ZeRO ≥ 2 the whole gradient of the largest layer, ZeRO 3 two gathered layers;
+// Beside: two buffers for the largest pipeline message; ZeRO ≥ 2 the whole gradient of the largest layer, ZeRO 3 two gathered layers; under offload of parameters both;
 // workspaces of the GEMM libraries (torch's, Transformer Engine's; 32 MiB on Hopper and later, else 8.125 and 4 MiB); logit gradients of
 // micro-batches whose weight gradient the engine defers, on the last of several stages.
 #pragma once

@@ -61,7 +61,10 @@ void add_configuration_flags(Command& command, ConfigurationFlags& f) {
       ->type_name("OPERATORS");
   command.add_option("--overlap", f.overlap,
                      "grad,param,p2p,tp or none: which communication runs beside compute (default: the engine's, below)");
-  command.add_option("--offload", f.offload, "optimizer state in host memory: none, optimizer (default: none)");
+  command.add_option(
+      "--offload", f.offload,
+      "what stands in host memory: none, optimizer, activations, optimizer+activations, parameters, parameters+activations "
+      "(default: none)");
 }
 
 }  // namespace espalier::cli

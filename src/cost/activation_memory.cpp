@@ -186,14 +186,6 @@ bool router_keeps_input(const LayerKind& kind, std::size_t router, const LayerGe
 
 }  // namespace
 
-namespace {
-
-i64 offloaded_bytes(i64 saved, const LayerGeometry& g) {
-  return static_cast<i64>(std::floor(g.offloaded * static_cast<double>(saved)));
-}
-
-}  // namespace
-
 SavedBytes saved_activations(const LayerKind& kind, const LayerGeometry& g, ActivationPolicy policy) {
   Regions r;
   const Operator* before = nullptr;
@@ -214,9 +206,19 @@ SavedBytes saved_activations(const LayerKind& kind, const LayerGeometry& g, Acti
                     kept - r.cheap_whole - r.cheap_expert;
   const std::int64_t input = std::int64_t{g.element_bytes} * g.tokens * kind.hidden;
   saved.full = policy == ActivationPolicy::megatron_2022_unfused ? input : ceil_div(input, g.sequence_split);
-  if (g.offloaded > 0 && kind.role == LayerRole::block)
-    for (i64* bytes : {&saved.none, &saved.selective, &saved.full}) *bytes -= offloaded_bytes(*bytes, g);
   return saved;
+}
+
+double offloaded_share(const EngineModel& engine, const Model& model) {
+  const auto blocks = static_cast<double>(std::max<i64>(1, model.blocks()));
+  const double left = std::max(0.0, 1.0 - engine.memory.blocks_on_device / blocks);
+  return engine.memory.offloaded_activations * left;
+}
+
+SavedBytes hosted_activations(const LayerKind& kind, const LayerGeometry& g, const SavedBytes& saved) {
+  if (g.offloaded <= 0 || kind.role != LayerRole::block) return {};
+  const auto part = [&](i64 bytes) { return static_cast<i64>(std::floor(g.offloaded * static_cast<double>(bytes))); };
+  return {part(saved.none), part(saved.selective), part(saved.full)};
 }
 
 namespace {

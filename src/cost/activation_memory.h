@@ -22,7 +22,8 @@
 // Frozen weights (Operator::frozen) have no gradient that would need the input of their linear, router or experts: it is not kept for them. An adapter
 // needs it, and a·r·pairs of its own, whole on every rank.
 // With engine.memory.copies_attention_output (fused) the output once more. With engine.memory.keeps_gathered = k the input of a column linear takes
-// k + (1 − k)/tp of itself under sequence parallelism. engine.memory.offloaded_activations is the share of a block's bytes that waits on the host.
+// k + (1 − k)/tp of itself under sequence parallelism. Under offload of activations a share of a block's bytes waits in host memory
+// (hosted_activations): that of the engine, less the blocks that it leaves on the device, as if all blocks put down as much.
 // selective: unfused drops the score tensors (softmax, mask, dropout output); fused drops what is cheap to compute again: outputs of
 // norms that feed linears, and of activations that feed linears; with engine.memory.recomputes_up_projections also q, k and v that column linears make
 // of a normalised latent (a width that is not the layer's), with recomputes_expert_activations the inputs of experts' second products. With
@@ -33,6 +34,7 @@
 #include <cstdint>
 
 #include "espalier/model.h"
+#include "espalier/plan.h"
 #include "plan/engine.h"
 
 namespace espalier::cost {
@@ -55,7 +57,7 @@ struct LayerGeometry {
   bool copies_attention_output = false;  ///< of the engine
   bool eager_gate = false;               ///< of the engine
   double keeps_gathered = 0;             ///< of the engine
-  double offloaded = 0;                  ///< of the engine
+  double offloaded = 0;                  ///< share of what blocks keep that waits in host memory
   bool writes_weights_out = false;       ///< frozen linears of blocks are kept in fewer bits than compute takes
   bool weighs_inside_experts = false;    ///< of the engine
   bool recomputes_up_projections = false, recomputes_expert_activations = false;  ///< of the engine
@@ -65,9 +67,18 @@ struct LayerGeometry {
 
 struct SavedBytes {
   std::int64_t none = 0, selective = 0, full = 0;
+  /// Of a layer that is recomputed so.
+  [[nodiscard]] std::int64_t under(RecomputeKind how) const {
+    return how == RecomputeKind::none ? none : how == RecomputeKind::selective ? selective : full;
+  }
 };
 
 SavedBytes saved_activations(const LayerKind& kind, const LayerGeometry& g, ActivationPolicy policy);
+
+/// The share of what blocks keep that `engine` offloads.
+double offloaded_share(const EngineModel& engine, const Model& model);
+/// Of `saved` what waits in host memory, rounded down; nothing of embedding and head.
+SavedBytes hosted_activations(const LayerKind& kind, const LayerGeometry& g, const SavedBytes& saved);
 
 /// Largest working set of one operator beyond saved tensors: its output in the forward, the gradients of its input and output in
 /// the backward; of unfused attention also the scores before the softmax, and two gradients of them; of the loss what

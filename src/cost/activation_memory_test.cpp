@@ -158,13 +158,30 @@ TEST(SavedActivations, EagerGateAndGatheredInput) {
 TEST(SavedActivations, BlocksMayWaitInHostMemory) {
   LayerGeometry g = geometry(1, false);
   const SavedBytes here = saved_activations(gpt_block(), g, ActivationPolicy::fused_attention);
+  EXPECT_EQ(hosted_activations(gpt_block(), g, here).none, 0);
   g.offloaded = 0.5;
-  const SavedBytes half = saved_activations(gpt_block(), g, ActivationPolicy::fused_attention);
+  const SavedBytes half = hosted_activations(gpt_block(), g, here);
   EXPECT_EQ(half.none, here.none / 2);
   EXPECT_EQ(half.full, s * b * h);
+  EXPECT_EQ(half.under(RecomputeKind::selective), here.selective / 2);
   LayerKind head = gpt_block();
   head.role = LayerRole::head;
-  EXPECT_EQ(saved_activations(head, g, ActivationPolicy::fused_attention).none, here.none);
+  EXPECT_EQ(hosted_activations(head, g, here).none, 0);
+}
+
+// Megatron's cpu_offloading_num_layers is less than the number of layers: of 4 blocks 3 wait, as three quarters of each.
+TEST(SavedActivations, AnEngineMayLeaveBlocksOnTheDevice) {
+  Model model;
+  model.kinds = {gpt_block()};
+  model.layers.assign(4, 0);
+  EngineModel engine;
+  EXPECT_EQ(offloaded_share(engine, model), 1.0);
+  engine.memory.blocks_on_device = 1;
+  EXPECT_EQ(offloaded_share(engine, model), 0.75);
+  engine.memory.offloaded_activations = 0.5;
+  EXPECT_EQ(offloaded_share(engine, model), 0.375);
+  engine.memory.blocks_on_device = 5;
+  EXPECT_EQ(offloaded_share(engine, model), 0.0);
 }
 
 // Ten tokens of latents of 16 and 12 features; two heads of 8 and 4. Kept: the latents 320 + 240, queries 320, keys and values 480, output and

@@ -32,6 +32,8 @@ class Pass {
   ChunkSteps run() {
     std::vector<LayerHere> layers = layers_here();
     const LayerHere first = layers.front();
+    const std::vector<LayerHere> forward = layers;
+    add_copied_edge(forward, true);
     if (phase_ == ChunkPhase::forward) add_edge(first, "parameters");
     if (phase_ != ChunkPhase::forward) std::reverse(layers.begin(), layers.end());
     for (const LayerHere& at : layers) {
@@ -40,6 +42,7 @@ class Pass {
       if (at.leads && phase_ != ChunkPhase::forward && phase_ != ChunkPhase::backward_weight) add_move(at);
     }
     if (phase_ == ChunkPhase::backward) add_edge(first, "gradients");
+    add_copied_edge(forward, false);
     if (phase_ != ChunkPhase::backward_weight) add_pass();
     return spans_.finish();
   }
@@ -99,6 +102,10 @@ class Pass {
     }
     spans_.add_phase(at.layer, steps_of(steps), false);
     spans_.end_zero(at.layer, beside);
+    if (zero_here()) {
+      const HostCopies copies = copies_of(at, zero);
+      spans_.add_copies(at.layer, phase_ == ChunkPhase::forward ? copies.forward : copies.backward);
+    }
     add_table(at, cost);
   }
 
@@ -129,6 +136,9 @@ class Pass {
     const ZeroSpans spans = zero_spans(s, groups, table, forward ? zero.forward : zero.backward);
     spans_.begin_zero(at.layer, spans);
     spans_.end_zero(at.layer, spans);
+    const HostCopies copies =
+        host_copies(c_.device.host, *c_.engine, states_of(*c_.engine, c_.workload.training), table, zero, s, RecomputeKind::none);
+    spans_.add_copies(at.layer, forward ? copies.forward : copies.backward);
     if (at.layer == ranges().front().first)
       spans_.add_edge(at.layer, "token table", forward ? zero.gather_ns : zero.reduce_ns, edge_part(), spans);
   }
@@ -158,6 +168,35 @@ class Pass {
                                       c_.workload.model->kinds[kind], sender, receiver, chunks_.samples);
     const bool forward = phase_ == ChunkPhase::forward;
     spans_.add_move(at.layer, forward ? move.forward : move.backward, forward ? StepPart::forward : StepPart::input_gradient);
+  }
+
+  [[nodiscard]] ZeroTime zero_of(const LayerHere& at) const {
+    const StepBook::Priced& priced = book_.priced(at.range->strategy);
+    return zero_time(c_, priced.groups, at.range->strategy, states_of(*c_.engine, c_.workload.training),
+                     priced.layers[static_cast<std::size_t>(at.kind)], ChunkEdges::exposed);
+  }
+
+  /// To and from the host, beside a layer.
+  [[nodiscard]] HostCopies copies_of(const LayerHere& at, const ZeroTime& zero) const {
+    const LayerCost& cost = book_.priced(at.range->strategy).layers[static_cast<std::size_t>(at.kind)];
+    return host_copies(c_.device.host, *c_.engine, states_of(*c_.engine, c_.workload.training), cost, zero, at.range->strategy,
+                       at.recompute);
+  }
+
+  /// What a pass through `layers`, in the order of the forward pass, begins or ends with.
+  void add_copied_edge(const std::vector<LayerHere>& layers, bool begins) {
+    if (!zero_here()) return;
+    const auto copies = [](const LayerHere& at) { return copies_in_passes(at.range->strategy.offload); };
+    const auto first = std::find_if(layers.begin(), layers.end(), copies);
+    if (first == layers.end()) return;
+    const bool forward = phase_ == ChunkPhase::forward;
+    const LayerHere& at = begins == forward ? *first : *std::find_if(layers.rbegin(), layers.rend(), copies);
+    const HostCopies edge = copies_of(at, zero_of(at));
+    const std::int64_t length =
+        begins == forward ? (forward ? edge.first_up_ns : edge.first_down_ns) : (forward ? edge.last_down_ns : edge.last_up_ns);
+    PhaseTime time;
+    time.exposed_ns = length;
+    spans_.add_copies(at.layer, time);
   }
 
   void add_pass() { spans_.add_wait(-1, "pass", pass_ns(c_.device, *c_.engine, chunks_.schedule.virtual_stages)); }

@@ -36,7 +36,7 @@ struct ChunkSpan {
   StepTrack track = StepTrack::compute;
   std::int32_t layer = -1;  ///< of the model; −1: of the chunk as a whole
   std::string
-      name;  ///< of the operator; else what it is: "waiting", "redistribution", "parameters", "gradients", "copies", "pass"
+      name;  ///< of the operator; else what it is: "waiting", "redistribution", "parameters", "gradients", "copies", "copies to and from the host", "pass"
   StepPart part = StepPart::forward;
   Traffic traffic;     ///< times 0: none
   std::string beside;  ///< operators, or "layer", whose compute the traffic runs beside; empty: alone

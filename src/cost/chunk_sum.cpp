@@ -20,19 +20,33 @@ double reduced_s(const std::vector<FabricLevel>& levels, const Group& group, dou
 
 Assembly assembly_of(const CostContext& c, const Strategy& s, std::int32_t stages, const std::vector<LayerCost>& layers,
                      ChunkEdges edges) {
-  Assembly x{{c, s, states_of(*c.engine, c.workload.training), data_groups(c.fabric, c.device, s, stages)}, layers, {}};
-  if (!shards_gradients(s.zero)) return x;  // nothing inside chunks
-  for (std::size_t k = 0; k < layers.size(); ++k) x.zero[k] = zero_time(c, x.groups, s, x.states, layers[k], edges);
+  Assembly x{{c, s, states_of(*c.engine, c.workload.training), data_groups(c.fabric, c.device, s, stages)}, layers, {}, {}};
+  if (shards_gradients(s.zero))  // else nothing inside chunks
+    for (std::size_t k = 0; k < layers.size(); ++k) x.zero[k] = zero_time(c, x.groups, s, x.states, layers[k], edges);
+  x.host.fill(c, s, x.states, layers, x.zero.data());
   return x;
 }
 
-ZeroTime table_zero_time(const Sharing& x, const LayerCost& user, const ParameterElements& elements, ChunkEdges edges) {
+void LayerCopies::fill(const CostContext& c, const Strategy& s, const StatePolicy& states, const std::vector<LayerCost>& layers,
+                       const ZeroTime* zero) {
+  copies_.clear();
+  if (!copies_in_passes(s.offload)) return;
+  copies_.resize(layers.size());
+  for (std::size_t k = 0; k < layers.size(); ++k)
+    for (const RecomputeKind how : {RecomputeKind::none, RecomputeKind::selective, RecomputeKind::full})
+      copies_[k][static_cast<std::size_t>(how)] = host_copies(c.device.host, *c.engine, states, layers[k], zero[k], s, how);
+}
+
+TableTime table_time(const Sharing& x, const LayerCost& user, const ParameterElements& elements, ChunkEdges edges) {
   LayerCost table;
   table.forward = user.forward;
   table.backward = user.backward;
   table.passes_gradient = user.passes_gradient;
   table.set_elements(elements);
-  return zero_time(x.c, x.groups, x.s, x.states, table, edges);
+  TableTime time;
+  time.zero = zero_time(x.c, x.groups, x.s, x.states, table, edges);
+  time.host = host_copies(x.c.device.host, *x.c.engine, x.states, table, time.zero, x.s, RecomputeKind::none);
+  return time;
 }
 
 double table_exchange_bytes(const Sharing& x) {
@@ -123,8 +137,9 @@ double update_bytes(const EngineModel& engine, const StatePolicy& p, const Param
       shards_optimizer(s.zero) ? static_cast<double>(std::gcd(std::int64_t{s.shard}, s.expert_data_ranks())) : 1.0;
   const double elements = static_cast<double>(e.dense) / shard + static_cast<double>(e.expert) / expert_shard;
   const double whole = engine.kernels.whole_gradient_bytes * static_cast<double>(e.dense + e.expert);
-  // Under offload the device computes the norm alone.
-  if (s.offload != Offload::none) return elements * (whole > 0 ? 0.0 : p.gradient) + whole;
+  // Under offload the device computes the norm alone, and nothing of gradients that lie on the host.
+  if (offloads_parameters(s.offload)) return 0;
+  if (offloads_optimizer(s.offload)) return elements * (whole > 0 ? 0.0 : p.gradient) + whole;
   const double gradient =
       (whole > 0 ? 1.0 : 2.0) * p.gradient;  // the update reads it, and so does the norm unless that is in `whole`
   const double bytes = gradient + 2.0 * p.master + 2.0 * p.optimizer + (p.master > 0 ? 1.0 : 2.0) * p.parameter;

@@ -12,6 +12,7 @@
 #include "cost/chunk_bytes.h"
 #include "cost/costs.h"
 #include "cost/layer_cost.h"
+#include "cost/offload.h"
 #include "cost/rounding.h"
 #include "cost/split_table.h"
 #include "cost/state_memory.h"
@@ -35,10 +36,26 @@ struct Sharing {
   DataGroups groups;
 };
 
-/// What one strategy costs everywhere: its layers, its data-parallel groups, its ZeRO communication.
+/// By kind and how its blocks are recomputed; empty where passes copy nothing.
+class LayerCopies {
+ public:
+  /// Of the layers of a strategy; `zero`: what they communicate beside.
+  void fill(const CostContext& c, const Strategy& s, const StatePolicy& states, const std::vector<LayerCost>& layers,
+            const ZeroTime* zero);
+  [[nodiscard]] bool any() const { return !copies_.empty(); }
+  [[nodiscard]] const HostCopies& of(std::int32_t kind, RecomputeKind how) const {
+    return copies_[static_cast<std::size_t>(kind)][static_cast<std::size_t>(how)];
+  }
+
+ private:
+  std::vector<std::array<HostCopies, 3>> copies_;
+};
+
+/// What one strategy costs everywhere: its layers, its data-parallel groups, its ZeRO communication, its copies to and from the host.
 struct Assembly : Sharing {
   const std::vector<LayerCost>& layers;
   std::array<ZeroTime, kMaxKinds> zero;
+  LayerCopies host;
 };
 
 Assembly assembly_of(const CostContext& c, const Strategy& s, std::int32_t stages, const std::vector<LayerCost>& layers,
@@ -63,6 +80,13 @@ struct ChunkTotal {
   std::int64_t gradient_sync_ns = 0;
   ParameterElements elements;  ///< of the chunk on a rank, before ZeRO
   PassBytes bytes;             ///< of one micro-batch
+  std::int64_t hosted = 0;     ///< of one micro-batch, in host memory
+};
+
+/// What a copy of the token table costs beside the layer that uses it.
+struct TableTime {
+  ZeroTime zero;
+  HostCopies host;
 };
 
 /// Sums layers into a chunk, in the order of the forward pass; memory as chunk_bytes.h counts it.
@@ -86,19 +110,22 @@ class ChunkSum {
       t_.backward += times(more, n);
       t_.backward_input += times(more, n);
     }
+    if (x.host.any()) copy(x.host.of(k, how), n);
     bytes_.add(l, n, how);
     t_.gradient_sync_ns += l.gradient_sync_ns * n;
     t_.elements += l.elements().times(n);
   }
-  /// Of a copy of the token table (`elements` of it on this rank) its ZeRO communication beside the layer that uses it; `leads`: that layer is the
-  /// first of its chunk.
-  void add_table(const ParameterElements& elements, const ZeroTime& z, bool leads) {
+  /// Of a copy of the token table (`elements` of it on this rank) its ZeRO communication and copies beside the layer that uses it; `leads`: that layer
+  /// is the first of its chunk.
+  void add_table(const ParameterElements& elements, const TableTime& table, bool leads) {
     t_.elements += elements;
-    t_.forward += z.forward;
-    t_.backward += z.backward;
+    t_.forward += table.zero.forward;
+    t_.forward += table.host.forward;
+    t_.backward += table.zero.backward;
+    t_.backward += table.host.backward;
     if (leads) {
-      t_.forward.exposed_ns += z.gather_ns;
-      t_.backward.exposed_ns += z.reduce_ns;
+      t_.forward.exposed_ns += table.zero.gather_ns;
+      t_.backward.exposed_ns += table.zero.reduce_ns;
     }
   }
   /// Communication before a layer that takes the activation in another layout.
@@ -110,6 +137,9 @@ class ChunkSum {
   /// `x`, `first`: strategy and kind of the first layer, whose gather nothing hides, and whose reduction comes last; `chunks` of a stage.
   void finish(const Assembly& x, std::int32_t first, std::int32_t chunks) {
     t_.bytes = bytes_.bytes();
+    t_.hosted = bytes_.hosted();
+    t_.forward.exposed_ns += first_up_ns_ + last_down_ns_;
+    t_.backward.exposed_ns += last_up_ns_ + first_down_ns_;
     t_.forward.exposed_ns += x.zero[static_cast<std::size_t>(first)].gather_ns;
     t_.backward.exposed_ns += x.zero[static_cast<std::size_t>(first)].reduce_ns;
     const std::int64_t pass = pass_ns(x.c.device, *x.c.engine, chunks);
@@ -124,12 +154,26 @@ class ChunkSum {
   [[nodiscard]] PassBytes bytes() const { return bytes_.bytes(); }
 
  private:
+  void copy(const HostCopies& host, std::int64_t n) {
+    t_.forward += times(host.forward, n);
+    t_.backward += times(host.backward, n);
+    if (empty_) {
+      first_up_ns_ = host.first_up_ns;
+      first_down_ns_ = host.first_down_ns;
+    }
+    last_down_ns_ = host.last_down_ns;
+    last_up_ns_ = host.last_up_ns;
+    empty_ = false;
+  }
+
   ChunkTotal& t_;
   ChunkBytes bytes_;
+  std::int64_t first_up_ns_ = 0, first_down_ns_ = 0, last_down_ns_ = 0, last_up_ns_ = 0;
+  bool empty_ = true;
 };
 
-/// ZeRO communication of a copy of the token table, beside the layer of cost `user` that uses it. `x`: under the strategy of the embedding.
-ZeroTime table_zero_time(const Sharing& x, const LayerCost& user, const ParameterElements& elements, ChunkEdges edges);
+/// Of a copy of the token table, beside the layer of cost `user` that uses it. `x`: under the strategy of the embedding.
+TableTime table_time(const Sharing& x, const LayerCost& user, const ParameterElements& elements, ChunkEdges edges);
 
 /// A message of a collective at the end or the beginning of a step, as it is emitted: to be added up, or to be written into a program.
 struct Message {

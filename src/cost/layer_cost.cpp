@@ -26,7 +26,7 @@ PhaseTime phase(double compute, double exposed, double hidden, double launches_s
 void forward_alone(LayerCost& cost) {
   cost.passes_gradient = false;
   cost.backward = cost.backward_input = cost.backward_weight = cost.recompute_selective = PhaseTime{};
-  cost.saved = SavedBytes{};
+  cost.saved = cost.hosted = SavedBytes{};
   cost.transient.backward = 0;
 }
 
@@ -42,6 +42,7 @@ LayerCost cost_in(const Scene& x, const LayerKind& kind) {
   cost.backward_weight = phase(sum.weight_gradient, sum.exposed_weight, 0, waits.host_weight);
   cost.recompute_selective = phase(sum.selective, 0, 0, 0);
   cost.saved = saved_activations(kind, x.g, x.c.engine->memory.activations);
+  cost.hosted = hosted_activations(kind, x.g, cost.saved);
   cost.transient = transient_activations(kind, x.g, x.c.engine->memory.activations);
   if (!kind.backward) forward_alone(cost);
   return cost;
@@ -74,7 +75,7 @@ LayerGeometry geometry_of(const Workload& w, const EngineModel& engine, const La
   g.copies_attention_output = engine.memory.copies_attention_output && micro_batch > 1;
   g.eager_gate = engine.memory.eager_gate;
   g.keeps_gathered = engine.memory.keeps_gathered;
-  g.offloaded = engine.memory.offloaded_activations;
+  g.offloaded = offloads_activations(s.offload) ? offloaded_share(engine, *w.model) : 0.0;
   g.weighs_inside_experts = engine.memory.weighs_inside_experts;
   g.recomputes_up_projections = engine.memory.recomputes_up_projections;
   g.recomputes_expert_activations = engine.memory.recomputes_expert_activations;

@@ -33,6 +33,7 @@ struct LayerCost {
   PhaseTime forward, backward, backward_input, backward_weight;
   PhaseTime recompute_selective;  ///< added to backward (and backward_input)
   SavedBytes saved;
+  SavedBytes hosted;  ///< of `saved`, what waits in host memory between forward and backward (offload of activations)
   TransientBytes transient;
   std::int64_t dense_parameters = 0;  ///< trained elements on this rank, before ZeRO
   std::int64_t expert_parameters = 0;

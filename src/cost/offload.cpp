@@ -23,7 +23,7 @@ HostRates host_rates(const NodeGroup& group) {
 }
 
 HostUpdate host_update(const HostRates& host, const StatePolicy& states, const ParameterElements& e, const Strategy& s) {
-  if (s.offload == Offload::none) return {};
+  if (!offloads_optimizer(s.offload)) return {};
   ESPALIER_CHECK(host.link > 0 && host.update > 0);  // rule offload-host
   const double shard = shards_optimizer(s.zero) ? static_cast<double>(s.shard) : 1.0;
   const double expert_shard =
@@ -31,7 +31,57 @@ HostUpdate host_update(const HostRates& host, const StatePolicy& states, const P
   const double elements = static_cast<double>(e.dense) / shard + static_cast<double>(e.expert) / expert_shard;
   const double bytes =
       states.gradient + 2.0 * (states.master + states.optimizer) + (states.master > 0 ? 1.0 : 2.0) * states.parameter;
+  // The host reads gradients once more for their norm; they came down with every micro-batch, and parameters go up with the next.
+  if (offloads_parameters(s.offload)) return {0, (bytes + states.gradient) * elements / host.update, 0};
   return {states.gradient * elements / host.link, bytes * elements / host.update, states.parameter * elements / host.link};
+}
+
+namespace {
+
+/// Both ways at once beside what takes `beside`.
+PhaseTime copied(std::int64_t beside, std::int64_t up, std::int64_t down) {
+  const std::int64_t longer = std::max(up, down);
+  PhaseTime t;
+  t.exposed_ns = std::max<std::int64_t>(0, longer - beside);
+  t.hidden_ns = longer - t.exposed_ns;
+  return t;
+}
+
+}  // namespace
+
+HostCopies host_copies(const HostRates& host, const EngineModel& engine, const StatePolicy& states, const LayerCost& l,
+                       const ZeroTime& zero, const Strategy& s, RecomputeKind how) {
+  HostCopies out;
+  if (!copies_in_passes(s.offload)) return out;
+  ESPALIER_CHECK(host.link > 0);  // rule offload-host
+  const auto link_ns = [&](double bytes) { return round_ns(bytes / host.link); };
+  const std::int64_t kept = offloads_activations(s.offload) ? link_ns(static_cast<double>(l.hosted.under(how))) : 0;
+  const bool waits = engine.runs.offload_activations == ActivationOffload::checkpoints;
+  const std::int64_t saved = waits ? 0 : kept, waited = kept - saved;
+  std::int64_t weights = 0, gradients = 0;
+  if (offloads_parameters(s.offload)) {
+    const auto shard = static_cast<double>(s.shard);
+    const auto expert_shard = static_cast<double>(std::gcd(std::int64_t{s.shard}, s.expert_data_ranks()));
+    const ParameterElements e = l.elements();
+    const double elements = static_cast<double>(e.dense) / shard + static_cast<double>(e.expert) / expert_shard;
+    const double frozen = static_cast<double>(e.frozen_dense) / shard + static_cast<double>(e.frozen_expert) / expert_shard;
+    weights = link_ns(states.parameter * elements + frozen);
+    gradients = link_ns(states.gradient * elements);
+  }
+  const std::int64_t forward = l.forward.duration_ns() + zero.forward.duration_ns();
+  out.forward = copied(forward, weights, saved);
+  out.forward.exposed_ns += waited;
+  out.first_up_ns = std::min(forward, weights);
+  out.last_down_ns = std::min(forward, saved);
+  if (!l.passes_gradient) return out;
+  const bool again = how == RecomputeKind::full;
+  std::int64_t backward = l.backward.duration_ns() + (again ? zero.backward_again : zero.backward).duration_ns();
+  if (how != RecomputeKind::none) backward += (again ? l.recompute_full() : l.recompute_selective).duration_ns();
+  out.backward = copied(backward, weights + saved, gradients);
+  out.backward.exposed_ns += waited;
+  out.last_up_ns = std::min(backward, weights + saved);
+  out.first_down_ns = std::min(backward, gradients);
+  return out;
 }
 
 void add_host_update(const HostUpdate& host, const EngineModel& engine, std::int64_t backward_ns, PhaseTime& step_end,

@@ -270,8 +270,9 @@ void static_bytes(const CostContext& c, const Strategy& s, const std::vector<Lay
         {stage.dense_parameters, stage.expert_parameters, stage.frozen_dense_bytes, stage.frozen_expert_bytes}, states, s);
     memory.framework = stage.memory.framework;  // does not depend on how states are sharded
     memory.communication_buffers = 2 * costs.message.count();
-    if (shards_parameters(s.zero)) memory.communication_buffers += 2 * gathered;
-    if (shards_gradients(s.zero)) memory.communication_buffers += scattered;
+    const bool fetched = offloads_parameters(s.offload);
+    if (shards_parameters(s.zero) || fetched) memory.communication_buffers += 2 * gathered;
+    if (shards_gradients(s.zero) || fetched) memory.communication_buffers += scattered;
     out.push_back(memory.total());
   }
 }

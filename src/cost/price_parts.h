@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "cost/price.h"
+#include "plan/held_passes.h"
 
 namespace espalier::cost {
 
@@ -40,7 +41,8 @@ struct PriceScratch::State {
   std::vector<SplitTable::Run> runs;
   std::vector<std::int32_t> layers;  ///< by chunk
   std::vector<PricedChunk> chunks;
-  std::vector<Shares> held;     ///< by stage
+  std::vector<Shares> held;  ///< by stage
+  HeldPasses passes;
   std::vector<ChunkId> copies;  ///< chunks that hold a copy of the token table, trained or not
 };
 

@@ -21,7 +21,7 @@ std::int64_t largest_layer(const Pricing& p, const StatePolicy& states, ZeroStag
   }
   for (const auto& chunk : p.chunks)
     for (const RangeCost& range : chunk) {
-      if (range.strategy->zero < zero) continue;
+      if (range.strategy->zero < zero && !offloads_parameters(range.strategy->offload)) continue;
       for (std::int32_t i = range.first; i <= range.last; ++i) take((*range.layers)[static_cast<std::size_t>(p.kind_of(i))]);
     }
   return most;
@@ -48,6 +48,18 @@ std::int64_t backward_ns(Pricing& p, std::int32_t stage) {
   return sum;
 }
 
+/// Activations of a rank in host memory at the fullest moment of the stage.
+std::int64_t hosted_bytes(Pricing& p, std::int32_t stage) {
+  std::vector<PassBytes> chunks;
+  std::int64_t all = 0;
+  for (std::int32_t k = 0; k < p.structure.schedule.virtual_stages; ++k) {
+    const std::int64_t bytes = p.priced(pipeline_chunk(p.structure.schedule, stage, k)).total.hosted;
+    chunks.push_back({bytes, bytes, 0, 0});
+    all += bytes;
+  }
+  return all == 0 ? 0 : p.scratch.passes.peak_bytes(p.structure.schedule, stage, chunks);
+}
+
 }  // namespace
 
 void price_stage(Pricing& p, std::int32_t i) {
@@ -60,7 +72,7 @@ void price_stage(Pricing& p, std::int32_t i) {
   const StatePolicy states = states_of(*p.c.engine, p.c.workload.training);
   double bytes = 0;
   HostUpdate host;
-  bool gathers = false, scatters = false;
+  bool gathers = false, scatters = false, copies = false;
   for (const Share& s : p.held(i)) {
     stage.dense_parameters += s.elements.dense;
     stage.expert_parameters += s.elements.expert;
@@ -76,9 +88,12 @@ void price_stage(Pricing& p, std::int32_t i) {
     stage.reduced_elements += reduced_elements(s.elements, s.under->s);
     bytes += update_bytes(*p.c.engine, states, s.elements, s.under->s) * (shards_optimizer(zero) ? share : 1.0);
     host += host_update(p.on_stage(i).device.host, states, s.elements, s.under->s).times(shards_optimizer(zero) ? share : 1.0);
-    gathers |= shards_parameters(s.under->s.zero);
-    scatters |= shards_gradients(s.under->s.zero);
+    const bool fetched = offloads_parameters(s.under->s.offload);
+    gathers |= shards_parameters(s.under->s.zero) || fetched;
+    scatters |= shards_gradients(s.under->s.zero) || fetched;
+    copies |= copies_in_passes(s.under->s.offload);
   }
+  if (copies) stage.memory.host += hosted_bytes(p, i);
   stage.memory.framework = p.on_stage(i).device.workspace_bytes;
   stage.memory.communication_buffers = 2 * p.largest_message;
   if (scatters && p.largest_scattered < 0) p.largest_scattered = largest_layer(p, states, ZeroStage::gradients);

@@ -158,6 +158,18 @@ void SpanList::add_move(std::int32_t layer, const RangeMove::Way& move, StepPart
   add(move.traffic, move.move_ns);
 }
 
+void SpanList::add_copies(std::int32_t layer, const PhaseTime& copies) {
+  ESPALIER_CHECK(copies.compute_ns == 0 && copies.other_ns == 0);
+  ChunkSpan span;
+  span.layer = layer;
+  span.name = "copies to and from the host";
+  span.start_ns = now_;
+  now_ += copies.exposed_ns;
+  span.end_ns = now_;
+  put(std::move(span));
+  out_.whole += copies;
+}
+
 void SpanList::add_wait(std::int32_t layer, const char* name, std::int64_t length_ns) {
   ChunkSpan span;
   span.layer = layer;

@@ -28,6 +28,8 @@ class SpanList {
   /// Of `zero` the traffic of `part`, alone.
   void add_edge(std::int32_t layer, const char* name, std::int64_t length_ns, StepPart part, const ZeroSpans& zero);
   void add_move(std::int32_t layer, const RangeMove::Way& move, StepPart part);
+  /// Between device and host: the part beside the layer that was added last is hidden, the other one is waited for.
+  void add_copies(std::int32_t layer, const PhaseTime& copies);
   /// What is neither compute nor traffic.
   void add_wait(std::int32_t layer, const char* name, std::int64_t length_ns);
   ChunkSteps finish();

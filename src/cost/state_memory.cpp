@@ -122,9 +122,13 @@ StaticMemory state_memory(const ParameterElements& e, const StatePolicy& states,
   const bool copied = states.autograd >= 4;  // by the optimizer, of its shard
   m.gradients += states.autograd * sharded(copied && shards_optimizer(s.zero));
   m.optimizer = (std::int64_t{states.master} + states.optimizer) * sharded(shards_optimizer(s.zero));
-  if (s.offload == Offload::optimizer) {
+  if (offloads_optimizer(s.offload)) {
     m.host = m.optimizer;
     m.optimizer = 0;
+  }
+  if (offloads_parameters(s.offload)) {
+    m.host += m.parameters + m.gradients;
+    m.parameters = m.gradients = 0;
   }
   return m;
 }

@@ -101,7 +101,9 @@ void UniformBound::time_layers(const Call& call) {
   const Strategy& s = call.strategy();
   const std::size_t kinds = call.layers.size();
   layers_.resize(kinds);
+  const bool copies = copies_in_passes(s.offload);
   if (shards_gradients(s.zero)) zero_.resize(kinds);
+  if (copies && !shards_gradients(s.zero)) zero_.assign(kinds, ZeroTime{});
   for (std::size_t k = 0; k < kinds; ++k) {
     const LayerCost& l = call.layers[k];
     Layer& t = layers_[k];
@@ -117,6 +119,15 @@ void UniformBound::time_layers(const Call& call) {
     t.backward += zero_[k].backward.duration_ns();
     t.backward_again += zero_[k].backward_again.duration_ns();
   }
+  host_.fill(c, s, call.sharing.states, call.layers, copies ? zero_.data() : nullptr);
+}
+
+void UniformBound::Copied::add(const HostCopies& host, std::int64_t n) {
+  forward += n * host.forward.duration_ns() + (empty ? host.first_up_ns : 0);
+  backward += n * host.backward.duration_ns() + (empty ? host.first_down_ns : 0);
+  last_forward = host.last_down_ns;
+  last_backward = host.last_up_ns;
+  empty = false;
 }
 
 void UniformBound::sum(const Call& call, std::int32_t i, bool copy, Chunk& chunk) const {
@@ -125,7 +136,9 @@ void UniformBound::sum(const Call& call, std::int32_t i, bool copy, Chunk& chunk
   const auto& runs = call.split.runs(i);
   chunk = Chunk{};
   chunk.buckets = call.buckets(i);
+  Copied copied;
   each_run(*c.workload.model, runs, call.strategy().recompute, [&](std::int32_t kind, std::int64_t n, RecomputeKind how) {
+    if (host_.any()) copied.add(host_.of(kind, how), n);
     const Layer& l = layers_[static_cast<std::size_t>(kind)];
     const bool again = how == RecomputeKind::full;
     const std::int64_t more = how == RecomputeKind::none ? 0 : again ? l.recompute_full : l.recompute_selective;
@@ -140,8 +153,8 @@ void UniformBound::sum(const Call& call, std::int32_t i, bool copy, Chunk& chunk
     chunk.waited += l.gradient_sync_ns * run.layers;
     sums += l.tensor_sync.times(run.layers);
   }
-  chunk.forward += call.pass;
-  chunk.backward += call.pass;
+  chunk.forward += call.pass + copied.forward + copied.last_forward;
+  chunk.backward += call.pass + copied.backward + copied.last_backward;
   if (shards_gradients(call.strategy().zero)) {
     const ZeroTime& first = zero_[static_cast<std::size_t>(runs.front().kind)];
     chunk.forward += first.gather_ns;
@@ -158,11 +171,13 @@ void UniformBound::add_copy(const Call& call, std::int32_t i, Chunk& chunk) cons
   const auto kind = static_cast<std::size_t>(c.workload.model->layers[static_cast<std::size_t>(user)]);
   const ParameterElements elements = table_elements(*c.workload.model, *c.engine, c.workload.training, call.strategy());
   chunk.elements += elements;
-  if (!shards_gradients(call.strategy().zero)) return;
-  const ZeroTime z = table_zero_time(call.sharing, call.layers[kind], elements, call.edges());
+  if (!shards_gradients(call.strategy().zero) && !copies_in_passes(call.strategy().offload)) return;
+  const TableTime table = table_time(call.sharing, call.layers[kind], elements, call.edges());
+  const ZeroTime& z = table.zero;
   const bool leads = user == call.split.first(i);
-  chunk.forward += z.forward.duration_ns() + (leads ? z.gather_ns : 0);
-  if (!splits_backward(call.schedule.kind)) chunk.backward += z.backward.duration_ns() + (leads ? z.reduce_ns : 0);
+  chunk.forward += z.forward.duration_ns() + table.host.forward.duration_ns() + (leads ? z.gather_ns : 0);
+  if (splits_backward(call.schedule.kind)) return;
+  chunk.backward += z.backward.duration_ns() + table.host.backward.duration_ns() + (leads ? z.reduce_ns : 0);
 }
 
 /// What the step ends with: one bucket of the reduction and of the gather, and what the update waits for.

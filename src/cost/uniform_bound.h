@@ -47,6 +47,12 @@ class UniformBound {
     std::int64_t waited = 0;  ///< before the update: sums inside tensor groups, and the end of a reduction
     ParameterElements elements;
   };
+  /// What copies to and from the host add to the passes of a chunk, so far.
+  struct Copied {
+    std::int64_t forward = 0, backward = 0, last_forward = 0, last_backward = 0;
+    bool empty = true;
+    void add(const HostCopies& host, std::int64_t n);
+  };
   /// What decides where the stages of a pipeline lie.
   struct Pipeline {
     std::int32_t tp = 0, cp = 0, dp = 0, stages = 0;
@@ -72,8 +78,9 @@ class UniformBound {
   void send(const Call& call);
   void update(const Call& call);
 
-  std::vector<Layer> layers_;             // by kind
-  std::vector<ZeroTime> zero_;            // by kind; from ZeRO 2 on
+  std::vector<Layer> layers_;   // by kind
+  std::vector<ZeroTime> zero_;  // by kind; from ZeRO 2 on
+  LayerCopies host_;
   std::vector<Chunk> chunks_;             // of each class its first chunk
   std::vector<std::int32_t> class_of_;    // chunk → that chunk
   std::vector<std::int64_t> transfers_;   // into each chunk

@@ -54,7 +54,8 @@ std::string cp_all_to_all(const Job&, const Plan& plan) {
   return s.cp > 1 && s.cp_kind != ContextParallelKind::ring ? "context parallelism by all-to-all" : "";
 }
 std::string offloaded(const Job&, const Plan& plan) {
-  return plan.strategy().offload == Offload::none ? "" : "states of the optimizer alone in host memory";
+  const Offload o = plan.strategy().offload;
+  return o == Offload::none || o == Offload::parameters ? "" : cat("offload ", to_string(o));
 }
 std::string unknown_block(const Job& job, const Plan&) {
   return block_class(job.model.family).empty() ? cat("a model of family ", job.model.family) : "";
@@ -70,7 +71,8 @@ constexpr std::array kRows = {
     FormatRow{"SELECTIVE", "no selective recomputation", selective, "none or full"},
     FormatRow{"RECOMP-ALL", "all blocks are recomputed or none", partial, "of all of them"},
     FormatRow{"CP-KIND", "context parallelism by a ring or all-gathers", cp_all_to_all, "a ring or all-gathers"},
-    FormatRow{"OFFLOAD", "states stay on the device", offloaded, "on the device: fsdp_offload_params takes the parameters along"},
+    FormatRow{"OFFLOAD", "states stay on the device, or go to the host with the parameters", offloaded,
+              "none, or parameters: fsdp_offload_params takes them and their states along"},
     FormatRow{"FAMILY", "the class of its blocks is known", unknown_block,
               "one whose block class is known here: llama, mistral, mixtral, qwen2, qwen3, qwen3_moe, gpt2, gemma2, gpt_neox, "
               "phi3"},
@@ -92,23 +94,24 @@ std::string configuration(const ExportRequest& request) {
   const std::int64_t shard = std::max<std::int64_t>(1, s.shard / s.cp),
                      replicas = std::max<std::int64_t>(1, s.data_ranks() / s.shard);
   ESPALIER_CHECK(shard * replicas * s.tp * s.cp == devices);  // every process has a place
-  return cat(
-      "# ", plan.label(), "\n# ", plan.model_name, " on ", devices, " ", job.cluster.groups.front().device.name,
-      "; Accelerate 1.15. Written by espalier export; plan ", content_hash(plan), ".\n# The script takes micro-batches of ",
-      schedule.micro_batch, " samples a device; ", schedule.microbatches, " of them make a step.\n", lost_lines(request, "#"),
-      "compute_environment: LOCAL_MACHINE\ndistributed_type: FSDP\nmixed_precision: '",
-      mixed ? std::string(to_string(plan.training.precision)) : "no", "'\n",
-      "num_machines: ", devices / job.cluster.groups.front().devices_per_node, "\nnum_processes: ", devices,
-      "\nmachine_rank: 0\nmain_process_ip: 127.0.0.1\nmain_process_port: 29500\n",
-      "rdzv_backend: c10d\nmain_training_function: main\nfsdp_config:\n  fsdp_version: 2\n  fsdp_auto_wrap_policy: "
-      "TRANSFORMER_BASED_WRAP\n",
-      "  fsdp_transformer_layer_cls_to_wrap: ", block_class(job.model.family),
-      "\n  fsdp_reshard_after_forward: ", yes(shards_parameters(s.zero)),
-      "\n  fsdp_state_dict_type: SHARDED_STATE_DICT\n  fsdp_activation_checkpointing: ",
-      yes(s.recompute.kind == RecomputeKind::full), "\n  fsdp_cpu_ram_efficient_loading: true\n  fsdp_offload_params: false\n",
-      "parallelism_config:\n  parallelism_config_dp_replicate_size: ", replicas, "\n  parallelism_config_dp_shard_size: ", shard,
-      "\n  parallelism_config_tp_size: ", s.tp, "\n  parallelism_config_cp_size: ", s.cp,
-      s.cp > 1 ? "\n  parallelism_config_cp_comm_strategy: alltoall" : "", "\n");
+  return cat("# ", plan.label(), "\n# ", plan.model_name, " on ", devices, " ", job.cluster.groups.front().device.name,
+             "; Accelerate 1.15. Written by espalier export; plan ", content_hash(plan),
+             ".\n# The script takes micro-batches of ", schedule.micro_batch, " samples a device; ", schedule.microbatches,
+             " of them make a step.\n", lost_lines(request, "#"),
+             "compute_environment: LOCAL_MACHINE\ndistributed_type: FSDP\nmixed_precision: '",
+             mixed ? std::string(to_string(plan.training.precision)) : "no", "'\n",
+             "num_machines: ", devices / job.cluster.groups.front().devices_per_node, "\nnum_processes: ", devices,
+             "\nmachine_rank: 0\nmain_process_ip: 127.0.0.1\nmain_process_port: 29500\n",
+             "rdzv_backend: c10d\nmain_training_function: main\nfsdp_config:\n  fsdp_version: 2\n  fsdp_auto_wrap_policy: "
+             "TRANSFORMER_BASED_WRAP\n",
+             "  fsdp_transformer_layer_cls_to_wrap: ", block_class(job.model.family),
+             "\n  fsdp_reshard_after_forward: ", yes(shards_parameters(s.zero)),
+             "\n  fsdp_state_dict_type: SHARDED_STATE_DICT\n  fsdp_activation_checkpointing: ",
+             yes(s.recompute.kind == RecomputeKind::full),
+             "\n  fsdp_cpu_ram_efficient_loading: true\n  fsdp_offload_params: ", yes(offloads_parameters(s.offload)), "\n",
+             "parallelism_config:\n  parallelism_config_dp_replicate_size: ", replicas,
+             "\n  parallelism_config_dp_shard_size: ", shard, "\n  parallelism_config_tp_size: ", s.tp,
+             "\n  parallelism_config_cp_size: ", s.cp, s.cp > 1 ? "\n  parallelism_config_cp_comm_strategy: alltoall" : "", "\n");
 }
 
 Result<std::string> write(const ExportRequest& request) {

@@ -90,9 +90,22 @@ class AccelerateReader {
       out_.strategy.shard = 1;
     }
     batch();
+    offload();
     if (in_.flag("fsdp_config.fsdp_activation_checkpointing", false, "recompute full"))
       out_.strategy.recompute.kind = RecomputeKind::full;
     take_recompute(in_, request_, out_);
+  }
+
+  void offload() {
+    bool offloads = false;
+    for (const char* key : {"fsdp_config.fsdp_offload_params", "fsdp_config.fsdp_cpu_offload"}) {
+      if (!in_.has(key) || !in_.flag(key, false, "offload of parameters, gradients and states")) continue;
+      offloads = true;
+      const Strategy& s = out_.strategy;
+      if (!shards_parameters(s.zero) && s.data_ranks() > 1)
+        in_.fail(key, "True", "False: parameters on the host have a price under ZeRO 3 alone");
+    }
+    if (offloads) out_.strategy.offload = Offload::parameters;
   }
 
   void degrees(std::int64_t version) {
@@ -205,6 +218,12 @@ class AccelerateReader {
           .key("device")
           .value(
               in_.word("deepspeed_config.offload_optimizer_device", {"none", "cpu", "nvme"}, "none", "offload of the optimizer"))
+          .end_object();
+    if (in_.has("deepspeed_config.offload_param_device"))
+      w.key("offload_param")
+          .begin_object()
+          .key("device")
+          .value(in_.word("deepspeed_config.offload_param_device", {"none", "cpu", "nvme"}, "none", "offload of the parameters"))
           .end_object();
     w.end_object();
     if (request_.micro_batch > 0) w.key("train_micro_batch_size_per_gpu").value(request_.micro_batch);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "exchange/deepspeed.h"
 
+#include <algorithm>
 #include <array>
 
 #include "base/check.h"
@@ -63,13 +64,16 @@ std::vector<FormatRule> rules() { return rules_of(kPrefix, kRows); }
 std::optional<FormatFault> fault(const Job& job, const Plan& plan) { return fault_of(kPrefix, kRows, job, plan); }
 
 void write_zero(base::JsonWriter& json, const Strategy& s) {
-  const bool alone =
-      s.offload == Offload::optimizer && s.zero == ZeroStage::none;  // one data rank: stage 0 would keep states on the device
-  json.key("zero_optimization").begin_object().key("stage").value(alone ? 1 : static_cast<int>(s.zero));
+  // One data rank: stage 0 would keep states on the device.
+  const int least = offloads_parameters(s.offload) ? 3 : offloads_optimizer(s.offload) ? 1 : 0;
+  json.key("zero_optimization").begin_object().key("stage").value(std::max(least, static_cast<int>(s.zero)));
   json.key("overlap_comm").value(s.overlap.grad_reduce || s.overlap.param_gather);
   json.key("contiguous_gradients").value(true).key("reduce_scatter").value(true);
-  if (s.offload == Offload::optimizer)
-    json.key("offload_optimizer").begin_object().key("device").value("cpu").key("pin_memory").value(true).end_object();
+  const auto to_host = [&json](const char* key) {
+    json.key(key).begin_object().key("device").value("cpu").key("pin_memory").value(true).end_object();
+  };
+  if (offloads_optimizer(s.offload)) to_host("offload_optimizer");
+  if (offloads_parameters(s.offload)) to_host("offload_param");
   json.end_object();
 }
 
@@ -96,6 +100,8 @@ std::string configuration(const ExportRequest& request) {
   if (plan.training.precision == Precision::bf16) json.key("bf16").begin_object().key("enabled").value(true).end_object();
   if (plan.training.precision == Precision::fp16) json.key("fp16").begin_object().key("enabled").value(true).end_object();
   write_zero(json, s);
+  if (offloads_activations(s.offload))  // inputs of recomputed blocks
+    json.key("activation_checkpointing").begin_object().key("cpu_checkpointing").value(true).end_object();
   if (s.sp == SequenceParallel::ulysses)
     json.key("sequence_parallel_size").value(s.tp);
   else if (s.tp > 1)

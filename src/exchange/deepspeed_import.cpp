@@ -50,6 +50,7 @@ class DeepSpeedReader {
     if (in_.is_auto("zero_optimization.stage")) in_.fail("zero_optimization.stage", "auto", "0, 1, 2 or 3");
     const std::int64_t stage = in_.integer("zero_optimization.stage", 0, 3, 0, "zero");
     s.zero = static_cast<ZeroStage>(stage);
+    stage_ = stage;
     const bool overlap = in_.flag("zero_optimization.overlap_comm", stage == 3, "overlap of ZeRO's communication");
     s.overlap.grad_reduce = overlap && s.data_ranks() > 1;
     s.overlap.param_gather = overlap && shards_parameters(s.zero) && s.data_ranks() > 1;
@@ -64,7 +65,32 @@ class DeepSpeedReader {
     const bool older = in_.has("zero_optimization.cpu_offload") &&
                        in_.flag("zero_optimization.cpu_offload", false, "offload of the optimizer (older key)");
     if (device == "nvme") in_.fail(key, device, "none or cpu: states on disks have no price");
-    if (zero && (device == "cpu" || older)) out_.strategy.offload = Offload::optimizer;
+    const bool optimizer = zero && (device == "cpu" || older), parameters = offloaded_parameters(optimizer);
+    const bool activations = offloaded_checkpoints();
+    Offload& o = out_.strategy.offload;
+    if (parameters)
+      o = activations ? Offload::parameters_activations : Offload::parameters;
+    else if (optimizer)
+      o = activations ? Offload::optimizer_activations : Offload::optimizer;
+    else if (activations)
+      o = Offload::activations;
+  }
+
+  /// Of stage 3; the host updates them there (runtime/zero/stage3.py asks for both).
+  bool offloaded_parameters(bool optimizer) {
+    const char* key = "zero_optimization.offload_param.device";
+    const std::string device = in_.word(key, {"none", "cpu", "nvme"}, "none", "offload of the parameters");
+    if (device == "nvme") in_.fail(key, device, "none or cpu: parameters on disks have no price");
+    if (device != "cpu") return false;
+    if (stage_ != 3) in_.fail(key, device, "none: it belongs to stage 3");
+    if (!optimizer) in_.fail(key, device, "none, or offload_optimizer as well: parameters alone in host memory have no price");
+    return true;
+  }
+
+  /// runtime/activation_checkpointing/checkpointing.py: CPU_CHECKPOINT.
+  bool offloaded_checkpoints() {
+    const char* key = "activation_checkpointing.cpu_checkpointing";
+    return in_.has(key) && in_.flag(key, false, "offload of the inputs of recomputed blocks");
   }
 
   void batch() {
@@ -115,6 +141,7 @@ class DeepSpeedReader {
   const ConfigurationRequest& request_;
   SettingReader in_;
   ImportedConfiguration out_;
+  std::int64_t stage_ = 0;
 };
 
 }  // namespace

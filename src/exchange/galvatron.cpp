@@ -55,10 +55,11 @@ std::string offloaded(const Job&, const Plan& plan) {
   for (const Stage& stage : plan.only_pipeline().stages)
     for (const Chunk& chunk : stage.chunks)
       for (const LayerRange& range : chunk.ranges)
-        if (range.strategy.offload != Offload::none) return "optimizer state in host memory";
+        if (range.strategy.offload != Offload::none) return base::cat("offload ", to_string(range.strategy.offload));
   return "";
 }
-constexpr std::array kStrategyRows = {FormatRow{"STATES", "optimizer state stays on the device", offloaded, "on the device"}};
+constexpr std::array kStrategyRows = {
+    FormatRow{"STATES", "states and activations stay on the device", offloaded, "on the device"}};
 
 std::vector<FormatRule> strategy_rules() {
   std::vector<FormatRule> out = rules_of_rows(kStrategyPrefix, training_rows());

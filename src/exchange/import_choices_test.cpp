@@ -279,6 +279,21 @@ TEST(ComesBack, TorchtitanWithItsStages) {
   comes_back("torchtitan", "torchtitan", "torchtitan", s, {ScheduleKind::interleaved, 4, 2, 16, 1});
 }
 
+TEST(ComesBack, OffloadOfActivations) {
+  Strategy s = sharded(16, ZeroStage::optimizer, RecomputeKind::none);
+  s.offload = Offload::activations;
+  comes_back("megatron-core", "megatron-core", "megatron-args", s, {ScheduleKind::one_f_one_b, 1, 1, 4, 1});
+  s.offload = Offload::optimizer_activations;
+  comes_back("megatron-core", "megatron-core", "megatron-args", s, {ScheduleKind::one_f_one_b, 1, 1, 4, 1});
+}
+
+TEST(ComesBack, OffloadOfParameters) {
+  Strategy s = sharded(16, ZeroStage::parameters, RecomputeKind::none);
+  s.offload = Offload::parameters;
+  comes_back("deepspeed", "deepspeed", "deepspeed", s, {ScheduleKind::one_f_one_b, 1, 1, 4, 1});
+  comes_back("torchtitan", "torchtitan", "torchtitan", s, {ScheduleKind::one_f_one_b, 1, 1, 4, 1});
+}
+
 TEST(ComesBack, OffloadOfTheOptimizer) {
   Strategy s = sharded(16, ZeroStage::optimizer, RecomputeKind::none);
   s.offload = Offload::optimizer;
@@ -386,8 +401,23 @@ TEST(Offload, OfEachFormat) {
                             "deepspeed_config: {zero_stage: 2, offload_optimizer_device: cpu, offload_param_device: none}\n"))
                 .strategy.offload,
             Offload::optimizer);
-  EXPECT_THAT(refusal("accelerate", request_of("distributed_type: FSDP\nfsdp_config: {fsdp_offload_params: true}\n")),
-              HasSubstr("fsdp_offload_params"));
+  EXPECT_EQ(read("accelerate", request_of("distributed_type: FSDP\nfsdp_config: {fsdp_offload_params: true}\n")).strategy.offload,
+            Offload::parameters);
+  EXPECT_EQ(read("torchtitan", request_of("--training.seq_len 128 --training.enable_cpu_offload")).strategy.offload,
+            Offload::parameters);
+  const auto zero_3 = [](const char* more) {
+    return request_of(std::string(R"({"bf16": {"enabled": true}, "zero_optimization": {"stage": 3, )") + more);
+  };
+  EXPECT_EQ(read("deepspeed", zero_3(R"("offload_optimizer": {"device": "cpu"}, "offload_param": {"device": "cpu"}}})"))
+                .strategy.offload,
+            Offload::parameters);
+  EXPECT_EQ(read("deepspeed", zero_3(R"("offload_optimizer": {"device": "cpu"}, "offload_param": {"device": "cpu"}},
+                                        "activation_checkpointing": {"cpu_checkpointing": true}})"))
+                .strategy.offload,
+            Offload::parameters_activations);
+  EXPECT_EQ(read("deepspeed", zero_3(R"("overlap_comm": true}, "activation_checkpointing": {"cpu_checkpointing": true}})"))
+                .strategy.offload,
+            Offload::activations);
 }
 
 // ---- clusters ----------------------------------------------------------------------------------------------------------------

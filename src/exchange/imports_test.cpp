@@ -131,7 +131,9 @@ TEST(TorchtitanImport, ShardsTheRestOfTheDevices) {
   EXPECT_EQ(c.recompute_every, 2);
   EXPECT_THAT(refusal("torchtitan", "[parallelism]\ntensor_parallel_degree = 3\n[training]\nseq_len = 128\n"),
               HasSubstr("TT-WORLD"));
-  EXPECT_THAT(refusal("torchtitan", "[training]\nenable_cpu_offload = true\n"), HasSubstr("file:2"));
+  EXPECT_THAT(
+      refusal("torchtitan", "[training]\nenable_cpu_offload = true\n[parallelism]\nfsdp_reshard_after_forward = \"never\"\n"),
+      HasSubstr("file:2"));
   EXPECT_THAT(refusal("torchtitan", "[training\nseq_len = 128\n"), HasSubstr("file:1"));
 }
 

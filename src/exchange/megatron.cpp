@@ -93,6 +93,9 @@ Flags parallelism(const Job& job, const Plan& plan) {
   if (schedule.stages > 1 && !s.overlap.p2p && schedule.virtual_stages > 1)
     out.push_back({"--no-overlap-p2p-communication", "", ""});
   if (s.order == RankOrder::tp_cp_pp_dp) out.push_back({"--use-tp-pp-dp-mapping", "", "replicas lie furthest apart"});
+  if (offloads_activations(s.offload))
+    out.push_back({"--cpu-offloading-num-layers", std::to_string(job.model.blocks() - 1),
+                   "activations of all blocks but one, as many as there may be, wait in host memory"});
   return out;
 }
 
@@ -105,7 +108,7 @@ Flags data_parallelism(const Strategy& s) {
   if (s.overlap.grad_reduce) out.push_back({"--overlap-grad-reduce", "", ""});
   if (s.overlap.param_gather) out.push_back({"--overlap-param-gather", "", ""});
   if (s.overlap.tp) out.push_back({"--tp-comm-overlap", "", "needs Transformer Engine with userbuffers"});
-  if (s.offload == Offload::optimizer) {
+  if (offloads_optimizer(s.offload)) {
     if (!shards_optimizer(s.zero)) out.push_back({"--use-distributed-optimizer", "", "asked for by the offload; one data rank"});
     out.push_back({"--optimizer-cpu-offload", "", "master weights and moments in host memory"});
     out.push_back({"--overlap-cpu-optimizer-d2h-h2d", "", ""});
@@ -136,7 +139,7 @@ Flags option_flags(const Plan& plan) {
   ESPALIER_CHECK(plan.pipelines.size() == 1 && plan.uniform());  // the rules of the format were asked
   Flags out;
   if (plan.engine.starts_with("megatron-core-unfused")) out.push_back({"--attention-backend", "unfused", "scores are kept"});
-  const bool aware = plan.strategy().offload == Offload::optimizer;  // said there
+  const bool aware = offloads_optimizer(plan.strategy().offload);  // said there
   for (const std::string& option : engine_options(plan))
     for (const OptionFlag& row : kOptions)
       if (row.option == option && !(aware && std::string_view(row.flag) == "--use-precision-aware-optimizer"))
@@ -308,7 +311,7 @@ std::vector<std::string> engine_options(const Plan& plan) {
 std::string offload_of_whole_states(const Job&, const Plan& plan) {
   ESPALIER_CHECK(plan.pipelines.size() == 1 && plan.uniform());  // rows before it ask for both
   const Strategy& s = plan.strategy();
-  if (s.offload == Offload::none) return "";
+  if (!offloads_optimizer(s.offload)) return "";
   if (plan.training.optimizer != Optimizer::adam) return cat("offload of ", to_string(plan.training.optimizer));
   return shards_optimizer(s.zero) || s.data_ranks() == 1 ? "" : cat("offload with ZeRO 0 on ", s.data_ranks(), " data ranks");
 }

@@ -83,17 +83,21 @@ Settings recomputation(const Job& job, const Plan& plan) {
           {"model.recompute_num_layers", number(all ? 1 : r.layers), all ? "every layer by itself" : "the first of every chunk"}};
 }
 
-void add_data_parallelism(const Strategy& s, Settings& out) {
-  const bool distributed =
-      shards_optimizer(s.zero) || s.offload == Offload::optimizer;  // of one data rank where it is not sharded
+void add_data_parallelism(const Job& job, const Strategy& s, Settings& out) {
+  const bool distributed = shards_optimizer(s.zero) || offloads_optimizer(s.offload);  // of one data rank where it is not sharded
   out.push_back({"ddp.use_distributed_optimizer", python_bool(distributed), "ZeRO-1"});
   out.push_back({"optimizer.use_distributed_optimizer", python_bool(distributed), ""});
   if (shards_optimizer(s.zero)) out.push_back({"ddp.num_distributed_optimizer_instances", number(s.data_ranks() / s.shard), ""});
   out.push_back({"ddp.overlap_grad_reduce", python_bool(s.overlap.grad_reduce), ""});
   out.push_back({"ddp.overlap_param_gather", python_bool(s.overlap.param_gather), ""});
   out.push_back({"optimizer.overlap_param_gather", python_bool(s.overlap.param_gather), "both are asked"});
-  out.push_back({"optimizer.optimizer_cpu_offload", python_bool(s.offload == Offload::optimizer), ""});
-  if (s.offload == Offload::optimizer)
+  if (offloads_activations(s.offload)) {
+    out.push_back({"model.cpu_offloading", "True", "activations wait in host memory"});
+    out.push_back({"model.cpu_offloading_num_layers", number(job.model.blocks() - 1), "at most all but one"});
+    out.push_back({"model.cpu_offloading_weights", "False", "activations alone"});
+  }
+  out.push_back({"optimizer.optimizer_cpu_offload", python_bool(offloads_optimizer(s.offload)), ""});
+  if (offloads_optimizer(s.offload))
     out.push_back({"optimizer.use_precision_aware_optimizer", "True", "asked for by the offload; types as without it"});
 }
 
@@ -105,7 +109,7 @@ std::string recipe(const ExportRequest& r) {
   add_degrees(r.job, s, out);
   add_pipeline(r.job, plan, out);
   for (PythonSetting& setting : recomputation(r.job, plan)) out.push_back(std::move(setting));
-  add_data_parallelism(s, out);
+  add_data_parallelism(r.job, s, out);
   out.push_back({"train.micro_batch_size", number(plan.only_pipeline().schedule.micro_batch), ""});
   out.push_back({"train.global_batch_size", number(plan.training.global_batch),
                  cat(plan.only_pipeline().schedule.microbatches, " micro-batches")});

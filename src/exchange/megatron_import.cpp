@@ -190,13 +190,25 @@ class MegatronReader {
     offload();
     in_.pass_over("data_parallel_size", "follows from the others");
   }
+  /// Transformer Engine offloads blocks from the first on, at most all but one.
   void offload() {
+    const char* key = "cpu_offloading_num_layers";
+    const std::int64_t blocks = in_.has(key) ? in_.integer(key, 0, kMostDegree, 0, "blocks whose activations are offloaded") : 0;
+    if (blocks > 0 && blocks != layers_ - 1)
+      in_.fail(key, std::to_string(blocks),
+               cat("0 or ", std::max<std::int64_t>(0, layers_ - 1),
+                   ": activations on the host of a part of the blocks have no price"));
+    if (blocks > 0) out_.strategy.offload = Offload::activations;
+    offload_of_optimizer();
+  }
+  void offload_of_optimizer() {
     if (!in_.flag("optimizer_cpu_offload", false, "offload of the optimizer")) {
       for (const char* key : {"optimizer_offload_fraction", "overlap_cpu_optimizer_d2h_h2d"})
         in_.pass_over(key, "without --optimizer-cpu-offload");
       return;
     }
-    out_.strategy.offload = Offload::optimizer;
+    Offload& o = out_.strategy.offload;
+    o = offloads_activations(o) ? Offload::optimizer_activations : Offload::optimizer;
     const double share = in_.real("optimizer_offload_fraction", 0, 1, 1, "share of the states on the host");
     if (share < 1)
       in_.fail("optimizer_offload_fraction", base::six_digits(share), "1: a part of the states on the host has no price");

@@ -76,7 +76,9 @@ std::string split_experts(const Job&, const Plan& plan) {
   return s.ep > 1 && s.etp > 1 ? cat("etp ", s.etp) : "";
 }
 std::string offloaded(const Job&, const Plan& plan) {
-  return plan.strategy().offload == Offload::none ? "" : "states of the optimizer in host memory";
+  const Strategy& s = plan.strategy();
+  if (s.offload == Offload::none || (s.offload == Offload::parameters && shards_parameters(s.zero))) return "";
+  return cat("offload ", to_string(s.offload), " with ZeRO-", number_of(s.zero));
 }
 std::string eager_overlap(const Job&, const Plan& plan) {
   return plan.strategy().overlap.tp && !compiles(plan) ? "overlapped tensor parallelism without compilation" : "";
@@ -106,7 +108,8 @@ constexpr std::array kRows = {
     FormatRow{"CP-GROUPS", "shard groups hold the ranks of cp", cp_apart, "shard groups that hold the ranks of cp"},
     FormatRow{"ULYSSES", "no Ulysses", ulysses, "the sequence parallelism of its tensor parallelism"},
     FormatRow{"ETP", "experts are whole", split_experts, "experts that are whole"},
-    FormatRow{"STATES", "states stay on the device", offloaded, "on the device"},
+    FormatRow{"STATES", "states stay on the device, or go to the host with the parameters of ZeRO-3", offloaded,
+              "none, or of the parameters under ZeRO-3"},
     FormatRow{"ASYNC-TP", "tensor parallelism overlaps where it is compiled", eager_overlap, "that of torchtitan-compile"},
     FormatRow{"SCHEDULE-NAME", "the schedule has a class in PyTorch", unknown_schedule, "gpipe, 1f1b, interleaved or zb-v"},
     FormatRow{"RECOMPUTED", "all blocks of a stage are recomputed or none", partial, "of all of them"},
@@ -163,6 +166,7 @@ Flags parallelism(const Plan& plan) {
   if (shards_gradients(s.zero))
     out.push_back({flag("fsdp_reshard_after_forward"), shards_parameters(s.zero) ? "always" : "never",
                    shards_parameters(s.zero) ? "ZeRO-3" : "ZeRO-2"});
+  if (offloads_parameters(s.offload)) out.push_back({"--training.enable_cpu_offload", "", "parameters, gradients and states"});
   out.push_back({flag("tensor_parallel_degree"), std::to_string(s.tp), ""});
   if (s.tp > 1 && s.sp == SequenceParallel::none) out.push_back({flag("no-enable-sequence-parallel"), "", ""});
   if (s.cp > 1) out.push_back({flag("context_parallel_degree"), std::to_string(s.cp), ""});

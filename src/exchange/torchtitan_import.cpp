@@ -144,6 +144,10 @@ class TitanReader {
       s.zero = keeps ? ZeroStage::gradients : ZeroStage::parameters;
     else
       s.shard = 1;
+    const char* offload = "training.enable_cpu_offload";
+    if (!in_.has(offload) || !in_.flag(offload, false, "offload of parameters, gradients and states")) return;
+    if (!shards_parameters(s.zero)) in_.fail(offload, "True", "False: parameters on the host have a price under ZeRO 3 alone");
+    s.offload = Offload::parameters;
   }
 
   void check_world(std::int64_t world) {

@@ -40,14 +40,16 @@ struct OtherName {
 };
 constexpr const char* kOffload = "search: {fix: {offload: optimizer}}";
 constexpr const char* kOffloadHint =
-    "optimizer state in host memory is a dimension of the search; docs/non-goals.md says what is not planned";
+    "optimizer, activations, optimizer+activations, parameters or parameters+activations in host memory: a dimension of the "
+    "search; "
+    "docs/non-goals.md says what is not planned";
 constexpr const char* kAdapter = "training: {adapter: {kind: lora, rank: 16, targets: [q_proj, v_proj]}}";
 constexpr const char* kPacking = "training: {lengths: {histogram: …, packing: packed}}";
 constexpr std::array kOtherNames = {
     OtherName{"offload", kOffload, kOffloadHint},
     OtherName{"cpu_offload", kOffload, kOffloadHint},
     OtherName{"offload_optimizer", kOffload, kOffloadHint},
-    OtherName{"offload_param", "parameters on the device", kNonGoals},
+    OtherName{"offload_param", "search: {fix: {offload: parameters}}", kOffloadHint},
     OtherName{"lora", kAdapter, "docs/file-formats.md has its keys"},
     OtherName{"peft", kAdapter, "docs/file-formats.md has its keys"},
     OtherName{"packing", kPacking, "docs/file-formats.md has its keys"},

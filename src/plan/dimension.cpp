@@ -99,8 +99,8 @@ std::int64_t enum_size(Dimension dimension) {
     case Dimension::overlap_grad:
     case Dimension::overlap_param:
     case Dimension::overlap_p2p:
-    case Dimension::overlap_tp:
-    case Dimension::offload: return 2;
+    case Dimension::overlap_tp: return 2;
+    case Dimension::offload: return 6;
     default: return 0;
   }
 }

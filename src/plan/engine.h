@@ -100,6 +100,14 @@ struct FrameworkCoefficients {
   bool operator==(const FrameworkCoefficients&) const = default;
 };
 
+/// When an engine can keep in host memory what blocks keep for their backward pass.
+enum class ActivationOffload : std::uint8_t {
+  none,
+  any,
+  checkpoints,   ///< only inputs of blocks that are recomputed in full (DeepSpeed's cpu_checkpointing)
+  one_pipeline,  ///< without pipeline and without recomputation (Megatron's cpu_offloading)
+};
+
 /// What an engine can run: the restrictions that its rules (engine_rules.cpp) read.
 struct EngineRuns {
   std::vector<ScheduleKind> schedules;
@@ -119,9 +127,11 @@ struct EngineRuns {
   bool overlap_param_gather = true;
   bool overlap_p2p = true;
   bool overlap_tp = true;
-  bool frozen_weights = false;     ///< adapters beside frozen weights, and parts of a model that are not trained
-  bool packed_sequences = false;   ///< several sequences in a sample, each attending to itself alone
-  bool offload_optimizer = false;  ///< optimizer state in host memory, the update on the host
+  bool frozen_weights = false;      ///< adapters beside frozen weights, and parts of a model that are not trained
+  bool packed_sequences = false;    ///< several sequences in a sample, each attending to itself alone
+  bool offload_optimizer = false;   ///< optimizer state in host memory, the update on the host
+  bool offload_parameters = false;  ///< parameters, gradients and optimizer state in host memory
+  ActivationOffload offload_activations = ActivationOffload::none;
 };
 
 /// What it keeps in memory.
@@ -134,7 +144,10 @@ struct EngineMemory {
   bool copies_attention_output = false;
   /// Share of the input of a column linear, gathered over tp under sequence parallelism, that stays allocated until the backward pass.
   double keeps_gathered = 0;
-  double offloaded_activations = 0;  ///< share of what blocks keep for the backward pass that waits in host memory
+  /// Under offload of activations: share of what blocks keep for the backward pass that waits in host memory, and how many blocks of the model
+  /// keep theirs on the device all the same (spread over all blocks, as the copies are).
+  double offloaded_activations = 1;
+  std::int32_t blocks_on_device = 0;
   bool eager_gate = false;  ///< a gated MLP in separate kernels keeps the activated gate beside its inputs and their product
   /// Both matrices of an adapter are divided over tp (NeMo's ParallelLinearAdapter); else the one at the divided side of its linear (PEFT).
   bool splits_adapters = false;

@@ -93,8 +93,10 @@ void read_runs(Reader& r, EngineRuns& e) {
                                                                  {"overlap_tp", &e.overlap_tp},
                                                                  {"frozen_weights", &e.frozen_weights},
                                                                  {"packed_sequences", &e.packed_sequences},
-                                                                 {"offload_optimizer", &e.offload_optimizer}})
+                                                                 {"offload_optimizer", &e.offload_optimizer},
+                                                                 {"offload_parameters", &e.offload_parameters}})
     read_flag(r, key, *flag);
+  read_word(r, "offload_activations", {"none", "any", "checkpoints", "one-pipeline"}, e.offload_activations);
 }
 
 void read_states(Reader r, StatePolicy& s) {
@@ -132,6 +134,7 @@ void read_memory(Reader& r, EngineMemory& e) {
   read_flag(r, "copies_attention_output", e.copies_attention_output);
   read_real(r, "keeps_gathered", 1, e.keeps_gathered);
   read_real(r, "offloaded_activations", 1, e.offloaded_activations);
+  read_count(r, "blocks_on_device", e.blocks_on_device);
   read_flag(r, "eager_gate", e.eager_gate);
   read_flag(r, "splits_adapters", e.splits_adapters);
   read_flag(r, "weighs_inside_experts", e.weighs_inside_experts);

@@ -60,9 +60,40 @@ bool no_frozen(E, F f, S, C) { return !f.freezes; }
 std::string no_frozen_text(E e, F, S, C) { return cat(e.name, " trains all weights: no adapters, no frozen parts"); }
 bool no_packs(E, F f, S, C) { return !f.packs; }
 std::string no_packs_text(E e, F, S, C) { return cat(e.name, " does not pack sequences that attend to themselves alone"); }
-bool no_offload(E, F, S s, C) { return s.offload == Offload::none; }
+/// Of the optimizer alone; beside parameters it is part of what is theirs.
+bool no_offload(E, F, S s, C) { return !offloads_optimizer(s.offload) || offloads_parameters(s.offload); }
 std::string no_offload_text(E e, F, S, C) { return cat(e.name, " keeps optimizer state on the device"); }
-bool offload_zero(E, F, S s, C) { return s.offload == Offload::none || shards_optimizer(s.zero) || s.data_ranks() == 1; }
+/// It is ZeRO 3's, which is written over one data rank too; torchtitan has none there.
+bool parameter_offload(E e, F, S s, C c) {
+  if (!offloads_parameters(s.offload)) return true;
+  if (!e.runs.offload_parameters || (c.stages > 1 && !e.runs.zero_with_pipeline)) return false;
+  return e.family != EngineFamily::torchtitan || shards_parameters(s.zero);
+}
+std::string parameter_offload_text(E e, F, S s, C c) {
+  if (!e.runs.offload_parameters) return cat(e.name, " keeps parameters on the device");
+  return cat(e.name, " offloads parameters under its zero 3 alone, zero is ", number_of(s.zero), " and pp ", c.stages);
+}
+bool activation_offload(E e, F, S s, C c) {
+  if (!offloads_activations(s.offload)) return true;
+  switch (e.runs.offload_activations) {
+    case ActivationOffload::none: return false;
+    case ActivationOffload::any: return true;
+    case ActivationOffload::checkpoints: return s.recompute.kind == RecomputeKind::full;
+    case ActivationOffload::one_pipeline: return c.stages == 1 && s.recompute.kind == RecomputeKind::none;
+  }
+  return false;
+}
+std::string activation_offload_text(E e, F, S s, C c) {
+  switch (e.runs.offload_activations) {
+    case ActivationOffload::checkpoints:
+      return cat(e.name, " offloads inputs of recomputed blocks alone, recompute is ", to_string(s.recompute.kind));
+    case ActivationOffload::one_pipeline:
+      return cat(e.name, " offloads activations without pipeline and without recomputation, pp is ", c.stages, " and recompute ",
+                 to_string(s.recompute.kind));
+    default: return cat(e.name, " keeps activations on the device");
+  }
+}
+bool offload_zero(E, F, S s, C) { return !offloads_optimizer(s.offload) || shards_optimizer(s.zero) || s.data_ranks() == 1; }
 std::string offload_zero_text(E, F, S s, C) {
   return cat("states stay on the device under zero 0 over ", s.data_ranks(),
              " data ranks: the sharded optimizer is what moves them");
@@ -188,6 +219,15 @@ constexpr std::array kEngineRules = {
                no_packs_text},
     EngineRule{"OFFLOAD", "optimizer state stays on the device", dimension_set(D::offload), D::offload,
                [](E e) { return !e.runs.offload_optimizer; }, no_offload, no_offload_text},
+    EngineRule{
+        "OFFLOAD-PARAMETERS", "parameters lie in host memory where the engine can put them there",
+        dimension_set(D::offload, D::pp, D::zero), D::offload,
+        [](E e) { return !e.runs.offload_parameters || !e.runs.zero_with_pipeline || e.family == EngineFamily::torchtitan; },
+        parameter_offload, parameter_offload_text},
+    EngineRule{"OFFLOAD-ACTIVATIONS", "activations wait in host memory where the engine can put them there",
+               dimension_set(D::offload, D::pp, D::recompute), D::offload,
+               [](E e) { return e.runs.offload_activations != ActivationOffload::any; }, activation_offload,
+               activation_offload_text},
     EngineRule{"OFFLOAD-ZERO", "optimizer state on hosts is sharded over the data ranks",
                dimension_set(D::offload, D::zero, D::dp, D::cp), D::zero,
                [](E e) { return e.runs.offload_optimizer && (is_megatron(e) || e.family == EngineFamily::deepspeed); },

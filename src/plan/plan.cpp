@@ -27,6 +27,10 @@ std::string_view to_string(Offload v) {
   switch (v) {
     case Offload::none: return "none";
     case Offload::optimizer: return "optimizer";
+    case Offload::activations: return "activations";
+    case Offload::optimizer_activations: return "optimizer+activations";
+    case Offload::parameters: return "parameters";
+    case Offload::parameters_activations: return "parameters+activations";
   }
   return "?";
 }

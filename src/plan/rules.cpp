@@ -314,6 +314,20 @@ std::string offload_host_text(F f, S s, C) {
              f.hosts ? " with operators partitioned one by one" : " to hosts that are not known");
 }
 
+bool offload_parameters(F, S s, C) { return !offloads_parameters(s.offload) || shards_parameters(s.zero) || s.data_ranks() == 1; }
+std::string offload_parameters_text(F, S s, C) {
+  return cat("parameters in host memory are gathered layer by layer from the shards of zero 3, zero is ", number_of(s.zero),
+             " over ", s.data_ranks(), " data ranks");
+}
+bool offload_passes(F, S s, C c) {
+  const bool copies = offloads_activations(s.offload) || offloads_parameters(s.offload);
+  return !copies || (c.kind != ScheduleKind::zb_h1 && c.kind != ScheduleKind::zb_v);
+}
+std::string offload_passes_text(F, S s, C c) {
+  return cat("offload ", to_string(s.offload), " with schedule ", to_string(c.kind),
+             ": weight gradients of their own would fetch everything a second time");
+}
+
 bool operator_partition(F, S s, C) { return s.partition.empty() || partition_fault(s).empty(); }
 std::string operator_partition_text(F, S s, C) { return partition_fault(s); }
 
@@ -393,6 +407,10 @@ constexpr std::array kRules = {
          operator_partition_text},
     Rule{"offload-host", "offload needs hosts whose memory and links are known (host of the cluster), and no operator partition",
          dimension_set(D::offload), D::offload, offload_host, offload_host_text},
+    Rule{"offload-parameters", "offload of parameters needs zero 3, or one data rank",
+         dimension_set(D::offload, D::zero, D::tp, D::sp, D::cp, D::dp), D::zero, offload_parameters, offload_parameters_text},
+    Rule{"offload-passes", "offload of activations and parameters goes with schedules whose backward passes are whole",
+         dimension_set(D::offload, D::schedule), D::schedule, offload_passes, offload_passes_text},
     Rule{"overlap-tp", "overlap_tp needs sp megatron", dimension_set(D::overlap_tp, D::sp), D::overlap_tp, overlap_tp,
          overlap_tp_text},
 };

@@ -205,7 +205,11 @@ Strategy read_strategy(Reader& r, PlanSchema schema) {
   strategy.overlap.tp = read_flag(overlap, "tp");
   if (two) strategy.overlap.ep = overlap.optional_bool("ep", false);
   overlap.finish();
-  if (two && s.has("offload")) strategy.offload = read_enum(s, "offload", std::array{Offload::none, Offload::optimizer});
+  if (two && s.has("offload"))
+    strategy.offload =
+        read_enum(s, "offload",
+                  std::array{Offload::none, Offload::optimizer, Offload::activations, Offload::optimizer_activations,
+                             Offload::parameters, Offload::parameters_activations});
   strategy.partition = BlockPartition(read_partition(s));
   s.finish();
   return strategy;

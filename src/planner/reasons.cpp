@@ -39,7 +39,7 @@ std::string host_sentence(const Job& job, const Plan& plan) {
   const auto timed = engine ? time_plan(job, **engine, plan, false) : Result<Timed>(engine.error());
   if (!timed) return "It does not fit into the memory of the hosts.";
   const cost::HostNeed need = cost::host_need(job.cluster, timed->costs);
-  return "It does not fit: offloaded states take " + gib(need.bytes) + " of the memory of a node's host, which has " +
+  return "It does not fit: what is offloaded takes " + gib(need.bytes) + " of the memory of a node's host, which has " +
          gib(need.memory) + " (cluster.host.memory).";
 }
 

@@ -7,7 +7,7 @@ namespace espalier::planner {
 
 HostWork host_work_of(const Plan& plan) {
   const std::vector<StrategyCount> used = strategy_counts(plan);
-  const auto offloads = [](const StrategyCount& s) { return s.strategy.offload != Offload::none; };
+  const auto offloads = [](const StrategyCount& s) { return offloads_optimizer(s.strategy.offload); };
   return std::any_of(used.begin(), used.end(), offloads) ? HostWork::update : HostWork::framework;
 }
 

@@ -107,7 +107,7 @@ std::string of_update(const Facts& f) {
 }
 
 std::string of_host(const Facts& f) {
-  if (f.s.offload == Offload::none)
+  if (!offloads_optimizer(f.s.offload))
     return "host work once a step is up to the framework; a larger global batch spreads it over more samples";
   const std::int64_t ranks = f.s.data_ranks();
   if (ranks > 1 && (!shards_optimizer(f.s.zero) || f.s.shard < ranks)) return of_update(f);

@@ -197,6 +197,14 @@ void Mapper::map_state() {
   }
 }
 
+namespace {
+
+/// A device's half of the Grace of a GB200: LPDDR5X of 480 GB at 512 GB/s, NVLink-C2C of 450 GB/s each way (NVIDIA's data sheet; its figures of
+/// a link that two devices share, an estimate of what each gets).
+constexpr double kGraceMemory = 240e9, kGraceBandwidth = 256e9, kGraceLink = 225e9;
+
+}  // namespace
+
 void Mapper::map_memory() {
   const auto bytes_of = [this](const char* field) {
     const auto* d = framework_default(field);
@@ -209,7 +217,20 @@ void Mapper::map_memory() {
   if (!blocks && r_.fsdp.value_or(false) && !r_.recipe_stated) blocks = bytes_of("offloaded_blocks");
   if (!blocks) return;
   const auto all = static_cast<double>(std::max<std::int64_t>(1, run_.job.model.blocks()));
-  own_engine().memory.offloaded_activations = std::min(1.0, static_cast<double>(*blocks) / all);
+  EngineModel& engine = own_engine();
+  engine.memory.offloaded_activations = std::min(1.0, static_cast<double>(*blocks) / all);
+  engine.memory.blocks_on_device = 0;
+  engine.runs.offload_activations = ActivationOffload::any;
+  Offload& offload = run_.strategy.offload;
+  offload = offloads_optimizer(offload) ? Offload::optimizer_activations : Offload::activations;
+  for (NodeGroup& group : run_.job.cluster.groups) {
+    if (group.host.known()) continue;
+    const auto devices = static_cast<double>(group.devices_per_node);
+    group.host = {Bytes(static_cast<std::int64_t>(kGraceMemory * devices)), BytesPerSecond(kGraceBandwidth * devices),
+                  BytesPerSecond(kGraceLink)};
+    used("host", "half a Grace a device: 240 GB, 256 GB/s, 225 GB/s each way",
+         "the catalogue has no host of this device; NVLink-C2C of GB200, 900 GB/s both ways over two devices");
+  }
 }
 
 void Mapper::choose_memory() {

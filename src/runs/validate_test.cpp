@@ -144,7 +144,7 @@ TEST(MapRun, RecipesSayWhatMemoryHolds) {
         .offloaded_activations;
   };
   EXPECT_EQ(bridge(R"(, "fsdp": true)"), 1.0);  // 20 of its 16 blocks
-  EXPECT_EQ(bridge(""), 0.0);
+  EXPECT_EQ(bridge(""), 1.0);                   // what its engine would offload: nothing is
   EXPECT_EQ(bridge(R"(, "fsdp": true, "extra": {"recipe": {"cpu_offloading_num_layers": 4}})"), 0.25);
 }
 

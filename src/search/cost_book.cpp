@@ -55,8 +55,8 @@ std::int64_t layer_group_least_bytes(const CostBook& book, const Configuration& 
   for (std::size_t k = 0; k < w.layers.size(); ++k) {
     const std::int64_t n = book.kind_counts()[k];
     all += w.layers[k].elements().times(n);
-    const auto& s = w.layers[k].saved;
-    saved += n * std::min({s.none, s.selective, s.full});
+    const cost::SavedBytes &s = w.layers[k].saved, &h = w.layers[k].hosted;
+    saved += n * std::min({s.none - h.none, s.selective - h.selective, s.full - h.full});
   }
   const std::int64_t p = c.schedule.stages;
   all = {all.dense / p, all.expert / p, all.frozen_dense / p, all.frozen_expert / p};
@@ -78,10 +78,17 @@ std::int64_t bound_ns(const CostBook& book, const Strategy& s, const Schedule& s
   return w.bound.ns(book.context(), s, schedule, book.split(schedule), w.layers, stream);
 }
 
+/// Without copies of activations: with them more recomputation may be faster, since it puts down less.
+Offload without_activations(Offload o) {
+  if (offloads_parameters(o)) return Offload::parameters;
+  return offloads_optimizer(o) ? Offload::optimizer : Offload::none;
+}
+
 }  // namespace
 
 std::int64_t schedule_group_bound_ns(const CostBook& book, const Configuration& c, Workspace& w) {
   Strategy cheapest = c.strategy;
+  cheapest.offload = without_activations(cheapest.offload);
   cheapest.overlap.p2p = true;
   // ZeRO-1 over all ranks: no communication inside chunks, the smallest optimizer.
   if (cheapest.data_ranks() > 1) {
@@ -93,6 +100,7 @@ std::int64_t schedule_group_bound_ns(const CostBook& book, const Configuration& 
 
 std::int64_t shard_group_bound_ns(const CostBook& book, const Configuration& c, Workspace& w) {
   Strategy cheapest = c.strategy;
+  cheapest.offload = without_activations(cheapest.offload);
   cheapest.overlap.p2p = cheapest.overlap.grad_reduce = cheapest.overlap.param_gather = true;
   return bound_ns(book, cheapest, c.schedule, w, cost::DataStream::free);
 }

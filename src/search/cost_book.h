@@ -64,7 +64,7 @@ void assemble(const CostBook& book, const Configuration& c, Workspace& w);
 /// Cheapest time of one micro-batch through all layers, and the least memory of a stage, of a layer-group choice. `w.layers` filled.
 std::int64_t layer_group_bound_ns(const CostBook& book, const Configuration& c, const Workspace& w);
 std::int64_t layer_group_least_bytes(const CostBook& book, const Configuration& c, const Workspace& w);
-/// Bound of everything below a schedule choice.
+/// Bound of everything below a schedule choice. Group bounds leave out copies of activations to and from the host.
 std::int64_t schedule_group_bound_ns(const CostBook& book, const Configuration& c, Workspace& w);
 /// Bound of everything below a choice of ZeRO stage and shard group, for the recomputation in `c`: both overlaps on, chunk edges free.
 std::int64_t shard_group_bound_ns(const CostBook& book, const Configuration& c, Workspace& w);

@@ -158,7 +158,8 @@ void Expander::expand_shard(const Configuration& s, const std::vector<Overlap>& 
 /// The recomputation ladder of one choice of everything else.
 void Expander::expand_overlap(const Configuration& o, const MemoryTable& t, const std::vector<char>& fits, Workspace& w,
                               Expansion& e) const {
-  const bool ladder = frame_.out.pruning.enabled(Pruning::recompute_ladder);
+  // What is put into host memory shrinks with recomputation: more of it may be faster.
+  const bool ladder = frame_.out.pruning.enabled(Pruning::recompute_ladder) && !offloads_activations(o.strategy.offload);
   bool ladder_broken = false, nothing_cheaper = false;
   for (std::size_t i = 0; i < t.choices.size(); ++i) {
     if (!fits[i]) continue;

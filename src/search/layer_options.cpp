@@ -110,7 +110,7 @@ void OptionTable::note_shares() {
     for (const PricedOption& o : kinds_[k]) {
       least_forward_[k] = std::min(least_forward_[k], static_cast<double>(o.share.forward_ns));
       take(forward_share_[k], o.share.forward_ns, o.share.backward_ns);
-      if (!shards_gradients(strategy(o.strategy).zero)) take(two_part_share_[k], o.share.forward_ns, o.share.split_backward_ns);
+      if (!whole_backward(strategy(o.strategy))) take(two_part_share_[k], o.share.forward_ns, o.share.split_backward_ns);
     }
   }
 }
@@ -142,10 +142,10 @@ void OptionTable::reduce(const std::function<bool()>& stop) {
   }
 }
 
-/// Whether `a` can stand for `b` wherever `b` stands. Zero-bubble schedules need ZeRO ≤ 1.
+/// Whether `a` can stand for `b` wherever `b` stands. Zero-bubble schedules take no strategy whose backward passes are whole.
 bool OptionTable::beats(const PricedOption& a, const PricedOption& b) const {
   if (a.layout != b.layout || !covers(a.share, b.share)) return false;
-  return !shards_gradients(strategy(a.strategy).zero) || shards_gradients(strategy(b.strategy).zero);
+  return !whole_backward(strategy(a.strategy)) || whole_backward(strategy(b.strategy));
 }
 
 /// Whether every option of embedding and head with table layout `b` is beaten by one with `a`.
@@ -234,7 +234,7 @@ solve::LayerProblem OptionTable::program(const std::vector<std::int32_t>& kinds,
     for (const PricedOption& o : kinds_[static_cast<std::size_t>(kind)]) {
       solve::LayerOption x;
       x.steady = static_cast<double>(o.share.forward_ns + (zero_bubble ? o.share.split_backward_ns : o.share.backward_ns));
-      if (zero_bubble && shards_gradients(strategy(o.strategy).zero)) x.steady = std::numeric_limits<double>::infinity();
+      if (zero_bubble && whole_backward(strategy(o.strategy))) x.steady = std::numeric_limits<double>::infinity();
       if (table != kAnyTable && o.table != kAnyTable && o.table != table) x.steady = std::numeric_limits<double>::infinity();
       x.sync = cost::update_s(context_->device, o.share.update_bytes) * 1e9 +
                (1 - lambda) * static_cast<double>(o.share.reduce_ns) +

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "cost/layer_share.h"
+#include "cost/offload.h"
 #include "cost/redistribution.h"
 #include "plan/shared_table.h"
 #include "search/cost_book.h"
@@ -19,6 +20,9 @@
 #include "solve/layer_search.h"
 
 namespace espalier::search {
+
+/// Whether its backward passes are whole: zero-bubble schedules, which run weight gradients apart, need ZeRO ≤ 1 and no copies in passes.
+inline bool whole_backward(const Strategy& s) { return shards_gradients(s.zero) || cost::copies_in_passes(s.offload); }
 
 /// One strategy of one layer kind.
 struct PricedOption {

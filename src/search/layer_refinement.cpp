@@ -110,7 +110,7 @@ void LayerRefinement::add_layer(std::int32_t layer, const std::vector<PricedOpti
   const OptionTable& table = judge_.tools().table;
   const bool zero_bubble = schedule_.kind == ScheduleKind::zb_h1 || schedule_.kind == ScheduleKind::zb_v;
   for (const PricedOption& o : options) {
-    if (o.strategy == now_.options[at(layer)] || (zero_bubble && shards_gradients(table.strategy(o.strategy).zero))) continue;
+    if (o.strategy == now_.options[at(layer)] || (zero_bubble && whole_backward(table.strategy(o.strategy)))) continue;
     add_with_partner(layer, o, out);
   }
 }

@@ -29,8 +29,8 @@ std::uint64_t print_of(const Strategy& s) {
   p.add_enum(s.sp);
   p.add_enum(s.cp_kind);
   p.add_enum(s.order);
-  for (const bool on : {s.overlap.grad_reduce, s.overlap.param_gather, s.overlap.p2p, s.overlap.tp, s.offload != Offload::none})
-    p.add(on ? 1 : 0);
+  for (const bool on : {s.overlap.grad_reduce, s.overlap.param_gather, s.overlap.p2p, s.overlap.tp}) p.add(on ? 1 : 0);
+  p.add_enum(s.offload);
   for (const char c : s.partition.text()) p.add(static_cast<unsigned char>(c));
   return p.value();
 }

@@ -9,7 +9,7 @@
 //   shard-bound       the same for one ZeRO stage and shard group, with the cheapest recomputation that fits and all overlap for free
 //   memory            the peak bound of a configuration exceeds the limit; for full recomputation the fewest layers that fit are
 //                     found by bisection, since more layers never need more memory
-//   recompute-ladder  more recomputation than a configuration whose bound already exceeds the incumbent
+//   recompute-ladder  more recomputation than a configuration whose bound already exceeds the incumbent; not under offload of activations
 //   bound             the pipeline bound of the configuration itself exceeds the incumbent
 //   pipeline-floor    its pipeline, simulated without data-parallel communication, and its tail exceed the incumbent, and a configuration of
 //                     the same degrees and schedule that was simulated (pipeline_floor.h)

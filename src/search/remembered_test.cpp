@@ -53,7 +53,7 @@ std::vector<Configuration> configurations() {
   std::vector<Configuration> out;
   for (const std::int32_t tp : {1, 2})
     for (const std::int32_t stages : {1, 2})
-      for (const Offload offload : {Offload::none, Offload::optimizer})
+      for (const Offload offload : {Offload::none, Offload::optimizer, Offload::activations, Offload::parameters_activations})
         for (const ZeroStage zero : {ZeroStage::none, ZeroStage::optimizer, ZeroStage::parameters})
           for (const std::int32_t micro : {1, 2}) {
             Configuration c;
@@ -78,6 +78,7 @@ void expect_equal(const std::vector<cost::LayerCost>& a, const std::vector<cost:
     EXPECT_EQ(a[k].saved.none, b[k].saved.none);
     EXPECT_EQ(a[k].saved.selective, b[k].saved.selective);
     EXPECT_EQ(a[k].saved.full, b[k].saved.full);
+    EXPECT_EQ(a[k].hosted.none, b[k].hosted.none);
     EXPECT_EQ(a[k].transient.backward, b[k].transient.backward);
     EXPECT_EQ(a[k].dense_parameters, b[k].dense_parameters);
     EXPECT_EQ(a[k].frozen_dense_bytes, b[k].frozen_dense_bytes);

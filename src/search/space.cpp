@@ -225,7 +225,9 @@ Space::Key Space::shard_key(const Configuration& c) const {
   // The rules of the space only ask whether the schedule is a zero-bubble one.
   const std::int64_t kind = zero_bubble(c.schedule.kind) ? 1 : 0;
   const std::int64_t reduces = replicates_weights(!facts_.experts.empty(), s) ? 1 : 0;
-  if (engine_->family == EngineFamily::generic) return {c.schedule.stages, s.data_ranks(), kind, !s.partition.empty(), reduces};
+  const auto offload = static_cast<std::int64_t>(s.offload);
+  if (engine_->family == EngineFamily::generic)
+    return {c.schedule.stages, s.data_ranks(), kind, !s.partition.empty(), reduces, offload};
   return {c.schedule.stages,
           s.data_ranks(),
           static_cast<std::int64_t>(c.schedule.kind),
@@ -235,7 +237,7 @@ Space::Key Space::shard_key(const Configuration& c) const {
           s.ep,
           c.schedule.virtual_stages,
           reduces,
-          static_cast<std::int64_t>(s.offload)};
+          offload};
 }
 
 Space::Shards Space::shards_below(const Configuration& b) const {
@@ -252,8 +254,9 @@ Space::Shards Space::shards_below(const Configuration& b) const {
   return out;
 }
 
-std::pair<std::int32_t, bool> Space::recompute_key(const Configuration& b) {
-  return {b.schedule.stages * b.schedule.virtual_stages, !b.strategy.partition.empty()};
+Space::RecomputeKey Space::recompute_key(const Configuration& b) {
+  return {b.schedule.stages, b.schedule.virtual_stages, !b.strategy.partition.empty(),
+          static_cast<std::int32_t>(b.strategy.offload)};
 }
 
 double Space::leaves(const Configuration& a) {

@@ -127,7 +127,9 @@ class Space {
   /// What the legality of the later groups may depend on.
   using Key = std::array<std::int64_t, 10>;
   [[nodiscard]] Key shard_key(const Configuration& schedule_choice) const;
-  [[nodiscard]] static std::pair<std::int32_t, bool> recompute_key(const Configuration& schedule_choice);
+  /// Stages, chunks of one, with a partition, offload.
+  using RecomputeKey = std::array<std::int32_t, 4>;
+  [[nodiscard]] static RecomputeKey recompute_key(const Configuration& schedule_choice);
   struct Shards {
     double leaves = 0;  ///< overlap choices of all of them
     std::vector<ShardChoice> choices;
@@ -137,9 +139,8 @@ class Space {
     std::vector<ScheduleChoice> choices;
   };
   [[nodiscard]] Shards shards_below(const Configuration& schedule_choice) const;
-  std::map<Key, Shards> shards_;  ///< legal (zero, shard, overlap) choices
-  /// Recomputation choices by chunks; with a partition.
-  std::map<std::pair<std::int32_t, bool>, std::vector<Recompute>> recomputes_;
+  std::map<Key, Shards> shards_;                                ///< legal (zero, shard, overlap) choices
+  std::map<RecomputeKey, std::vector<Recompute>> recomputes_;   ///< recomputation choices
   std::map<std::pair<Key, std::int64_t>, Schedules> products_;  ///< by what the legality of schedules depends on
 };
 

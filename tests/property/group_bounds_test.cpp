@@ -86,7 +86,9 @@ class Walk {
     if (previous_full_ != nullptr) {
       EXPECT_LE(peak_bound_bytes(w_), full_.peak_bound) << "more recomputation needs more memory, " << where;
       EXPECT_LE(peak, full_.peak) << "more recomputation needs more memory, " << where;
-      EXPECT_GE(alone, full_.bound) << "more recomputation is faster, " << where;
+      if (!offloads_activations(c.strategy.offload)) {  // with it the search asks for every recomputation
+        EXPECT_GE(alone, full_.bound) << "more recomputation is faster, " << where;
+      }
     }
     full_ = {peak_bound_bytes(w_), peak, alone};  // by which the search skips more recomputation
     previous_full_ = &full_;

@@ -113,7 +113,9 @@ class ProblemMaker {
 
   /// Ample hosts until choose_host_memory, on links from slow to fast.
   void allow_offload() {
-    problem_.space.allow["offload"] = {0, 1};
+    std::vector<std::int64_t>& values = problem_.space.allow["offload"] = {0};
+    values.push_back(1 + static_cast<std::int64_t>(random_.below(5)));
+    if (const auto more = 1 + static_cast<std::int64_t>(random_.below(5)); more > values.back()) values.push_back(more);
     Host& host = problem_.cluster.groups.front().host;
     host.memory = GiB(1024 * 1024);
     host.memory_bandwidth = BytesPerSecond(magnitude(random_, 8, 12));
