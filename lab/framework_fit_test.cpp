@@ -125,10 +125,26 @@ TEST(Intervals, QuantilesByHand) {
   EXPECT_DOUBLE_EQ(weighted_quantile({}, 0.9), 0);
 }
 
+// Two sources with one engine, off by 0.3 to either side: under S what they share is in their errors, so nothing is added between clusters, and
+// either says little of a third.
+TEST(Intervals, SourcesShareAnErrorWhereNothingOfThemWasKnown) {
+  std::vector<Residual> residuals;
+  for (int i = 0; i < 50; ++i) {
+    residuals.push_back({0.3 + 0.001 * (i % 3), 1.0, "a", "nanotron", "l4"});
+    residuals.push_back({-0.3 + 0.001 * (i % 3), 1.0, "b", "nanotron", "l4"});
+  }
+  const auto known = fit_intervals(residuals, residuals, true, {});
+  const auto own = planner::interval_for(known, "nanotron", "l4");
+  // two effective runs of variance 0.09 and a thousand prior ones of the same: 1.2824 · 0.3, the two sides alike
+  EXPECT_GT(own.high, std::exp(1.28 * 0.29));
+  EXPECT_LT(own.high, std::exp(1.89 * 0.4));
+  EXPECT_NEAR(std::log(own.high), -std::log(own.low), 0.01);
+}
+
 TEST(Intervals, UnknownPairsFallBackAndSaySo) {
   std::vector<Residual> residuals;
   for (int i = 0; i < 100; ++i) residuals.push_back({0.002 * (i - 50), 1.0, "s", "nanotron", "h100-sxm-80gb"});
-  const auto table = fit_intervals(residuals, residuals, {});
+  const auto table = fit_intervals(residuals, residuals, false, {});
   const auto own = planner::interval_for(table, "nanotron", "h100-sxm-80gb");
   EXPECT_EQ(own.basis, "calibrated: h100-sxm-80gb, nanotron, 100 runs");
   // quantiles -0.082 and 0.08, and 1.2816 · 0.12 between clusters, in quadrature

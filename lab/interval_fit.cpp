@@ -3,79 +3,72 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <set>
 
 namespace espalier::lab {
 namespace {
 
-using Weighted = std::vector<std::pair<double, double>>;
-
-/// Weights of the rows as runs, no family above most_runs.
-std::vector<double> capped(const std::vector<Residual>& residuals, double most_runs) {
-  std::map<std::string, double> total;
-  for (const Residual& r : residuals) total[r.family] += r.weight;
-  std::vector<double> out;
-  for (const Residual& r : residuals) out.push_back(r.weight * std::min(1.0, most_runs / total[r.family]));
-  return out;
-}
-
-/// All residuals, each family alike, with the weight of general_runs together.
-Weighted general(const std::vector<Residual>& residuals, double general_runs) {
-  std::map<std::string, double> total;
-  for (const Residual& r : residuals) total[r.family] += r.weight;
-  Weighted out;
-  for (const Residual& r : residuals)
-    out.emplace_back(r.log_ratio, general_runs * r.weight / (total[r.family] * static_cast<double>(total.size())));
-  return out;
-}
-
 constexpr double kTenth = 1.2816;  // standard deviations of a normal distribution below which nine tenths lie
 
-planner::Interval interval_of(const Weighted& residuals, const IntervalOptions& options, double widening) {
-  const double between = kTenth * options.between_sources;
-  const double low = std::min(0.0, weighted_quantile(residuals, (1 - options.level) / 2)),
-               high = std::max(0.0, weighted_quantile(residuals, (1 + options.level) / 2));
+planner::Interval interval_of(Sides sides, double between, double widening) {
   planner::Interval i;
-  i.low = std::clamp(std::exp(-widening * std::hypot(low, between)), 1e-3, 1.0);
-  i.high = std::clamp(std::exp(widening * std::hypot(high, between)), 1.0, 1e3);
+  i.low = std::clamp(std::exp(-widening * std::hypot(sides.low, kTenth * between)), 1e-3, 1.0);
+  i.high = std::clamp(std::exp(widening * std::hypot(sides.high, kTenth * between)), 1.0, 1e3);
   return i;
 }
 
 }  // namespace
 
-planner::IntervalTable fit_intervals(const std::vector<Residual>& residuals, const std::vector<Residual>& unknown_engine,
+std::vector<ErrorPoint> points_of(const std::vector<Residual>& residuals, Sharing sharing) {
+  std::vector<ErrorPoint> out;
+  for (const Residual& r : residuals)
+    out.push_back({r.log_ratio, r.weight, sharing == Sharing::family ? r.family : r.family + "|" + r.group});
+  return out;
+}
+
+Variance prior_of_families(const std::vector<Residual>& residuals, Sharing sharing) {
+  std::map<std::string, std::vector<Residual>> families;
+  for (const Residual& r : residuals) families[r.family].push_back(r);
+  const double between = intraclass_correlation(points_of(residuals, Sharing::family));
+  std::vector<Variance> variances;
+  for (const auto& [name, list] : families) {
+    if (list.size() < 2) continue;
+    const std::vector<ErrorPoint> points = points_of(list, sharing);
+    const double correlation = sharing == Sharing::family ? between : intraclass_correlation(points);
+    variances.push_back({mean_square(points), effective_runs(points, correlation)});
+  }
+  const Variance common = common_variance(variances);
+  return common.freedom > 0 ? common : Variance{mean_square(points_of(residuals, sharing)), 1};
+}
+
+planner::IntervalTable fit_intervals(const std::vector<Residual>& own, const std::vector<Residual>& general, bool own_is_general,
                                      const IntervalOptions& options) {
   planner::IntervalTable table;
-  if (residuals.empty() || unknown_engine.empty()) return table;
-  const std::vector<double> weight = capped(residuals, options.most_runs);
-  const Weighted base = general(unknown_engine, options.general_runs);
+  if (own.empty() || general.empty()) return table;
+  const Sharing sharing = own_is_general ? Sharing::family : Sharing::group;
+  const Variance prior = prior_of_families(general, Sharing::family);
+  const double correlation = intraclass_correlation(points_of(own, sharing));
   std::set<std::pair<std::string, std::string>> keys = {{"", ""}};
-  for (const Residual& r : residuals) keys.insert({{r.engine, r.device}, {r.engine, ""}, {"", r.device}});
+  for (const Residual& r : own) keys.insert({{r.engine, r.device}, {r.engine, ""}, {"", r.device}});
   for (const auto& [engine, device] : keys) {
-    Weighted mixed = base;
+    std::vector<Residual> of_engine;
     std::int64_t runs = 0;
-    for (std::size_t i = 0; i < residuals.size(); ++i) {
-      const bool e = residuals[i].engine == engine, d = residuals[i].device == device;
-      if (e) mixed.emplace_back(residuals[i].log_ratio, weight[i] * (d ? 2.0 : 1.0));
-      runs += (e || engine.empty()) && (d || device.empty());
+    for (const Residual& r : own) {
+      const bool d = r.device == device;
+      if (r.engine == engine) of_engine.push_back(r);
+      if (r.engine == engine && !device.empty() && !d) of_engine.back().weight /= 2;
+      runs += (r.engine == engine || engine.empty()) && (d || device.empty());
     }
-    const double unknown = (device.empty() ? options.widening : 1.0) * (engine.empty() ? options.widening : 1.0);
-    planner::Interval interval = interval_of(mixed, options, unknown);
+    const std::vector<ErrorPoint> points = points_of(of_engine, sharing);
+    const bool between = !own_is_general && !points.empty();
+    const Sides sides = error_sides(points, effective_runs(points, correlation), prior, options.level);
+    planner::Interval interval =
+        interval_of(sides, between ? options.between_sources : 0, device.empty() ? options.widening : 1.0);
     interval.runs = runs;
     table[{engine, device}] = interval;
   }
   return table;
-}
-
-double weighted_quantile(Weighted value_weight, double q) {
-  std::sort(value_weight.begin(), value_weight.end());
-  double total = 0, below = 0;
-  for (const auto& [value, weight] : value_weight) total += weight;
-  for (const auto& [value, weight] : value_weight) {
-    below += weight;
-    if (below >= q * total) return value;
-  }
-  return 0;
 }
 
 }  // namespace espalier::lab

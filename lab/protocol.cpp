@@ -151,7 +151,7 @@ std::vector<Residual> residuals_without(const calibrate::Corpus& corpus, const s
   for (std::size_t i = 0; i < corpus.rows.size(); ++i) {
     const calibrate::Row& r = corpus.rows[i];
     if (r.timed() && r.trusted && r.family != without && judged[i].predicted_s > 0)
-      out.push_back({log_ratio(r, judged[i]), r.weight, r.family, r.engine, r.device});
+      out.push_back({log_ratio(r, judged[i]), r.weight, r.family, r.engine, r.device, r.group});
   }
   return out;
 }
@@ -159,7 +159,7 @@ std::vector<Residual> residuals_without(const calibrate::Corpus& corpus, const s
 void source_intervals(const calibrate::Corpus& corpus, const ProtocolOptions& options, std::vector<Judged>& judged) {
   for (const std::string& family : corpus.families) {
     const std::vector<Residual> others = residuals_without(corpus, judged, family);
-    const planner::IntervalTable table = fit_intervals(others, others, options.interval);
+    const planner::IntervalTable table = fit_intervals(others, others, true, options.interval);
     for (std::size_t i = 0; i < corpus.rows.size(); ++i) {
       const calibrate::Row& r = corpus.rows[i];
       if (!r.timed() || r.family != family) continue;
@@ -170,26 +170,28 @@ void source_intervals(const calibrate::Corpus& corpus, const ProtocolOptions& op
   }
 }
 
-void grouped_intervals(const calibrate::Corpus& corpus, const ProtocolOptions& options, const std::vector<Judged>& source_out,
-                       std::vector<Judged>& judged) {
-  const double tail = (1 - options.interval.level) / 2;
+/// Of a family, but for a fold.
+std::vector<Residual> residuals_of_other_folds(const calibrate::Corpus& corpus, const std::vector<Judged>& judged,
+                                               const std::string& family, int fold) {
+  std::vector<Residual> out;
+  for (std::size_t i = 0; i < corpus.rows.size(); ++i) {
+    const calibrate::Row& r = corpus.rows[i];
+    if (r.timed() && r.family == family && judged[i].fold != fold)
+      out.push_back({log_ratio(r, judged[i]), r.weight, r.family, r.engine, r.device, r.group});
+  }
+  return out;
+}
+
+void grouped_intervals(const calibrate::Corpus& corpus, const ProtocolOptions& options, std::vector<Judged>& judged) {
   for (const std::string& family : corpus.families) {
-    std::vector<std::pair<double, double>> prior;
-    const std::vector<Residual> others = residuals_without(corpus, source_out, family);
-    double total = 0;
-    for (const Residual& r : others) total += r.weight;
-    for (const Residual& r : others) prior.emplace_back(r.log_ratio, r.weight * options.prior_rows / total);
+    const Variance prior = prior_of_families(residuals_without(corpus, judged, family), Sharing::group);
     for (int f = 0; f < options.folds; ++f) {
-      auto known = prior;
-      for (std::size_t i = 0; i < corpus.rows.size(); ++i) {
-        const calibrate::Row& r = corpus.rows[i];
-        if (r.timed() && r.family == family && judged[i].fold != f) known.emplace_back(log_ratio(r, judged[i]), r.weight);
-      }
-      const double low = std::exp(weighted_quantile(known, tail)), high = std::exp(weighted_quantile(known, 1 - tail));
+      const std::vector<ErrorPoint> own = points_of(residuals_of_other_folds(corpus, judged, family, f), Sharing::group);
+      const Sides sides = error_sides(own, effective_runs(own, intraclass_correlation(own)), prior, options.interval.level);
       for (std::size_t i = 0; i < corpus.rows.size(); ++i) {
         if (corpus.rows[i].family != family || judged[i].fold != f) continue;
-        judged[i].low_s = judged[i].predicted_s * low;
-        judged[i].high_s = judged[i].predicted_s * high;
+        judged[i].low_s = judged[i].predicted_s * std::exp(-sides.low);
+        judged[i].high_s = judged[i].predicted_s * std::exp(sides.high);
       }
     }
   }
@@ -247,8 +249,8 @@ Protocols run_protocols(calibrate::Corpus& corpus, const ProtocolOptions& option
   judge_memory(corpus, p);
   source_intervals(corpus, options, p.source_out);
   p.intervals = fit_intervals(residuals_without(corpus, options.grouped ? p.grouped : p.source_out, ""),
-                              residuals_without(corpus, p.source_out, ""), options.interval);
-  if (options.grouped) grouped_intervals(corpus, options, p.source_out, p.grouped);
+                              residuals_without(corpus, p.source_out, ""), !options.grouped, options.interval);
+  if (options.grouped) grouped_intervals(corpus, options, p.grouped);
   return p;
 }
 

@@ -13,8 +13,9 @@
 // median of measured/tensors − 1. S takes it from other sources with the engine, else the pooled median, shrunk to the prior 6 % with the weight
 // of 10 runs; G from the other folds, shrunk to S's. Where allocated bytes were measured nothing is fitted: both are the model's.
 //
-// Intervals: a row's 80 % interval is quantiles of log(measured/predicted) of other rows: under S those of the other sources, mixed as
-// interval_fit.h says; under G those of the other folds of its source, together with all of S's as `prior_rows` rows.
+// Intervals: a row's 80 % interval is from log(measured/predicted) of other rows (spread.h): under S those of the other sources, which share an error
+// each, of its engine shrunk to all; under G those of the other folds of its source, whose groups share an error each, shrunk to what the other
+// sources have under G.
 #pragma once
 
 #include <map>
@@ -47,8 +48,7 @@ struct ProtocolOptions {
   int folds = 5;
   IntervalOptions interval;
   TrainingFitOptions training;
-  int rounds = 3;  ///< engines with the devices held, devices with the engines held
-  double prior_rows = 10;
+  int rounds = 3;                   ///< engines with the devices held, devices with the engines held
   bool grouped = true;              ///< G takes most of the time
   std::vector<std::string> judged;  ///< families that are judged: prefixes of their names; empty: all
   bool only_shipped = false;        ///< nothing is fitted: rows as they are predicted with what ships, under every heading

@@ -5,9 +5,9 @@
 #include <cmath>
 #include <limits>
 #include <map>
-#include <numeric>
 
 #include "base/check.h"
+#include "check/expert_shard.h"
 #include "check/layer_time.h"
 #include "check/messages.h"
 #include "check/saved_activations.h"
@@ -69,7 +69,7 @@ class PlanClock {
     g.shard = data_.shard(view);
     g.replicas = data_.replicas(view);
     const std::int64_t stride = std::int64_t{s.ep} * s.etp, all = s.expert_data_ranks();
-    const std::int64_t shard = g.sharded ? std::gcd(std::int64_t{s.shard}, all) : all;
+    const std::int64_t shard = g.sharded ? expert_shard(s) : all;
     g.expert_shard = data_.group(view, shard, stride);
     g.expert_replicas = data_.group(view, all / shard, stride * shard);
     return g;
@@ -305,9 +305,8 @@ class PlanClock {
   /// Bytes that the update of `e` moves.
   [[nodiscard]] double update_bytes(const Strategy& s, const StageElements& e) const {
     const double shard = shards_optimizer(s.zero) ? s.shard : 1;
-    const auto expert_shard =
-        static_cast<double>(shards_optimizer(s.zero) ? std::gcd(std::int64_t{s.shard}, s.expert_data_ranks()) : 1);
-    const double held = static_cast<double>(e.dense) / shard + static_cast<double>(e.expert) / expert_shard;
+    const auto parts = static_cast<double>(shards_optimizer(s.zero) ? expert_shard(s) : 1);
+    const double held = static_cast<double>(e.dense) / shard + static_cast<double>(e.expert) / parts;
     const double whole = view_.engine.kernels.whole_gradient_bytes * static_cast<double>(e.dense + e.expert);
     if (offloads_parameters(s.offload)) return 0;                                                  // the host has the gradients
     if (offloads_optimizer(s.offload)) return (whole > 0 ? 0.0 : held * bytes_.gradient) + whole;  // the norm alone
@@ -322,9 +321,8 @@ class PlanClock {
     if (!offloads_optimizer(s.offload)) return 0;
     const NodeGroup& node = nodes_of(view_);
     const double shard = shards_optimizer(s.zero) ? s.shard : 1;
-    const auto expert_shard =
-        static_cast<double>(shards_optimizer(s.zero) ? std::gcd(std::int64_t{s.shard}, s.expert_data_ranks()) : 1);
-    const double held = static_cast<double>(e.dense) / shard + static_cast<double>(e.expert) / expert_shard;
+    const auto parts = static_cast<double>(shards_optimizer(s.zero) ? expert_shard(s) : 1);
+    const double held = static_cast<double>(e.dense) / shard + static_cast<double>(e.expert) / parts;
     const double link = 0.8 * node.host.link.count();
     const double memory = 0.46 * node.host.memory_bandwidth.count() / static_cast<double>(node.devices_per_node);
     const double down = held * bytes_.gradient / link, up = held * bytes_.parameter / link;

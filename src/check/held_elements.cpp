@@ -2,10 +2,10 @@
 #include "check/held_elements.h"
 
 #include <algorithm>
-#include <numeric>
 
 #include "base/check.h"
 #include "check/arithmetic.h"
+#include "check/expert_shard.h"
 
 namespace espalier::check {
 namespace {
@@ -51,7 +51,7 @@ class Rank {
     if (!shards_optimizer(s.zero)) return;
     shards_ = s.shard;
     i_ = position / (s.sp == SequenceParallel::ulysses ? 1 : s.tp) % shards_;
-    expert_shards_ = std::gcd(shards_, s.expert_data_ranks());
+    expert_shards_ = expert_shard(s);
     k_ = position / (std::int64_t{s.ep} * s.etp) % expert_shards_;
   }
 

@@ -3,8 +3,8 @@
 
 #include <algorithm>
 #include <map>
-#include <numeric>
 
+#include "check/expert_shard.h"
 #include "check/verdict.h"
 #include "check/view.h"
 
@@ -25,7 +25,7 @@ std::vector<Kind> kinds_of(const Strategy& s, bool experts) {
                              {"replica", s.data_ranks() / shard, stride * shard}};
   if (!experts) return kinds;
   const std::int64_t replicas = s.expert_data_ranks(), apart = std::int64_t{s.ep} * s.etp;
-  const std::int64_t inside = shards_optimizer(s.zero) ? std::gcd(shard, replicas) : replicas;
+  const std::int64_t inside = shards_optimizer(s.zero) ? expert_shard(s) : replicas;
   kinds.push_back({"expert tensor", s.etp, 1});
   kinds.push_back({"expert", s.ep, s.etp});
   kinds.push_back({"expert data", inside, apart});

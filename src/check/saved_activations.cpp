@@ -196,11 +196,14 @@ class Walk {
 
   double expert_linear_bytes(std::size_t i) {
     const Operator& op = operators_[i];
-    if (op.frozen) return 0;
-    if (l_.expert_activations_again && kind_before(i) == OperatorKind::expert_activation) return 0;
+    const bool activated = kind_before(i) == OperatorKind::expert_activation;
+    if (l_.expert_activations_again && activated) return 0;
     const double gathered = l_.etp / expert_divisor(l_);  // tokens split over tp are gathered by the etp ranks
-    return l_.operand * static_cast<double>(op.in) * routed_copies(l_, op) /
-           (op.split == TpSplit::row ? expert_divisor(l_) : 1 / gathered);
+    const double one =
+        static_cast<double>(op.in) * routed_copies(l_, op) / (op.split == TpSplit::row ? expert_divisor(l_) : 1 / gathered);
+    // Weighting is a product of its own behind an activation without a gate: it keeps its factor.
+    const bool factor = activated && l_.weighs_inside && operators_[i - 1].in == operators_[i - 1].out;
+    return (factor ? l_.a * one : 0) + (op.frozen ? 0 : l_.operand * one);
   }
 
   /// Whether what the operator writes is a tensor that nothing else keeps: whole features, which a column linear does not write.

@@ -3,10 +3,10 @@
 
 #include <algorithm>
 #include <cmath>
-#include <numeric>
 
 #include "base/check.h"
 #include "check/arithmetic.h"
+#include "check/expert_shard.h"
 #include "check/operator_partition.h"
 
 namespace espalier::check {
@@ -167,9 +167,8 @@ std::int64_t chunks_apart(const View& view) {
 
 /// `part`: of what ZeRO shards, relative to an equal one. `chunks`: chunks_apart.
 Kept kept_bytes(const StatePolicy& bytes, const Strategy& s, const StageElements& e, double part, std::int64_t chunks) {
-  const std::int64_t expert_shard = std::gcd(std::int64_t{s.shard}, s.expert_data_ranks());
   const auto held = [&](bool sharded) {
-    return sharded ? ceil_div(e.dense, s.shard) + ceil_div(e.expert, expert_shard) : e.dense + e.expert;
+    return sharded ? ceil_div(e.dense, s.shard) + ceil_div(e.expert, expert_shard(s)) : e.dense + e.expert;
   };
   const auto of = [&](std::int64_t each, bool sharded, std::int64_t more = 0) {
     const std::int64_t all = each * held(sharded) + more;
@@ -177,7 +176,7 @@ Kept kept_bytes(const StatePolicy& bytes, const Strategy& s, const StageElements
   };
   const bool spread = shards_parameters(s.zero);
   const std::int64_t frozen =
-      spread ? ceil_div(e.frozen_dense, s.shard) + ceil_div(e.frozen_expert, expert_shard) : e.frozen_dense + e.frozen_expert;
+      spread ? ceil_div(e.frozen_dense, s.shard) + ceil_div(e.frozen_expert, expert_shard(s)) : e.frozen_dense + e.frozen_expert;
   Kept kept;
   const bool freed = bytes.frees_reduced && s.zero == ZeroStage::optimizer && chunks > 1;
   const std::int64_t gradients =

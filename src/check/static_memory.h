@@ -13,7 +13,7 @@
 // tied embeddings, the first decoder block of an encoder-decoder model (which looks up the decoder's tokens in it, tied head or not). The
 // copies are split and sharded as the embedding layer's strategy says.
 // Bytes of a stage with D dense and E expert elements in all its chunks, ZeRO stage z, shard group g,
-// S(k) = ⌈D/g⌉ + ⌈E/gcd(g, expert data ranks)⌉ if z ≥ k, else D + E:
+// S(k) = ⌈D/g⌉ + ⌈E/s_e⌉ if z ≥ k, else D + E:
 //   parameter·S(3) + gradient·S(2) + (master + optimizer)·S(1)
 // of which the last term lies on the host under offload of the optimizer, and all of it under offload of parameters,
 // with the engine's bytes per element; fp32 and tf32 keep parameters and gradients in 4 bytes and no master; sgd keeps 4 bytes

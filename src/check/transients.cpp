@@ -46,12 +46,17 @@ Sizes sizes_of(const View& view, const LayerKind& kind) {
   return x;
 }
 
-Both attention_set(const Sizes& x, const Operator& op) {
+/// Of a query, in all heads.
+double scores_of_query(const Sizes& x, const Operator& op) {
   double reach = op.cross ? x.encoder_keys : x.keys;
   if (op.chunk > 0) reach = std::min(reach, static_cast<double>(op.chunk));
   if (op.window > 0) reach = std::min(reach, static_cast<double>(op.window));
+  return op.heads * reach;
+}
+
+Both attention_set(const Sizes& x, const Operator& op) {
   const double queries = static_cast<double>(op.heads) * op.qk_dim, out = static_cast<double>(op.heads) * op.v_dim;
-  const double scores = x.unfused ? op.heads * reach : 0;
+  const double scores = x.unfused ? scores_of_query(x, op) : 0;
   return {x.a * x.tokens * (queries + scores) / x.split, x.a * x.tokens * (queries + out + 2 * scores) / x.split};
 }
 
@@ -169,6 +174,18 @@ std::int64_t workspace_bytes(const View& view) {
   return w.cublas * torch + w.transformer_engine * (hopper ? 32 : 4) * kMebibyte;
 }
 
+/// Scores before the softmax, a·H·queries·keys / tp, of the engines that never free them.
+std::int64_t score_buffer_of(const View& view, const LayerKind& kind) {
+  const EngineMemory& memory = view.engine.memory;
+  if (!memory.keeps_score_buffer || memory.activations != ActivationPolicy::megatron_2022_unfused) return 0;
+  if (!view.strategy.partition.empty() && kind.role == LayerRole::block) return 0;
+  const Sizes x = sizes_of(view, kind);
+  double most = 0;
+  for (const Operator& op : kind.operators)
+    if (op.kind == OperatorKind::attention) most = std::max(most, x.a * x.tokens * scores_of_query(x, op) / x.split);
+  return static_cast<std::int64_t>(std::ceil(most));
+}
+
 std::int64_t deferred_logit_bytes(const View& view) {
   const std::int64_t waiting = std::min<std::int64_t>(view.engine.memory.loss.deferred, view.microbatches);
   if (waiting == 0 || view.stages == 1) return 0;
@@ -197,17 +214,21 @@ std::vector<std::int64_t> buffer_bytes_per_stage(const View& view) {
     for (const std::int64_t one : taken_bytes_per_chunk(view)) message = std::max(message, one);
   const std::int64_t gathered = largest_layer(view, ZeroStage::parameters), scattered = largest_layer(view, ZeroStage::gradients);
   std::vector<bool> gathers(static_cast<std::size_t>(view.stages), false), scatters = gathers;
+  std::vector<std::int64_t> scores(gathers.size(), 0);
   for (std::size_t c = 0; c < view.chunks.size(); ++c) {
     for (const LayerRange& range : view.chunks[c].ranges) {
       const auto stage = static_cast<std::size_t>(view.stage_of[c]);
       const bool comes_up = offloads_parameters(range.strategy.offload);
       gathers[stage] = gathers[stage] || comes_up || shards_parameters(range.strategy.zero);
       scatters[stage] = scatters[stage] || comes_up || shards_gradients(range.strategy.zero);
+      for (std::int32_t i = range.first; i <= range.last; ++i)
+        scores[stage] = std::max(scores[stage],
+                                 score_buffer_of(view_of(view, range.strategy), view.model->layer(static_cast<std::size_t>(i))));
     }
   }
   std::vector<std::int64_t> result;
   for (std::size_t i = 0; i < gathers.size(); ++i) {
-    std::int64_t sum = 2 * message + workspace_bytes(view);
+    std::int64_t sum = 2 * message + workspace_bytes(view) + scores[i];
     sum += gathers[i] ? 2 * gathered : 0;
     sum += scatters[i] ? scattered : 0;
     sum += i + 1 == gathers.size() ? deferred_logit_bytes(view) : 0;

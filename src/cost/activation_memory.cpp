@@ -47,6 +47,12 @@ i64 gathered(const LayerGeometry& g) { return g.sequence_split > 1 ? g.expert_sp
 /// What an activation keeps of an element of its input.
 i64 activation_bytes(const LayerGeometry& g) { return g.activation_bytes > 0 ? g.activation_bytes : g.element_bytes; }
 
+/// Scores of all queries on a rank, before heads are split.
+i64 scores_of(const Operator& op, const LayerGeometry& g) {
+  const i64 all_keys = op.cross ? g.cross_keys : keys_in_reach(op, g.keys);
+  return g.tokens * op.heads * (op.window > 0 ? std::min(op.window, all_keys) : all_keys);
+}
+
 void add_attention(Regions& r, const LayerKind& kind, const Operator& op, const LayerGeometry& g, ActivationPolicy policy) {
   const i64 a = g.element_bytes, t = g.tokens;
   const i64 kv_tokens = op.cross ? g.cross_tokens : t;
@@ -62,8 +68,7 @@ void add_attention(Regions& r, const LayerKind& kind, const Operator& op, const 
     r.add(TpSplit::heads, (g.copies_attention_output ? 2 : 1) * out + 4 * t * op.heads);
     return;
   }
-  const i64 all_keys = op.cross ? g.cross_keys : keys_in_reach(op, g.keys);
-  const i64 scores = t * op.heads * (op.window > 0 ? std::min(op.window, all_keys) : all_keys);
+  const i64 scores = scores_of(op, g);
   r.add(TpSplit::heads, q + k + v);
   r.add(TpSplit::heads, a * scores, true);
   if (op.score_dropout) r.add(TpSplit::heads, (1 + a) * scores, true);
@@ -125,6 +130,12 @@ void add_operator(Regions& r, const LayerKind& kind, const Operator& op, const O
       break;
     case OperatorKind::expert_activation:
     case OperatorKind::expert_linear: {
+      const bool after_activation = before != nullptr && before->kind == OperatorKind::expert_activation;
+      if (after_activation && g.weighs_inside_experts && before->in == before->out) {
+        const i64 unweighted = ceil_div(a * routed_tokens(op, g) * gathered(g) * op.in, g.expert_split);
+        r.expert += unweighted;
+        if (fused && g.recomputes_expert_activations) r.cheap_expert += unweighted;
+      }
       if (op.frozen) break;
       // after dispatch the routed copies are the first linear's input: counted there
       if (before != nullptr && before->kind == OperatorKind::dispatch) break;
@@ -132,8 +143,7 @@ void add_operator(Regions& r, const LayerKind& kind, const Operator& op, const O
       const i64 each = op.kind == OperatorKind::expert_linear ? kept_bytes(op, g) : activation_bytes(g);
       const i64 bytes = ceil_div(each * routed_tokens(op, g) * gathered(g) * op.in, divisor);
       r.expert += bytes;
-      if (fused && g.recomputes_expert_activations && before != nullptr && before->kind == OperatorKind::expert_activation)
-        r.cheap_expert += bytes;
+      if (fused && g.recomputes_expert_activations && after_activation) r.cheap_expert += bytes;
       break;
     }
     case OperatorKind::cross_entropy: r.add(op.split, i64{g.loss.saved} * t * vocabulary_width(op, op.in, g)); break;
@@ -219,6 +229,13 @@ SavedBytes hosted_activations(const LayerKind& kind, const LayerGeometry& g, con
   if (g.offloaded <= 0 || kind.role != LayerRole::block) return {};
   const auto part = [&](i64 bytes) { return static_cast<i64>(std::floor(g.offloaded * static_cast<double>(bytes))); };
   return {part(saved.none), part(saved.selective), part(saved.full)};
+}
+
+std::int64_t score_buffer(const LayerKind& kind, const LayerGeometry& g) {
+  i64 most = 0;
+  for (const Operator& op : kind.operators)
+    if (op.kind == OperatorKind::attention) most = std::max(most, ceil_div(g.element_bytes * scores_of(op, g), g.split));
+  return most;
 }
 
 namespace {

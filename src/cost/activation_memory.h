@@ -27,7 +27,8 @@
 // selective: unfused drops the score tensors (softmax, mask, dropout output); fused drops what is cheap to compute again: outputs of
 // norms that feed linears, and of activations that feed linears; with engine.memory.recomputes_up_projections also q, k and v that column linears make
 // of a normalised latent (a width that is not the layer's), with recomputes_expert_activations the inputs of experts' second products. With
-// weighs_inside_experts combine keeps nothing; with eight_bit_activations 8-bit training keeps one byte of an activation's input. full: the layer's input only — unsplit under
+// weighs_inside_experts combine keeps nothing, but experts without a gate keep what comes out of their activation once more, before it is weighted (no
+// fused kernel does both); with eight_bit_activations 8-bit training keeps one byte of an activation's input. full: the layer's input only — unsplit under
 // megatron-2022-unfused, in the sequence region otherwise.
 #pragma once
 
@@ -79,6 +80,8 @@ SavedBytes saved_activations(const LayerKind& kind, const LayerGeometry& g, Acti
 double offloaded_share(const EngineModel& engine, const Model& model);
 /// Of `saved` what waits in host memory, rounded down; nothing of embedding and head.
 SavedBytes hosted_activations(const LayerKind& kind, const LayerGeometry& g, const SavedBytes& saved);
+/// Of the buffer for unfused scores before the softmax, a·H·keys by query and split, that its engine never frees: of the largest attention.
+std::int64_t score_buffer(const LayerKind& kind, const LayerGeometry& g);
 
 /// Largest working set of one operator beyond saved tensors: its output in the forward, the gradients of its input and output in
 /// the backward; of unfused attention also the scores before the softmax, and two gradients of them; of the loss what

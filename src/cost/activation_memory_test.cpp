@@ -242,6 +242,55 @@ TEST(SavedActivations, ExpertsKeepWhatTheirEngineSays) {
   EXPECT_EQ(saved().selective, 40 * 64 + 20 * 256);
 }
 
+// The same experts without a gate: 128 features into the activation and out of it, which are weighted by a product of their own. That keeps its
+// factor beside what the second linear keeps; made again, neither is kept.
+TEST(SavedActivations, WeightingBehindAPlainActivationKeepsItsFactor) {
+  LayerKind kind;
+  kind.hidden = 64;
+  const auto op = [](OperatorKind what, std::int64_t in, std::int64_t out) {
+    Operator o;
+    o.kind = what;
+    o.in = in;
+    o.out = out;
+    o.experts = 4;
+    o.top_k = 2;
+    return o;
+  };
+  kind.operators = {op(OperatorKind::dispatch, 64, 64), op(OperatorKind::expert_linear, 64, 128),
+                    op(OperatorKind::expert_activation, 128, 128), op(OperatorKind::expert_linear, 128, 64)};
+  kind.operators.back().split = TpSplit::row;
+  LayerGeometry g;
+  g.tokens = 10;
+  const auto saved = [&] { return saved_activations(kind, g, ActivationPolicy::fused_attention); };
+  EXPECT_EQ(saved().none, 40 * (64 + 128 + 128));
+  g.weighs_inside_experts = true;
+  EXPECT_EQ(saved().none, 40 * (64 + 128 + 2 * 128));
+  g.recomputes_expert_activations = true;
+  EXPECT_EQ(saved().selective, 40 * (64 + 128));
+  g.expert_split = 2;  // all ranks of the group have the same tokens: half the features each
+  EXPECT_EQ(saved().none, 40 * 64 + 20 * (128 + 2 * 128));
+  kind.operators.back().frozen = true;  // the gradient of the weights of copies needs the factor all the same
+  EXPECT_EQ(saved().none, 40 * 64 + 20 * (128 + 128));
+}
+
+// Ten tokens, four heads, 10 keys, two bytes, over two ranks: 400; a window of 3 keys 120.
+TEST(SavedActivations, TheScoreBufferIsThatOfTheLargestAttention) {
+  LayerKind kind;
+  Operator core;
+  core.kind = OperatorKind::attention;
+  core.heads = core.kv_heads = 4;
+  core.qk_dim = core.v_dim = 8;
+  core.window = 3;
+  kind.operators = {core};
+  LayerGeometry g;
+  g.tokens = g.keys = 10;
+  g.split = 2;
+  EXPECT_EQ(score_buffer(kind, g), 120);
+  core.window = 0;
+  kind.operators.push_back(core);
+  EXPECT_EQ(score_buffer(kind, g), 400);
+}
+
 // Two frozen linears of 8 features that read the same tensor, each with an adapter of rank 3, 10 tokens: the input once, 2·10·8, and 2·10·3 between
 // the matrices of either adapter.
 TEST(SavedActivations, EveryAdapterKeepsWhatIsBetweenItsMatrices) {

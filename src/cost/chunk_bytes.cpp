@@ -29,8 +29,11 @@ void fill_stages(const CostContext& c, const Strategy& s, const Schedule& schedu
     const StageId here(place_of_chunk(schedule, i).stage);
     StageCost& stage = out.stages[here];
     ParameterElements held;
-    for (const SplitTable::Run& run : split.runs(i))
-      held += layers[static_cast<std::size_t>(run.kind)].elements().times(run.layers);
+    for (const SplitTable::Run& run : split.runs(i)) {
+      const LayerCost& layer = layers[static_cast<std::size_t>(run.kind)];
+      held += layer.elements().times(run.layers);
+      stage.memory.framework = std::max(stage.memory.framework, layer.buffer_bytes);
+    }
     if (holds_copy(copies, ChunkId(i))) held += table_elements(*c.workload.model, *c.engine, c.workload.training, s);
     stage.dense_parameters += held.dense;
     stage.expert_parameters += held.expert;
@@ -40,7 +43,7 @@ void fill_stages(const CostContext& c, const Strategy& s, const Schedule& schedu
     const auto sender = static_cast<std::size_t>(split.runs(i - 1).back().kind);
     out.message = std::max(out.message, Bytes(layers[sender].boundary_bytes));
   }
-  for (StageCost& stage : out.stages) stage.memory.framework = c.device.workspace_bytes;
+  for (StageCost& stage : out.stages) stage.memory.framework += c.device.workspace_bytes;
   out.stages[StageId(schedule.stages - 1)].memory.framework += deferred_bytes(*c.workload.model, *c.engine, schedule, layers);
 }
 

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cost/chunk_sum.h"
 
-#include <numeric>
-
 #include "base/check.h"
 #include "cost/collective.h"
 #include "cost/rounding.h"
+#include "plan/expert_shard.h"
 
 namespace espalier::cost {
 namespace {
@@ -133,8 +132,7 @@ std::int64_t late_reduction_ns(const CostContext& c, const Strategy& first, std:
 
 double update_bytes(const EngineModel& engine, const StatePolicy& p, const ParameterElements& e, const Strategy& s) {
   const double shard = shards_optimizer(s.zero) ? static_cast<double>(s.shard) : 1.0;
-  const double expert_shard =
-      shards_optimizer(s.zero) ? static_cast<double>(std::gcd(std::int64_t{s.shard}, s.expert_data_ranks())) : 1.0;
+  const auto expert_shard = static_cast<double>(expert_shard_of(s));
   const double elements = static_cast<double>(e.dense) / shard + static_cast<double>(e.expert) / expert_shard;
   const double whole = engine.kernels.whole_gradient_bytes * static_cast<double>(e.dense + e.expert);
   // Under offload the device computes the norm alone, and nothing of gradients that lie on the host.

@@ -2,7 +2,8 @@
 #include "cost/data_groups.h"
 
 #include <algorithm>
-#include <numeric>
+
+#include "plan/expert_shard.h"
 
 namespace espalier::cost {
 
@@ -17,8 +18,8 @@ DataGroups data_groups(const Fabric& fabric, const DeviceCost& device, const Str
   g.expert_shard = expert_data_group(fabric.placing(), s, stages);
   g.expert_replica = Group{};
   if (shards_optimizer(s.zero)) {
-    // Experts shard over the part of their replicas that the dense shard group covers; placed like the whole replica group.
-    const std::int64_t expert_shard = std::gcd(shard, expert_ranks);
+    // Placed like the whole replica group.
+    const std::int64_t expert_shard = expert_shard_of(s);
     g.expert_replica = g.expert_shard;
     g.expert_shard.size = expert_shard;
     g.expert_replica.size = expert_ranks / expert_shard;

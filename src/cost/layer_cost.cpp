@@ -44,6 +44,8 @@ LayerCost cost_in(const Scene& x, const LayerKind& kind) {
   cost.saved = saved_activations(kind, x.g, x.c.engine->memory.activations);
   cost.hosted = hosted_activations(kind, x.g, cost.saved);
   cost.transient = transient_activations(kind, x.g, x.c.engine->memory.activations);
+  if (x.c.engine->memory.keeps_score_buffer && x.c.engine->memory.activations == ActivationPolicy::megatron_2022_unfused)
+    cost.buffer_bytes = score_buffer(kind, x.g);
   if (!kind.backward) forward_alone(cost);
   return cost;
 }

@@ -2,9 +2,9 @@
 #include "cost/layer_share.h"
 
 #include <algorithm>
-#include <numeric>
 
 #include "cost/chunk_sum.h"
+#include "plan/expert_shard.h"
 #include "plan/structure.h"
 
 namespace espalier::cost {
@@ -13,7 +13,7 @@ namespace {
 /// Without what a stage may share with other layers of the same shard: a sum of layers never exceeds their stage.
 ParameterElements whole_shards(const ParameterElements& e, const Strategy& s) {
   if (!shards_optimizer(s.zero)) return e;
-  const std::int64_t expert_shard = std::gcd(std::int64_t{s.shard}, s.expert_data_ranks());
+  const std::int64_t expert_shard = expert_shard_of(s);
   return {e.dense - e.dense % s.shard, e.expert - e.expert % expert_shard, e.frozen_dense - e.frozen_dense % s.shard,
           e.frozen_expert - e.frozen_expert % expert_shard};
 }

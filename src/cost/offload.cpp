@@ -2,10 +2,10 @@
 #include "cost/offload.h"
 
 #include <algorithm>
-#include <numeric>
 
 #include "base/check.h"
 #include "cost/rounding.h"
+#include "plan/expert_shard.h"
 
 namespace espalier::cost {
 namespace {
@@ -26,8 +26,7 @@ HostUpdate host_update(const HostRates& host, const StatePolicy& states, const P
   if (!offloads_optimizer(s.offload)) return {};
   ESPALIER_CHECK(host.link > 0 && host.update > 0);  // rule offload-host
   const double shard = shards_optimizer(s.zero) ? static_cast<double>(s.shard) : 1.0;
-  const double expert_shard =
-      shards_optimizer(s.zero) ? static_cast<double>(std::gcd(std::int64_t{s.shard}, s.expert_data_ranks())) : 1.0;
+  const auto expert_shard = static_cast<double>(expert_shard_of(s));
   const double elements = static_cast<double>(e.dense) / shard + static_cast<double>(e.expert) / expert_shard;
   const double bytes =
       states.gradient + 2.0 * (states.master + states.optimizer) + (states.master > 0 ? 1.0 : 2.0) * states.parameter;

@@ -93,5 +93,16 @@ TEST(StateMemory, GradientsOfAutogradAreWhole) {
   EXPECT_EQ(state_memory({100, 0}, states, s).gradients, 400 + 4 * 25);
 }
 
+// 800 expert elements that two of eight ranks hold, 12 bytes of states each: halves over one shard group of the four data ranks, whole in either of two.
+TEST(StateMemory, ExpertsOfSeveralInstancesKeepWholeStates) {
+  Strategy s;
+  s.tp = s.ep = s.etp = 2;
+  s.dp = s.shard = 4;
+  s.zero = ZeroStage::optimizer;
+  EXPECT_EQ(state_memory({0, 800}, StatePolicy{}, s).optimizer, 12 * 400);
+  s.shard = 2;
+  EXPECT_EQ(state_memory({0, 800}, StatePolicy{}, s).optimizer, 12 * 800);
+}
+
 }  // namespace
 }  // namespace espalier::cost

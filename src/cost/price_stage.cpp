@@ -27,6 +27,19 @@ std::int64_t largest_layer(const Pricing& p, const StatePolicy& states, ZeroStag
   return most;
 }
 
+/// Buffers that layers of the stage leave behind: one for all of them.
+std::int64_t largest_buffer(Pricing& p, std::int32_t stage) {
+  std::int64_t most = 0;
+  if (!p.c.engine->memory.keeps_score_buffer) return most;
+  for (std::size_t c = 0; c < p.chunks.size(); ++c) {
+    if (p.stage_of(static_cast<std::int32_t>(c)) != stage) continue;
+    for (const RangeCost& range : p.chunks[c])
+      for (std::int32_t i = range.first; i <= range.last; ++i)
+        most = std::max(most, (*range.layers)[static_cast<std::size_t>(p.kind_of(i))].buffer_bytes);
+  }
+  return most;
+}
+
 std::int64_t part_of(std::int64_t bytes, double share) {
   return share == 1.0 ? bytes : static_cast<std::int64_t>(std::ceil(static_cast<double>(bytes) * share));
 }
@@ -34,6 +47,7 @@ std::int64_t part_of(std::int64_t bytes, double share) {
 /// Stages between the first and the last that hold as much as the one before cost as much.
 bool like_before(Pricing& p, std::int32_t i) {
   if (i == 0 || i == p.structure.schedule.stages - 1) return false;
+  if (p.c.engine->memory.keeps_score_buffer) return false;  // layers that hold the same may reach differently far
   const Shares &a = p.held(i), &b = p.held(i - 1);
   if (a.size() != 1 || b.size() != 1 || a.front().under != b.front().under) return false;
   if (a.front().under->s.offload != Offload::none) return false;  // what its backward pass hides is its own
@@ -94,7 +108,7 @@ void price_stage(Pricing& p, std::int32_t i) {
     copies |= copies_in_passes(s.under->s.offload);
   }
   if (copies) stage.memory.host += hosted_bytes(p, i);
-  stage.memory.framework = p.on_stage(i).device.workspace_bytes;
+  stage.memory.framework = p.on_stage(i).device.workspace_bytes + largest_buffer(p, i);
   stage.memory.communication_buffers = 2 * p.largest_message;
   if (scatters && p.largest_scattered < 0) p.largest_scattered = largest_layer(p, states, ZeroStage::gradients);
   if (gathers && p.largest_gathered < 0) p.largest_gathered = largest_layer(p, states, ZeroStage::parameters);

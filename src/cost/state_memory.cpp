@@ -3,9 +3,9 @@
 
 #include <algorithm>
 #include <cmath>
-#include <numeric>
 
 #include "base/check.h"
+#include "plan/expert_shard.h"
 #include "plan/key_value.h"
 
 namespace espalier::cost {
@@ -107,7 +107,7 @@ std::int64_t reduced_elements(const ParameterElements& e, const Strategy& s) {
 StaticMemory state_memory(const ParameterElements& e, const StatePolicy& states, const Strategy& s, std::int64_t parts) {
   const std::int64_t shard = shards_optimizer(s.zero) ? s.shard : 1;
   ESPALIER_CHECK(shard >= 1 && e.dense >= 0 && e.expert >= 0);
-  const std::int64_t expert_shard = std::gcd(shard, s.expert_data_ranks());
+  const std::int64_t expert_shard = expert_shard_of(s);
   const auto sharded = [&](bool yes) {
     return yes ? ceil_div(e.dense, shard) + ceil_div(e.expert, expert_shard) : e.dense + e.expert;
   };

@@ -153,6 +153,8 @@ struct EngineMemory {
   bool splits_adapters = false;
   /// Copies of tokens are weighted between the two products of an expert: nothing of them is kept for the combination after it.
   bool weighs_inside_experts = false;
+  /// Unfused: the scores before the softmax are written into one buffer that stays from the first step on (Megatron's global memory buffer).
+  bool keeps_score_buffer = false;
   bool eight_bit_activations = false;  ///< 8-bit training keeps inputs of activations in one byte too
   /// What `recompute: selective` drops and computes again beside what the policy says: queries, keys and values that linears make of a latent
   /// (multi-head latent attention), and outputs of activations inside experts.

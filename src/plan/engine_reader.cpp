@@ -138,6 +138,7 @@ void read_memory(Reader& r, EngineMemory& e) {
   read_flag(r, "eager_gate", e.eager_gate);
   read_flag(r, "splits_adapters", e.splits_adapters);
   read_flag(r, "weighs_inside_experts", e.weighs_inside_experts);
+  read_flag(r, "keeps_score_buffer", e.keeps_score_buffer);
   read_flag(r, "eight_bit_activations", e.eight_bit_activations);
   read_flag(r, "recomputes_up_projections", e.recomputes_up_projections);
   read_flag(r, "recomputes_expert_activations", e.recomputes_expert_activations);

@@ -12,7 +12,7 @@
 //                                 of a block whose operators are partitioned one by one: plan/block_tiles.h
 //     experts                     those of [e·E/ep, (e+1)·E/ep), of each the x-th of etp parts
 //     ZeRO                        of what the rank holds of the layer, as one list, the i-th of `shard` parts, i its place in its shard group
-//                                 (plan/process_groups.h), by Stage::state_shares where the stage has them; experts in gcd(shard, replicas)
+//                                 (plan/process_groups.h), by Stage::state_shares where the stage has them; experts in s_e (plan/expert_shard.h)
 //
 // Parameters are sharded from ZeRO 3 on, gradients from 2, optimizer states (with master weights) from 1. Rows that only pad a vocabulary are
 // no part of the numbering: they are counted apart and nobody moves them. A stage that holds a copy of the token table (shared_table.h) owns

@@ -2,9 +2,9 @@
 #include "plan/process_groups.h"
 
 #include <algorithm>
-#include <numeric>
 
 #include "base/check.h"
+#include "plan/expert_shard.h"
 
 namespace espalier {
 namespace {
@@ -23,7 +23,7 @@ GroupLayout dense_layout(GroupKind kind, const Strategy& s) {
 GroupLayout expert_layout(GroupKind kind, const Strategy& s) {
   const std::int64_t stride = std::int64_t{s.ep} * s.etp;
   const std::int64_t ranks = s.expert_data_ranks();
-  const std::int64_t shard = shards_optimizer(s.zero) ? std::gcd(shard_of(s), ranks) : ranks;
+  const std::int64_t shard = shards_optimizer(s.zero) ? expert_shard_of(s) : ranks;
   if (kind == GroupKind::expert_shard) return {shard, stride};
   return {ranks / shard, stride * shard};
 }

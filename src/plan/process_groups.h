@@ -9,8 +9,8 @@
 //     expert           g = ep                       t = etp
 //     data_shard       g = shard, or without ZeRO all that hold the weights      t = tp, or 1 with Ulysses, which splits no weights
 //     data_replica     g = how many shard groups hold the weights                t = that of data_shard · shard
-//     expert_shard     g = gcd(shard, e), e ranks that hold the same experts     t = ep·etp
-//     expert_replica   g = e / gcd(shard, e)                                     t = ep·etp·gcd(shard, e)
+//     expert_shard     g = s_e of the e ranks that hold the same experts (plan/expert_shard.h)     t = ep·etp
+//     expert_replica   g = e / s_e                                                t = ep·etp·s_e
 //     operators        as tensor
 //     stage            all devices
 // The same rules give cost/placement.h its counts of members a level. Copies of a token table lie in several stages: device by device.

@@ -8,6 +8,8 @@
 #include <numeric>
 #include <set>
 
+#include "plan/expert_shard.h"
+
 namespace espalier {
 namespace {
 
@@ -42,6 +44,26 @@ TEST(ProcessGroups, OfEightDevices) {
   s.ep = 4;
   s.etp = 1;
   EXPECT_EQ(process_groups(GroupKind::expert, s, devices), (Groups{{8, 9, 10, 11}, {12, 13, 14, 15}}));
+}
+
+// Experts of ep 2, etp 2 on tp 2, dp 4: two ranks hold each. One shard group of all four data ranks divides over both, two of two ranks keep the states
+// on either (Megatron-LM's optimizer instances). Without expert parallelism the tensor ranks are replicas too: 8, of which shard groups of 2 have 4.
+TEST(ProcessGroups, ExpertsAreShardedInsideTheShardGroupsOfDenseWeights) {
+  Strategy s = strategy(2, 1, 4, RankOrder::tp_cp_dp_pp);
+  s.ep = s.etp = 2;
+  EXPECT_EQ(expert_shard_of(s), 1);
+  s.zero = ZeroStage::optimizer;
+  s.shard = 4;
+  EXPECT_EQ(expert_shard_of(s), 2);
+  EXPECT_EQ(process_groups(GroupKind::expert_shard, s, numbered(8)), (Groups{{0, 4}, {1, 5}, {2, 6}, {3, 7}}));
+  s.shard = 2;
+  EXPECT_EQ(expert_shard_of(s), 1);
+  EXPECT_EQ(process_groups(GroupKind::expert_replica, s, numbered(8)), (Groups{{0, 4}, {1, 5}, {2, 6}, {3, 7}}));
+  s.ep = s.etp = 1;
+  EXPECT_EQ(expert_shard_of(s), 4);
+  EXPECT_EQ(process_groups(GroupKind::expert_shard, s, numbered(8)), (Groups{{0, 1, 2, 3}, {4, 5, 6, 7}}));
+  s.ep = 8;  // the one rank that holds an expert lies in both shard groups' place
+  EXPECT_EQ(expert_shard_of(s), 1);
 }
 
 /// Devices with all coordinates equal but those of the group.

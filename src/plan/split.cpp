@@ -156,7 +156,8 @@ std::vector<std::int32_t> even_blocks_split(const Model& model, std::int32_t chu
     if (model.layer(static_cast<std::size_t>(i)).role == LayerRole::block) blocks.push_back(i);
   }
   const auto count = static_cast<std::int32_t>(blocks.size());
-  if (count < chunks) return even_counts(layers, chunks);
+  const bool ends_count = count % chunks != 0 && layers == count + 2 && layers % chunks == 0;
+  if (count < chunks || ends_count) return even_counts(layers, chunks);
   std::vector<std::int32_t> firsts = even_counts(count, chunks);
   for (std::size_t c = 1; c < firsts.size(); ++c) {
     firsts[c] = blocks[static_cast<std::size_t>(firsts[c] - 1)] + 1;  // right after the last block of the chunk before

@@ -43,7 +43,9 @@ class Splitter {
 };
 
 /// Equal numbers of blocks a chunk, the remainder to the first chunks; embedding with the first, head with the last; a layer in
-/// between that is no block goes with the block after it. With more chunks than blocks: equal numbers of layers.
+/// between that is no block goes with the block after it. With more chunks than blocks: equal numbers of layers. So also where blocks do not
+/// divide by the chunks and do with embedding and head, as models are made whose first and last stage have a block less (BLOOM: 70 blocks on 12
+/// stages, arXiv 2211.05100; Llama 3.1 405B: 126 on 16, arXiv 2407.21783, section 3.3.2; Qi et al. 2024, arXiv 2401.10241, section 5.1).
 std::vector<std::int32_t> even_blocks_split(const Model& model, std::int32_t chunks);
 
 /// nanotron (models/base.py, build_model): chunk c of k ends with the layer at which the running sum of matrix elements passes

@@ -134,6 +134,8 @@ TEST(EvenBlocks, KeepsEmbeddingAndHeadAtTheEnds) {
   EXPECT_EQ(even_blocks_split(model, 3), (Firsts{0, 4, 7}));
   EXPECT_EQ(even_blocks_split(model, 4), (Firsts{0, 3, 5, 7}));
   EXPECT_EQ(even_blocks_split(model, 1), (Firsts{0}));
+  EXPECT_EQ(even_blocks_split(model, 5),
+            (Firsts{0, 2, 4, 6, 8}));                   // 8 blocks do not divide by 5, with embedding and head they do
   EXPECT_EQ(even_blocks_split(model, 10).size(), 10u);  // more chunks than blocks: layers instead
   EXPECT_EQ(largest_chunk_blocks(model, {0, 4, 7}), 3);
 }

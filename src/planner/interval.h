@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// How sure a prediction is: quantiles of log(measured/predicted) over runs that the coefficients had not seen, by engine and device
-// (protocol G of docs/accuracy.md: the engine was known), mixed with those of all runs (protocol S: nothing of the source was known):
-//     F(x) = ( 2·n_ed·F_ed(x) + n_e·F_e(x) + n_0·F_0(x) ) / (2·n_ed + n_e + n_0)        low, high: quantiles 10 % and 90 % of F
-// F_ed of runs of this engine on this device, F_e of this engine on others, F_0 of all runs (each source alike, n_0 = 20 runs);
-// n the runs, at most 60 from one source. Without any run on the device, and without any of the engine, the
+// How sure a prediction is, from log(measured/predicted) = x of runs that the coefficients had not seen:
+//     low, high = exp(∓√((t·s)² + (1.28·τ)²))        t: 90 % of Student's t with d + d₀ degrees of freedom
+// s² of the engine's runs by side (protocol G of docs/accuracy.md: the engine was known), those on another device with half the weight, shrunk with
+// their d effective runs to the variance v₀, d₀ that sources have in common (protocol S: nothing of the source was known); lab/spread.h.
+// τ 0.12: what clusters with one engine and device differ by. Of an engine without runs √v₀ and d₀ alone. Without any run on the device the
 // interval is widened by half on the logarithmic scale.
 #pragma once
 

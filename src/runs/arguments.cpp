@@ -32,13 +32,13 @@ bool is_zero(const Arguments& a, const char* name) {
   return s.find_first_not_of("0.") == std::string::npos;
 }
 
-/// Layers or updates that a uniform decoder does not have.
+/// Layers, updates or teachers that a uniform decoder does not have.
 std::string unsupported_flag(const Arguments& a) {
   for (const char* flag :
        {"--multi-latent-attention", "--moe-layer-freq", "--moe-shared-expert-intermediate-size", "--mtp-num-layers",
         "--hybrid-layer-pattern", "--hybrid-override-pattern", "--is-hybrid-model", "--spec", "--pipeline-model-parallel-layout",
         "--decoder-first-pipeline-num-layers", "--decoder-last-pipeline-num-layers", "--encoder-num-layers",
-        "--use-megatron-fsdp", "--perform-rl-step", "--step-batch-size-schedule"}) {
+        "--use-megatron-fsdp", "--perform-rl-step", "--step-batch-size-schedule", "--export-kd-cfg"}) {
     if (given(a, flag)) return flag;
   }
   const std::string optimizer = text(a, "--optimizer", "adam");
@@ -93,6 +93,7 @@ std::optional<MegatronArguments> megatron_arguments(const RunRecord& record) {
   if (!m.vocabulary) m.vocabulary = tokenizer_words(a, record.tokenizer, encoder);
   m.optimizer_instances = number(a, "--num-distributed-optimizer-instances").value_or(1);
   m.expert_tp = number(a, "--expert-tensor-parallel-size");
+  m.expert_ffn = number(a, "--moe-ffn-hidden-size");
   m.unsupported = unsupported_flag(a);
   return m;
 }
@@ -104,6 +105,8 @@ void apply_memory_flags(const RunRecord& record, bool unfused, EngineModel& engi
   const bool local = text(a, "--transformer-impl", "transformer_engine") == "local" || backend == "local";
   engine.memory.activations =
       unfused || local || backend == "unfused" ? ActivationPolicy::megatron_2022_unfused : ActivationPolicy::fused_attention;
+  engine.memory.keeps_score_buffer =
+      local;  // core/transformer/dot_product_attention.py; Transformer Engine's own attention frees them
   engine.memory.workspace.transformer_engine = local ? 0 : given(a, "--moe-grouped-gemm") ? 5 : 1;
   if (given(a, "--cross-entropy-loss-fusion")) {
     // native: compiled pieces hand on an fp32 copy and write the exponential beside it (megatron/core/fusions/fused_cross_entropy.py);

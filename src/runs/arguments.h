@@ -20,7 +20,7 @@ struct MegatronArguments {
   bool unfused_attention = false;        ///< --attention-backend unfused or local: scores are kept
   bool deterministic = false;            ///< --deterministic-mode, with no attention backend named
   std::int64_t optimizer_instances = 1;  ///< groups of ranks that shard the optimizer each for itself
-  std::optional<std::int64_t> recompute_layers, vocabulary, expert_tp;
+  std::optional<std::int64_t> recompute_layers, vocabulary, expert_tp, expert_ffn;
   std::string unsupported;  ///< a flag whose effect the space does not have; empty: none
 };
 

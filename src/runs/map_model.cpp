@@ -94,6 +94,8 @@ void Mapper::fill_sizes(DecoderShape& s) {
   if (r_.model.experts && *r_.model.experts > 1) {
     s.experts = degree(r_.model.experts, "model.experts");
     s.top_k = degree(r_.model.topk, "model.topk");
+    if (arguments_ && arguments_->expert_ffn)
+      s.ffn = count(arguments_->expert_ffn, "--moe-ffn-hidden-size");  // every block is routed
   }
   const std::int64_t sequence = std::max<std::int64_t>(1, r_.seq.value_or(1));
   if (s.learned_positions) s.max_positions = std::max(s.max_positions, sequence);

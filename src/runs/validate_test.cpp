@@ -97,6 +97,20 @@ TEST(MapRun, APublishedRecipeSaysWhatARecordDoesNot) {
   EXPECT_EQ(engine_of(R"(, "table": "25.09 container", "extra": {"recipe": {"moe_a2a_overlap": false}})"), "megatron-bridge");
 }
 
+/// The mapped run of a line, or a failure with the reason.
+MappedRun run_of(const std::string& text) {
+  const auto mapping = mapped(text);
+  if (const auto* skip = std::get_if<RunSkip>(&mapping)) ADD_FAILURE() << skip->reason << " " << skip->detail;
+  return std::holds_alternative<MappedRun>(mapping) ? std::get<MappedRun>(mapping) : MappedRun{};
+}
+
+TEST(MapRun, TheFirstZeroBubbleRunsKeptTheirScores) {
+  const std::string text =
+      replaced(line(R"(, "table": "Table 4 1.5B 8 GPUs m=24 b=6 ZB-1p", "pp": 4)"), "nanotron", "Megatron-LM fork (sail-sg)");
+  EXPECT_EQ(run_of(text).job.engine, "megatron-lm-2023+kept-scores");
+  EXPECT_EQ(run_of(replaced(text, "Table 4", "full-exp.txt")).job.engine, "megatron-lm-2023");
+}
+
 TEST(MapRun, PublishedRecipesNameOptionsOfTheirEngine) {
   for (const job::FrameworkDefault& framework : job::run_defaults().frameworks)
     for (const auto& recipe : framework.recipes)
@@ -240,13 +254,9 @@ TEST(MapRun, MegatronCommandLinesDecideWhatTheySay) {
   EXPECT_EQ(run.memory_rank, "last");
   EXPECT_FALSE(run.job.model.tied_embeddings);
   EXPECT_EQ(skipped(replaced(one_line, "\"--swiglu\": true", "\"--mtp-num-layers\": 1")), "outside the uniform space");
-}
-
-/// The mapped run of a line, or a failure with the reason.
-MappedRun run_of(const std::string& text) {
-  const auto mapping = mapped(text);
-  if (const auto* skip = std::get_if<RunSkip>(&mapping)) ADD_FAILURE() << skip->reason << " " << skip->detail;
-  return std::holds_alternative<MappedRun>(mapping) ? std::get<MappedRun>(mapping) : MappedRun{};
+  EXPECT_FALSE(run.job.engine_model->memory.keeps_score_buffer);
+  const MappedRun local = run_of(replaced(one_line, "\"--swiglu\": true", "\"--transformer-impl\": \"local\""));
+  EXPECT_TRUE(local.job.engine_model->memory.keeps_score_buffer);  // Megatron's own attention
 }
 
 TEST(MapRun, RecipesOfTheFrameworkComeBeforeItsDefaults) {
