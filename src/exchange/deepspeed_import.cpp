@@ -79,7 +79,8 @@ class DeepSpeedReader {
   /// Of stage 3; the host updates them there (runtime/zero/stage3.py asks for both).
   bool offloaded_parameters(bool optimizer) {
     const char* key = "zero_optimization.offload_param.device";
-    const std::string device = in_.word(key, {"none", "cpu", "nvme"}, "none", "offload of the parameters");
+    const std::string device =
+        in_.has(key) ? in_.word(key, {"none", "cpu", "nvme"}, "none", "offload of the parameters") : "none";
     if (device == "nvme") in_.fail(key, device, "none or cpu: parameters on disks have no price");
     if (device != "cpu") return false;
     if (stage_ != 3) in_.fail(key, device, "none: it belongs to stage 3");

@@ -311,6 +311,7 @@ TEST(ImportedKeys, Accelerate) {
              {kRead, "fsdp_config.fsdp_reshard_after_forward", "True", "parameters are gathered again for the backward pass: yes",
               12},
              {kRead, "fsdp_config.fsdp_activation_checkpointing", "True", "recompute full: yes", 13},
+             {kRead, "fsdp_config.fsdp_offload_params", "False", "offload of parameters, gradients and states: no", 14},
              {kRead, "parallelism_config.parallelism_config_dp_replicate_size", "2", "replicas of the shards 2", 16},
              {kRead, "parallelism_config.parallelism_config_dp_shard_size", "4", "shards 4", 17},
              {kRead, "parallelism_config.parallelism_config_tp_size", "2", "tp 2", 18},
@@ -324,7 +325,6 @@ TEST(ImportedKeys, Accelerate) {
              {kNoEffect, "fsdp_config.fsdp_auto_wrap_policy", "TRANSFORMER_BASED_WRAP", "changes no step's time or memory", 10},
              {kNoEffect, "fsdp_config.fsdp_transformer_layer_cls_to_wrap", "LlamaDecoderLayer",
               "changes no step's time or memory", 11},
-             {kNoEffect, "fsdp_config.fsdp_offload_params", "False", "off", 14},
          });
   // 2 replicas · 4 shards · 2 tensor ranks are the 16 devices; one sample each: 8 a step.
   EXPECT_EQ(c.strategy.tp, 2);

@@ -32,7 +32,6 @@ using base::NodeKind;
 
 constexpr std::int64_t kMaxTokens = std::int64_t{1} << 31;  // sequence length: beyond any plausible one, products stay in 64 bits
 constexpr std::int64_t kMaxSamples = std::int64_t{1} << 31;  // global batch
-constexpr const char* kNonGoals = "take it out; docs/non-goals.md says why";
 
 /// Names by which other tools call what is written otherwise here, or is not planned.
 struct OtherName {
@@ -40,16 +39,17 @@ struct OtherName {
 };
 constexpr const char* kOffload = "search: {fix: {offload: optimizer}}";
 constexpr const char* kOffloadHint =
-    "optimizer, activations, optimizer+activations, parameters or parameters+activations in host memory: a dimension of the "
-    "search; "
-    "docs/non-goals.md says what is not planned";
+    "optimizer state in host memory is a dimension of the search; docs/non-goals.md says what is not planned";
+constexpr const char* kParameters = "search: {fix: {offload: parameters}}";
+constexpr const char* kParametersHint =
+    "parameters, gradients and states in host memory: a dimension of the search, as activations and optimizer are";
 constexpr const char* kAdapter = "training: {adapter: {kind: lora, rank: 16, targets: [q_proj, v_proj]}}";
 constexpr const char* kPacking = "training: {lengths: {histogram: …, packing: packed}}";
 constexpr std::array kOtherNames = {
     OtherName{"offload", kOffload, kOffloadHint},
     OtherName{"cpu_offload", kOffload, kOffloadHint},
     OtherName{"offload_optimizer", kOffload, kOffloadHint},
-    OtherName{"offload_param", "search: {fix: {offload: parameters}}", kOffloadHint},
+    OtherName{"offload_param", kParameters, kParametersHint},
     OtherName{"lora", kAdapter, "docs/file-formats.md has its keys"},
     OtherName{"peft", kAdapter, "docs/file-formats.md has its keys"},
     OtherName{"packing", kPacking, "docs/file-formats.md has its keys"},

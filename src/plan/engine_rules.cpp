@@ -63,6 +63,9 @@ std::string no_packs_text(E e, F, S, C) { return cat(e.name, " does not pack seq
 /// Of the optimizer alone; beside parameters it is part of what is theirs.
 bool no_offload(E, F, S s, C) { return !offloads_optimizer(s.offload) || offloads_parameters(s.offload); }
 std::string no_offload_text(E e, F, S, C) { return cat(e.name, " keeps optimizer state on the device"); }
+bool limits_parameter_offload(E e) {
+  return !e.runs.offload_parameters || !e.runs.zero_with_pipeline || e.family == EngineFamily::torchtitan;
+}
 /// It is ZeRO 3's, which is written over one data rank too; torchtitan has none there.
 bool parameter_offload(E e, F, S s, C c) {
   if (!offloads_parameters(s.offload)) return true;
@@ -219,11 +222,9 @@ constexpr std::array kEngineRules = {
                no_packs_text},
     EngineRule{"OFFLOAD", "optimizer state stays on the device", dimension_set(D::offload), D::offload,
                [](E e) { return !e.runs.offload_optimizer; }, no_offload, no_offload_text},
-    EngineRule{
-        "OFFLOAD-PARAMETERS", "parameters lie in host memory where the engine can put them there",
-        dimension_set(D::offload, D::pp, D::zero), D::offload,
-        [](E e) { return !e.runs.offload_parameters || !e.runs.zero_with_pipeline || e.family == EngineFamily::torchtitan; },
-        parameter_offload, parameter_offload_text},
+    EngineRule{"OFFLOAD-PARAMETERS", "parameters lie in host memory where the engine can put them there",
+               dimension_set(D::offload, D::pp, D::zero), D::offload, limits_parameter_offload, parameter_offload,
+               parameter_offload_text},
     EngineRule{"OFFLOAD-ACTIVATIONS", "activations wait in host memory where the engine can put them there",
                dimension_set(D::offload, D::pp, D::recompute), D::offload,
                [](E e) { return e.runs.offload_activations != ActivationOffload::any; }, activation_offload,

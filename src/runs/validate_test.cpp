@@ -154,11 +154,13 @@ TEST(MapRun, RecipesSayWhatMemoryHolds) {
   EXPECT_EQ(memory_of(replaced(nemo, "Finetuning", "Pre-training")).states.optimizer, 8);
   const auto bridge = [&](const std::string& rest) {
     const std::string text = replaced(replaced(line(rest), "nanotron", "Megatron-Bridge"), "llama-like", "Llama3-70B");
-    return memory_of(replaced(replaced(text, "\"H100\"", "\"GB200\""), "\"mem_gb\": 80", "\"mem_gb\": 192"))
-        .offloaded_activations;
+    const MappedRun run =
+        std::get<MappedRun>(mapped(replaced(replaced(text, "\"H100\"", "\"GB200\""), "\"mem_gb\": 80", "\"mem_gb\": 192")));
+    EXPECT_TRUE(run.strategy.offload == Offload::none || run.job.cluster.groups.front().host.known());
+    return run.strategy.offload == Offload::none ? 0.0 : run.job.engine_model->memory.offloaded_activations;
   };
   EXPECT_EQ(bridge(R"(, "fsdp": true)"), 1.0);  // 20 of its 16 blocks
-  EXPECT_EQ(bridge(""), 1.0);                   // what its engine would offload: nothing is
+  EXPECT_EQ(bridge(""), 0.0);
   EXPECT_EQ(bridge(R"(, "fsdp": true, "extra": {"recipe": {"cpu_offloading_num_layers": 4}})"), 0.25);
 }
 

@@ -57,7 +57,11 @@ std::vector<std::int64_t> GroupJudge::judge(const Schedule& schedule, const Assi
       continue;
     }
     c.peak_bytes = t.evaluator.peak_bytes(structure, costs, t.worker);
-    if (c.peak_bytes > t.book.memory_limit() || !cost::host_fits(*t.problem.cluster, costs)) continue;
+    if (c.peak_bytes > t.book.memory_limit()) continue;
+    if (!cost::host_fits(*t.problem.cluster, costs)) {
+      hosts_lacked_ = true;
+      continue;
+    }
     const CandidatePlan plan{t.problem, t.book.context(), c.configuration.schedule, nullptr, &c.configuration.chunks};
     c.iteration_ns = t.evaluator.iteration_ns(structure, costs, plan, t.worker);
     result_.simulated.push_back(print_of(model, c.configuration));

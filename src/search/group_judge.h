@@ -55,6 +55,8 @@ class GroupJudge {
   /// The least time of the last call of judge; infinite: nothing fitted.
   [[nodiscard]] double last_ns() const { return last_; }
   [[nodiscard]] const Overlap& last_overlap() const { return last_overlap_; }
+  /// Something fitted the devices and not the hosts, which no sum of the program counts.
+  [[nodiscard]] bool hosts_lacked() const { return hosts_lacked_; }
   /// What is not below it is not kept.
   [[nodiscard]] double best_ns() const { return best_; }
   void set_best(double ns) { best_ = ns; }
@@ -68,6 +70,7 @@ class GroupJudge {
   const Patience& patience_;
   double best_, last_ = std::numeric_limits<double>::infinity();
   Overlap last_overlap_;
+  bool hosts_lacked_ = false;
   GroupResult result_;
 };
 

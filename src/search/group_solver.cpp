@@ -34,6 +34,14 @@ double least_coefficient(const std::vector<ChunkOrders::Coefficients>& coefficie
   return std::max(0.0, least);
 }
 
+/// Of a layer kind under a strategy of the table: its states and what one micro-batch keeps.
+double host_bytes(const GroupTools& tools, std::int32_t strategy, std::int32_t kind) {
+  const Strategy& s = tools.table.strategy(strategy);
+  const cost::LayerCost& l = tools.table.costs(strategy)[static_cast<std::size_t>(kind)];
+  const StatePolicy states = cost::states_of(*tools.book.context().engine, tools.book.context().workload.training);
+  return static_cast<double>(cost::state_memory(l.elements(), states, s).host + l.hosted.under(s.recompute.kind));
+}
+
 bool zero_bubble(ScheduleKind kind) { return kind == ScheduleKind::zb_h1 || kind == ScheduleKind::zb_v; }
 
 }  // namespace
@@ -60,8 +68,39 @@ GroupResult GroupSolver::run() {
   }
   for (const ScheduleKind kind : {ScheduleKind::interleaved, ScheduleKind::zb_v})
     if (admits(kind) && tools().group.stages > 1) solve_chunked(kind);
+  if (judge_.hosts_lacked() && judge_.best_ns() == kNever) solve_for_hosts();
   if (judge_.over()) result.bound_ns = tools().group.bound_ns;
   return std::move(result);
+}
+
+void GroupSolver::solve_for_hosts() {
+  const Model& model = *tools().problem.model;
+  const OptionTable& table = tools().table;
+  Schedule schedule;
+  schedule.kind = admits(ScheduleKind::one_f_one_b) ? ScheduleKind::one_f_one_b : ScheduleKind::gpipe;
+  if (!admits(schedule.kind) || !tools().problem.space.admits("vpp", 1)) return;
+  schedule.stages = tools().group.stages;
+  schedule.microbatches = tools().group.microbatches;
+  const std::vector<Overlap> overlaps = judge_.overlaps();
+  const auto try_it = [&](const Assignment& a) {
+    judge_.judge(schedule, a, {overlaps.front()});  // what lies on hosts is the same with all of them
+    if (judge_.last_ns() < kNever) judge_.judge(schedule, a, overlaps);
+  };
+  Assignment a;
+  for (std::int32_t i = 0; i < table.strategies() && !overlaps.empty() && !judge_.over(); ++i) {
+    const std::int32_t plain = table.find(table.strategy(i), RecomputeKind::none).value_or(i);
+    a.options.clear();
+    std::vector<double> bytes;
+    for (std::size_t l = 0; l < model.layers.size(); ++l) {
+      const bool block = model.layer(l).role == LayerRole::block;
+      a.options.push_back(block ? i : plain);
+      bytes.push_back(host_bytes(tools(), i, model.layers[l]));
+    }
+    a.first = balanced_split(split_weights(model, tools().problem.training.sequence), schedule.stages);
+    try_it(a);
+    a.first = balanced_split(bytes, schedule.stages);
+    try_it(a);
+  }
 }
 
 /// A lower bound of the group's plans of one chunk a stage.

