@@ -77,7 +77,8 @@ DIMENSIONS = {**{name: WHOLE for name in COUNTING}, **{name: one_of(*words) for 
 VALUES = {name: either(value, array(value, minItems=1)) for name, value in DIMENSIONS.items()}
 
 SEQUENCE = either(POSITIVE, closed_object({"encoder": POSITIVE, "decoder": POSITIVE}, ("encoder", "decoder")),
-                  closed_object({"main": POSITIVE, "encoder": described(POSITIVE, "patches of all images of a sample")}, ("main",)),
+                  closed_object({"main": POSITIVE, "encoder": described(POSITIVE, "patches of all images of a sample"),
+                                 "sound": described(POSITIVE, "tokens of a sample's recordings, beside images")}, ("main",)),
                   description="tokens per sample; absent for vision models")
 
 ADAPTER = closed_object({"kind": one_of("lora", default="lora"), "rank": POSITIVE, "alpha": {"type": "number", "minimum": 0},

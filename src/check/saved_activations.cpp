@@ -208,8 +208,8 @@ class Walk {
 
   /// Whether what the operator writes is a tensor that nothing else keeps: whole features, which a column linear does not write.
   static bool makes_own(const Operator& op) {
-    return op.kind == OperatorKind::activation || op.kind == OperatorKind::causal_conv ||
-           op.kind == OperatorKind::residual || (op.kind == OperatorKind::linear && op.split != TpSplit::column);
+    return op.kind == OperatorKind::activation || op.kind == OperatorKind::causal_conv || op.kind == OperatorKind::residual ||
+           (op.kind == OperatorKind::linear && op.split != TpSplit::column);
   }
 
   /// The tensor a linear reads: the index of the norm whose output it is, else the layer's input or the encoder's output.

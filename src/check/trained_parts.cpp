@@ -75,7 +75,8 @@ Finding check_trained_parts(const View& view) {
   Verdict verdict("trained-parts");
   const Training& training = view.plan->training;
   std::int64_t block = 0, pairs = 0;
-  bool trained = false, trained_source = false, trained_sound = false;  // in any layer so far; in the encoder's; in a second tower's
+  bool trained = false, trained_source = false,
+       trained_sound = false;  // in any layer so far; in the encoder's; in a second tower's
   for (std::size_t i = 0; i < view.model->layers.size(); ++i) {
     const LayerKind& kind = view.model->layer(i);
     const bool frozen = frozen_layer(training, kind, block);

@@ -91,8 +91,8 @@ void check_places(base::Reader& training, const Model& model, const Sequence& se
     training.fail("sequence_length", std::to_string(each) + " patches of an image", "a multiple of " + std::to_string(merge),
                   "the model makes one of so many neighbouring patches");
   else if (sequence.decoder % frames != 0)
-    training.fail("sequence_length", std::to_string(sequence.decoder) + " tokens of sound", "a multiple of " + std::to_string(frames),
-                  "the model makes one of so many neighbouring tokens");
+    training.fail("sequence_length", std::to_string(sequence.decoder) + " tokens of sound",
+                  "a multiple of " + std::to_string(frames), "the model makes one of so many neighbouring tokens");
   else if (places > sequence.main)
     training.fail("sequence_length", std::to_string(sequence.main) + " tokens of text",
                   "at least " + std::to_string(places) + ", the places of " + std::to_string(sequence.images) + " images" +
@@ -121,8 +121,9 @@ Sequence read_text_and_images(base::Reader& training, const Model& model) {
   if (!training.sink().ok()) return sequence;
   if (hears && sequence.decoder == 0) {
     training.fail(key, "no number of tokens of sound", "{main: …, sound: …}",
-                  model.family + " hears beside what it sees: sequence_length: {main: 4096, sound: 1500} gives a sample one recording "
-                                 "of 1500 tokens, before neighbours are merged; without audio_config it is planned without that tower");
+                  model.family +
+                      " hears beside what it sees: sequence_length: {main: 4096, sound: 1500} gives a sample one recording "
+                      "of 1500 tokens, before neighbours are merged; without audio_config it is planned without that tower");
     return sequence;
   }
   if (sequence.encoder == 0) {

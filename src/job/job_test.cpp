@@ -87,7 +87,8 @@ TEST(Job, ImagesThatDoNotFitAreRefused) {
 std::string sound_job(const std::string& sequence) {
   return "model: {model_type: qwen2_5_omni_thinker, text_config: {hidden_size: 16, intermediate_size: 24, num_hidden_layers: 1, "
          "num_attention_heads: 2, num_key_value_heads: 1, vocab_size: 32}, vision_config: {depth: 1, hidden_size: 8, "
-         "intermediate_size: 10, num_heads: 2, patch_size: 2, out_hidden_size: 16}, audio_config: {d_model: 8, encoder_layers: 1, "
+         "intermediate_size: 10, num_heads: 2, patch_size: 2, out_hidden_size: 16}, audio_config: {d_model: 8, encoder_layers: "
+         "1, "
          "encoder_ffn_dim: 12, encoder_attention_heads: 2, output_dim: 16}}\ncluster: {nodes: 1, devices_per_node: 8, device: "
          "h100-sxm-80gb}\ntraining: {global_batch: 8, sequence_length: " +
          sequence + "}\n";
@@ -107,9 +108,10 @@ TEST(Job, SoundBesideImagesHasASequenceOfItsOwn) {
 }
 
 TEST(Job, SharedWeightsWantOneLayout) {
-  const std::string text = "model: {model_type: albert, hidden_size: 16, embedding_size: 4, num_hidden_layers: 4, num_attention_heads: 2, "
-                           "intermediate_size: 24, vocab_size: 32}\ncluster: {nodes: 1, devices_per_node: 8, device: h100-sxm-80gb}\n"
-                           "training: {global_batch: 8, sequence_length: 64}\nsearch: {space: ";
+  const std::string text =
+      "model: {model_type: albert, hidden_size: 16, embedding_size: 4, num_hidden_layers: 4, num_attention_heads: 2, "
+      "intermediate_size: 24, vocab_size: 32}\ncluster: {nodes: 1, devices_per_node: 8, device: h100-sxm-80gb}\n"
+      "training: {global_batch: 8, sequence_length: 64}\nsearch: {space: ";
   EXPECT_TRUE(load(text + "uniform}\n"));
   EXPECT_THAT(load(text + "layerwise}\n").error().message(), HasSubstr("layers of albert use the same weights"));
 }

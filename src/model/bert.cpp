@@ -204,7 +204,8 @@ void read_albert(Fields& f, Model& model) {
   g.count = f.integer_or({"num_hidden_groups"}, SizeLimits::layers, 1);
   g.inner = f.integer_or({"inner_group_num"}, 64, 1);
   if (f.ok() && (g.count > b.layers || b.layers * g.inner > SizeLimits::layers))
-    f.fail("num_hidden_groups", g.count, "at most num_hidden_layers, and at most " + std::to_string(SizeLimits::layers) + " blocks in all");
+    f.fail("num_hidden_groups", g.count,
+           "at most num_hidden_layers, and at most " + std::to_string(SizeLimits::layers) + " blocks in all");
   AttentionShape& a = b.attention;
   a.hidden = b.hidden;
   a.heads = a.kv_heads = f.integer_or({"num_attention_heads"}, SizeLimits::heads, 64);
@@ -213,8 +214,8 @@ void read_albert(Fields& f, Model& model) {
   a.qkv_bias = a.out_bias = true;
   a.causal = false;
   a.score_dropout = f.positive_rate({"attention_probs_dropout_prob"}, 0);
-  f.reader().ignore({"hidden_act", "classifier_dropout_prob", "down_scale_factor", "gap_size", "net_structure_type", "num_memory_blocks",
-                     "layers_to_keep"});
+  f.reader().ignore({"hidden_act", "classifier_dropout_prob", "down_scale_factor", "gap_size", "net_structure_type",
+                     "num_memory_blocks", "layers_to_keep"});
   if (!f.ok()) return;
   model.max_positions = b.positions;
   build_in_groups(b, g, model);

@@ -31,7 +31,8 @@ struct Row {
   bool few_keys;              ///< keys and values on a quarter of the places
 };
 
-constexpr std::int64_t kStem = 64, kSide = 384, kOut = 2048, kThird = 640, kFourth = 1280, kPairsOfThird = 14, kPairsOfFourth = 19;
+constexpr std::int64_t kStem = 64, kSide = 384, kOut = 2048, kThird = 640, kFourth = 1280, kPairsOfThird = 14,
+                       kPairsOfFourth = 19;
 
 constexpr Row inverted(std::int64_t in, std::int64_t out, std::int64_t expand, std::int64_t start, std::int64_t middle = 0,
                        bool shrinks = false, std::int64_t count = 1) {
@@ -151,7 +152,7 @@ Operators fusion() {
   constexpr std::int64_t kPlaces = 9, kIn = kThird + kFourth, kInner = 2 * kIn;
   return {point("fusion.expand", kIn, kInner, kPlaces),
           places_norm("fusion.expand_norm", kInner, kPlaces),
-          activation("fusion.activation", kPlaces * kInner, kPlaces* kInner, TpSplit::none),
+          activation("fusion.activation", kPlaces * kInner, kPlaces * kInner, TpSplit::none),
           point("fusion.project", kInner, kOut, kPlaces),
           places_norm("fusion.project_norm", kOut, kPlaces),
           pool("fusion.mean", kPlaces * kOut),
@@ -190,7 +191,8 @@ TowerShape read_mobilenet(Fields& top, Fields& v, std::int64_t width) {
   const std::string network = v.text({"architecture"}, "mobilenetv5_300m_enc");
   if (v.ok() && network != "mobilenetv5_300m_enc")
     v.fail("architecture", network.substr(0, 60), "mobilenetv5_300m_enc",
-           "the file names a network of timm and says nothing of its sizes; planned without vision_config, this is the model without eyes");
+           "the file names a network of timm and says nothing of its sizes; planned without vision_config, this is the model "
+           "without eyes");
   const std::int64_t out = v.integer_or({"hidden_size"}, SizeLimits::width, kOut);
   if (v.ok() && out != kOut) v.fail("hidden_size", out, std::to_string(kOut) + ", what the network makes");
   const std::int64_t rows = v.integer_or({"vocab_size"}, SizeLimits::vocabulary, 128);

@@ -30,7 +30,8 @@ std::int64_t talker_parameters(Fields& top) {
     return 0;
   }
   const std::int64_t hidden = talker.layer(0).hidden;
-  return parameter_count(talker) + times(talker.vocabulary, rows) - times(talker.vocabulary, hidden) + times(rows, hidden) + hidden;
+  return parameter_count(talker) + times(talker.vocabulary, rows) - times(talker.vocabulary, hidden) + times(rows, hidden) +
+         hidden;
 }
 
 }  // namespace

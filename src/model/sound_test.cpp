@@ -54,16 +54,17 @@ TEST(TwoTowers, HaveSequencesOfTheirOwn) {
 }
 
 TEST(TwoTowers, AreOneWhereTheFileHasOne) {
-  const Model m = load(R"({"model_type": "qwen2_5_omni_thinker", "text_config": {)" + kText +
-                       R"(}, "audio_config": {"d_model": 8, "encoder_layers": 1, "encoder_ffn_dim": 12, "encoder_attention_heads": 2,
+  const Model m =
+      load(R"({"model_type": "qwen2_5_omni_thinker", "text_config": {)" + kText +
+           R"(}, "audio_config": {"d_model": 8, "encoder_layers": 1, "encoder_ffn_dim": 12, "encoder_attention_heads": 2,
     "output_dim": 16}})");
   EXPECT_THAT(order(m), ElementsAre("embedding", "tower.first.last", "projector", "decoder", "decoder", "head"));
   EXPECT_EQ(kind(m, "projector").stream, TokenStream::encoder);
 }
 
 TEST(Omni, TheTalkerIsSaidAndNotPlanned) {
-  const Model m = load(R"({"model_type": "qwen2_5_omni", "thinker_config": )" + omni() + R"(, "talker_config": {"embedding_size": 12, )" + kText +
-                       R"(, "head_dim": 8}, "token2wav_config": {}})");
+  const Model m = load(R"({"model_type": "qwen2_5_omni", "thinker_config": )" + omni() +
+                       R"(, "talker_config": {"embedding_size": 12, )" + kText + R"(, "head_dim": 8}, "token2wav_config": {}})");
   EXPECT_EQ(parameter_count(m), parameter_count(load(omni())));
   // table 32·12, blocks 16·32 + 32 + 256 + 3·16·24 + 32 each, norm 16, head 32·16, from the thinker 12·16 + 16
   const std::int64_t talker = 384 + 2 * (512 + 32 + 256 + 1152 + 32) + 16 + 512 + 208;
@@ -73,7 +74,8 @@ TEST(Omni, TheTalkerIsSaidAndNotPlanned) {
 
 /// Text of width 16 and a conformer of one block, 8 wide.
 std::string gemma4(const std::string& audio) {
-  return R"({"model_type": "gemma4", "text_config": {"hidden_size_per_layer_input": 0, "head_dim": 8, "global_head_dim": 8, )" + kText +
+  return R"({"model_type": "gemma4", "text_config": {"hidden_size_per_layer_input": 0, "head_dim": 8, "global_head_dim": 8, )" +
+         kText +
          R"(}, "audio_config": {"hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2, "conv_kernel_size": 3,
     "output_proj_dims": 6, )" +
          audio + "}}";
@@ -97,7 +99,8 @@ TEST(Conformer, OfGemmaByHand) {
 
 // Attention of stage 3: 48·48 queries of 12 heads on 24·24 keys of one. (All of the network's parameters: class_defaults_test.cpp.)
 TEST(MobileNet, IsATowerWhoseTokensBecomeFewer) {
-  const std::string text = R"({"model_type": "gemma3n", "text_config": {"hidden_size": 16, "intermediate_size": 24, "num_hidden_layers": 5,
+  const std::string text =
+      R"({"model_type": "gemma3n", "text_config": {"hidden_size": 16, "intermediate_size": 24, "num_hidden_layers": 5,
     "num_attention_heads": 2, "num_key_value_heads": 1, "head_dim": 8, "vocab_size": 32, "hidden_size_per_layer_input": 2,
     "vocab_size_per_layer_input": 32, "num_kv_shared_layers": 0}, "vision_config": {)";
   const Model m = load(text + "}}");
@@ -117,8 +120,10 @@ TEST(MobileNet, IsATowerWhoseTokensBecomeFewer) {
 }
 
 std::string phi4mm(const std::string& speech = R"("r": 3)", const std::string& audio = "") {
-  const std::string layer = R"x("layer": "layers.*((self_attn\\.(qkv_proj|o_proj))|(mlp\\.(gate_up|down)_proj))", "lora_alpha": 4, "dp": 0.0, )x";
-  return R"({"model_type": "phi4mm", "vision_lora": {)" + layer + R"("r": 2}, "speech_lora": {)" + layer + speech + R"(}, )" + kText +
+  const std::string layer =
+      R"x("layer": "layers.*((self_attn\\.(qkv_proj|o_proj))|(mlp\\.(gate_up|down)_proj))", "lora_alpha": 4, "dp": 0.0, )x";
+  return R"({"model_type": "phi4mm", "vision_lora": {)" + layer + R"("r": 2}, "speech_lora": {)" + layer + speech + R"(}, )" +
+         kText +
          R"(, "audio_processor": {"name": "cascades", "config": {"attention_dim": 8, "attention_heads": 2, "linear_units": 12, "num_blocks": 1,
     "nemo_conv_settings": {"conv_channels": 8}, "relative_attention_bias_args": {"t5_bias_max_distance": 5, "type": "t5"})" +
          audio + "}}}";
@@ -152,7 +157,8 @@ TEST(Conformer, HostileSizesRefuse) {
   EXPECT_THAT(error_of(gemma4(R"("num_experts": 3)")), HasSubstr("num_experts"));
   EXPECT_THAT(error_of(omni(R"("d_model": 16777216, "d_extra_layers": 3)")), HasSubstr("d_extra_layers"));
   EXPECT_THAT(error_of(omni(R"("d_model": 7)")), HasSubstr("encoder_attention_heads"));
-  const std::string talker = R"("talker_config": {"hidden_size": 16777216, "intermediate_size": 16777216, "num_hidden_layers": 4096,
+  const std::string talker =
+      R"("talker_config": {"hidden_size": 16777216, "intermediate_size": 16777216, "num_hidden_layers": 4096,
     "num_attention_heads": 1, "num_key_value_heads": 1, "vocab_size": 16777216}})";
   EXPECT_THAT(error_of(R"({"model_type": "qwen2_5_omni", "thinker_config": )" + omni() + ", " + talker), HasSubstr("2^50"));
 }
@@ -200,7 +206,8 @@ TEST(Zamba2, CountsTheSharedBlockOnce) {
   EXPECT_EQ(parameter_count(kind(m, "hybrid.again.last")), place);
   EXPECT_EQ(boundary_elements(kind(m, "mamba2"), {.main = 1}), 8 + 8);
   EXPECT_EQ(boundary_elements(kind(m, "hybrid.again.last"), {.main = 1}), 8);
-  const Model two = load(zamba2(R"(["hybrid", "mamba", "hybrid"])", R"(, "num_mem_blocks": 2, "use_shared_attention_adapter": true)"));
+  const Model two =
+      load(zamba2(R"(["hybrid", "mamba", "hybrid"])", R"(, "num_mem_blocks": 2, "use_shared_attention_adapter": true)"));
   EXPECT_EQ(parameter_count(two.layer(3)), shared + place + 3 * 2 * 32);
 }
 

@@ -160,8 +160,7 @@ void add_gemma_convolution(Conformer& c, std::int64_t taps) {
                    linear("conv.end", w, w, TpSplit::row, false)};
 }
 
-Conformer read_gemma(Fields& a, std::int64_t width, const char* layers, const char* heads, const char* prefix,
-                     const char* taps) {
+Conformer read_gemma(Fields& a, std::int64_t width, const char* layers, const char* heads, const char* prefix, const char* taps) {
   Conformer c;
   c.hidden = a.integer_or({"hidden_size"}, SizeLimits::width, width);
   c.ffn = times(4, c.hidden);
@@ -175,8 +174,8 @@ Conformer read_gemma(Fields& a, std::int64_t width, const char* layers, const ch
   c.post_norms = true;
   c.distances = times(c.hidden, c.hidden) + c.attention.head_dim;
   add_gemma_convolution(c, a.integer_or({taps}, 64, 5));
-  a.reader().ignore({words + "attention_logit_cap", words + "residual_weight", "gradient_clipping", "attention_invalid_logits_value",
-                     "use_clipped_linears", "hidden_act"});
+  a.reader().ignore({words + "attention_logit_cap", words + "residual_weight", "gradient_clipping",
+                     "attention_invalid_logits_value", "use_clipped_linears", "hidden_act"});
   return c;
 }
 
@@ -353,10 +352,7 @@ TowerShape read_phi4_sound(Fields&, Fields& a, std::int64_t width) {
 
 /// The images of Phi-4: SigLIP, a mean over four patches, an MLP; rows that end lines and images.
 TowerShape read_phi4_images(Fields& top, Fields& v, std::int64_t width) {
-  v.assume({{"hidden_size", 1152},
-            {"intermediate_size", 4304},
-            {"num_hidden_layers", 27},
-            {"num_attention_heads", 16}});
+  v.assume({{"hidden_size", 1152}, {"intermediate_size", 4304}, {"num_hidden_layers", 27}, {"num_attention_heads", 16}});
   TowerShape t = read_siglip_tower(v, true, 14, 448);
   t.merge = 4;
   if (v.ok() && t.tokens % 4 != 0) v.fail("image_size", t.tokens, "patches that four make one of");

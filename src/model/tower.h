@@ -36,7 +36,7 @@ struct TowerShape {
   std::int64_t bins = 0;    ///< mel bins of a frame of sound, which two convolutions make tokens of; 0 = patches of images
   std::int64_t unused = 0;  ///< parameters of a pooling head that is held and not run
   std::vector<std::int64_t>
-      pieces;  ///< per layer: attention inside pieces of so many patches, 0 = the whole image; empty = all 0
+      pieces;                     ///< per layer: attention inside pieces of so many patches, 0 = the whole image; empty = all 0
   std::vector<LayerKind> blocks;  ///< in place of the `layers` blocks of a ViT: each with its operators, width and tokens_divisor
   std::vector<std::pair<std::string, Operators>> projectors;  ///< by name: what maps merged patches to the text's width
 };

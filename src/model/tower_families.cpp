@@ -361,11 +361,12 @@ std::string_view text_family(std::string_view type) {
 
 /// Tokens of tables in the file; choices of features.
 void ignore_tokens(Fields& f) {
-  f.reader().ignore({"image_token_id", "image_token_index", "video_token_id", "video_token_index", "vision_start_token_id",
-                     "vision_end_token_id", "vision_token_id", "audio_token_index", "audio_token_id", "eoa_token_index",
-                     "boi_token_index", "eoi_token_index", "ignore_index", "tie_word_embeddings", "boi_token_id", "eoi_token_id",
-                     "boa_token_id", "eoa_token_id", "image_token_id", "audio_start_token_id", "audio_end_token_id", "user_token_id",
-                     "vision_start_token_id", "position_id_per_seconds", "seconds_per_chunk"});
+  f.reader().ignore(
+      {"image_token_id",      "image_token_index", "video_token_id",        "video_token_index",       "vision_start_token_id",
+       "vision_end_token_id", "vision_token_id",   "audio_token_index",     "audio_token_id",          "eoa_token_index",
+       "boi_token_index",     "eoi_token_index",   "ignore_index",          "tie_word_embeddings",     "boi_token_id",
+       "eoi_token_id",        "boa_token_id",      "eoa_token_id",          "image_token_id",          "audio_start_token_id",
+       "audio_end_token_id",  "user_token_id",     "vision_start_token_id", "position_id_per_seconds", "seconds_per_chunk"});
 }
 
 /// The outer file says whether output and embedding are one table, where it says anything.

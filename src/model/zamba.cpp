@@ -27,7 +27,8 @@ struct Zamba {
 };
 
 /// A pair of matrices beside an operator, and the addition of what it gives.
-void add_adapter(Operators& list, const std::string& name, std::int64_t in, std::int64_t rank, std::int64_t out, std::int64_t width) {
+void add_adapter(Operators& list, const std::string& name, std::int64_t in, std::int64_t rank, std::int64_t out,
+                 std::int64_t width) {
   list.push_back(linear(name + "_down", in, rank, TpSplit::none, false));
   list.back().parallel = true;
   list.push_back(linear(name + "_up", rank, out, TpSplit::none, false));
@@ -112,7 +113,8 @@ void read_attention(Fields& f, Zamba& z) {
   a.head_dim = std::max<std::int64_t>(1, a.hidden / a.heads);
   a.rotary_dim = f.flag("use_mem_rope", false) ? a.head_dim : 0;
   a.score_dropout = f.positive_rate({"attention_dropout"}, 0);
-  f.reader().ignore({"attention_hidden_size", "attention_head_dim", "head_dim", "kv_channels", "num_query_groups", "use_long_context"});
+  f.reader().ignore(
+      {"attention_hidden_size", "attention_head_dim", "head_dim", "kv_channels", "num_query_groups", "use_long_context"});
 }
 
 }  // namespace
@@ -122,7 +124,8 @@ void read_zamba2(Fields& f, Model& model) {
   z.hidden = f.integer({"hidden_size"}, SizeLimits::width);
   z.layers = f.integer({"num_hidden_layers"}, SizeLimits::layers);
   z.vocabulary = f.integer({"vocab_size"}, SizeLimits::vocabulary);
-  z.ffn = f.integer_nullable({"intermediate_size", "ffn_hidden_size"}, SizeLimits::width, 4 * z.hidden, 4 * z.hidden, "4 * hidden_size");
+  z.ffn = f.integer_nullable({"intermediate_size", "ffn_hidden_size"}, SizeLimits::width, 4 * z.hidden, 4 * z.hidden,
+                             "4 * hidden_size");
   z.bias = f.flag("add_bias_linear", false);
   z.tied = f.flag("tie_word_embeddings", true);
   z.rank = f.integer_or({"adapter_rank", "lora_rank"}, SizeLimits::width, 128);

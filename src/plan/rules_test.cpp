@@ -267,6 +267,14 @@ TEST(Rules, SharedWeightsStandOnOneStage) {
   const auto all = broken_by(2, 4);
   ASSERT_EQ(names(all), (Names{"weights-again"}));
   EXPECT_EQ(all[0].text, "pp 2 parts layers that use the same weights, of which each stage would hold a copy");
+  // A plan whose layers lie in two ways: ranges of tp 1 and tp 2 on one stage.
+  Plan plan;
+  Strategy wide = s;
+  wide.tp = 2;
+  plan.pipelines = {Pipeline{0, {ScheduleKind::one_f_one_b, 1, 1, 4, 1}, 8, {Stage{{}, {Chunk{{{0, 2, s}, {3, 5, wide}}}}}}}};
+  const auto layouts = plan_violations(*model, plan);
+  ASSERT_FALSE(layouts.empty());
+  EXPECT_EQ(layouts[0].rule, "again-alike");
 }
 
 // Key/value heads may be replicated: 2 key/value heads on tp 4. The fused projection of (4 + 2·2)·3 = 24 … 6 heads of 5 features

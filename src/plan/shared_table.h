@@ -27,7 +27,8 @@ inline bool tied_table(const Model& model) { return model.tied_embeddings && mod
 /// Whether a layer uses weights of an earlier one: ALBERT's and Zamba2's blocks, whose later uses have the operators of the first and none of
 /// its parameters, and "again." before their names. Copies on other stages are not modelled, so that all uses stand on one, under one layout.
 inline bool uses_again(const LayerKind& kind) {
-  return std::any_of(kind.operators.begin(), kind.operators.end(), [](const Operator& op) { return op.name.starts_with("again."); });
+  return std::any_of(kind.operators.begin(), kind.operators.end(),
+                     [](const Operator& op) { return op.name.starts_with("again."); });
 }
 
 /// The layer after the embedding that looks tokens up in the embedding's table; −1 if there is none.
