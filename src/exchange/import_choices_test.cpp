@@ -403,7 +403,8 @@ TEST(Offload, OfEachFormat) {
             Offload::optimizer);
   EXPECT_EQ(read("accelerate", request_of("distributed_type: FSDP\nfsdp_config: {fsdp_offload_params: true}\n")).strategy.offload,
             Offload::parameters);
-  EXPECT_EQ(read("torchtitan", request_of("--training.seq_len 64 --training.enable_cpu_offload")).strategy.offload,
+  EXPECT_EQ(read("torchtitan", request_of("--training.seq_len 64 --training.local_batch_size 1 --training.enable_cpu_offload"))
+                .strategy.offload,
             Offload::parameters);
   const auto zero_3 = [](const char* more) {
     return request_of(std::string(R"({"bf16": {"enabled": true}, "zero_optimization": {"stage": 3, )") + more);

@@ -101,7 +101,7 @@ Status refused_layer(const LayerKind& kind) {
 
 Status refused_strategy(const Strategy& s, const std::string& where) {
   if (!s.recompute.modules.empty()) return refused(where, "single modules recomputed", "none, selective or full");
-  if (s.offload != Offload::none) return refused(where, "optimizer state in host memory", "offload none");
+  if (s.offload != Offload::none) return refused(where, cat("offload ", to_string(s.offload)), "offload none");
   return {};
 }
 
