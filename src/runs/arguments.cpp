@@ -32,13 +32,13 @@ bool is_zero(const Arguments& a, const char* name) {
   return s.find_first_not_of("0.") == std::string::npos;
 }
 
-/// Layers, updates or teachers that a uniform decoder does not have.
+/// Layers or updates that a uniform decoder does not have.
 std::string unsupported_flag(const Arguments& a) {
   for (const char* flag :
        {"--multi-latent-attention", "--moe-layer-freq", "--moe-shared-expert-intermediate-size", "--mtp-num-layers",
         "--hybrid-layer-pattern", "--hybrid-override-pattern", "--is-hybrid-model", "--spec", "--pipeline-model-parallel-layout",
         "--decoder-first-pipeline-num-layers", "--decoder-last-pipeline-num-layers", "--encoder-num-layers",
-        "--use-megatron-fsdp", "--perform-rl-step", "--step-batch-size-schedule", "--export-kd-cfg"}) {
+        "--use-megatron-fsdp", "--perform-rl-step", "--step-batch-size-schedule"}) {
     if (given(a, flag)) return flag;
   }
   const std::string optimizer = text(a, "--optimizer", "adam");

@@ -105,8 +105,9 @@ MappedRun run_of(const std::string& text) {
 }
 
 TEST(MapRun, TheFirstZeroBubbleRunsKeptTheirScores) {
-  const std::string text =
-      replaced(line(R"(, "table": "Table 4 1.5B 8 GPUs m=24 b=6 ZB-1p", "pp": 4)"), "nanotron", "Megatron-LM fork (sail-sg)");
+  const std::string fork =
+      replaced(line(R"(, "table": "Table 4 1.5B 8 GPUs m=24 b=6 ZB-1p")"), "nanotron", "Megatron-LM fork (sail-sg)");
+  const std::string text = replaced(fork, "\"H100\"", "\"A100\"");
   EXPECT_EQ(run_of(text).job.engine, "megatron-lm-2023+kept-scores");
   EXPECT_EQ(run_of(replaced(text, "Table 4", "full-exp.txt")).job.engine, "megatron-lm-2023");
 }
