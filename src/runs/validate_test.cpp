@@ -104,14 +104,6 @@ MappedRun run_of(const std::string& text) {
   return std::holds_alternative<MappedRun>(mapping) ? std::get<MappedRun>(mapping) : MappedRun{};
 }
 
-TEST(MapRun, TheFirstZeroBubbleRunsKeptTheirScores) {
-  const std::string fork =
-      replaced(line(R"(, "table": "Table 4 1.5B 8 GPUs m=24 b=6 ZB-1p")"), "nanotron", "Megatron-LM fork (sail-sg)");
-  const std::string text = replaced(fork, "\"H100\"", "\"A100\"");
-  EXPECT_EQ(run_of(text).job.engine, "megatron-lm-2023+kept-scores");
-  EXPECT_EQ(run_of(replaced(text, "Table 4", "full-exp.txt")).job.engine, "megatron-lm-2023");
-}
-
 TEST(MapRun, PublishedRecipesNameOptionsOfTheirEngine) {
   for (const job::FrameworkDefault& framework : job::run_defaults().frameworks)
     for (const auto& recipe : framework.recipes)
