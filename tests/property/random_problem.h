@@ -229,7 +229,8 @@ class ProblemMaker {
     if (all.empty()) return;
     std::int64_t most = 0;
     for (const cost::StageCost& stage : priced(parts_.of(all)).costs.stages) most = std::max(most, stage.memory.host);
-    group.host.memory = Bytes(most * group.devices_per_node - parts_.below(2));
+    const std::int64_t least = most * group.devices_per_node - parts_.below(2);
+    if (least > 0) group.host.memory = Bytes(least);  // of no bytes a host would not be known
   }
 
   [[nodiscard]] search::Workspace priced(const Configuration& c) const {
