@@ -229,8 +229,8 @@ def a_token_bucket():
     strategy = stages_of(hoped)[0]["layers"][0]["strategy"]
     expect((len(stages_of(hoped)), strategy["dp"]) == (2, 4) and len(stages_of(lasting)) >= 4,
            "12: the benchmarked rate takes replicas, the lasting one stages")
-    degrees = ["--pp", 2, "--vpp", 2, "--dp", 4, "--zero", strategy["zero"], "--micro-batch", schedule["micro_batch"], "--schedule", schedule["kind"],
-               "--overlap", "grad,param,p2p"]
+    degrees = ["--pp", 2, "--vpp", schedule["virtual_stages"], "--dp", 4, "--zero", strategy["zero"], "--micro-batch", schedule["micro_batch"], "--schedule", schedule["kind"],
+               "--overlap", "grad,param,p2p", "--recompute", strategy["recompute"]["kind"]]
     expect(abs(estimated("12-as-benchmarked.yaml", *degrees) / step(hoped) - 1) < 1e-3, "12: the plan for the benchmarked rate")
     within(estimated("12-sustained.yaml", *degrees) / step(hoped), 1.8, 3, "12: what the benchmark hid, if no tokens came in meanwhile")
     # In the long run a node sends what comes in while it computes too: B <= sustained * T. The plan for the full rate keeps it for hours.
