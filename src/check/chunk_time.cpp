@@ -105,13 +105,10 @@ class PlanClock {
                      static_cast<double>(bytes_.gather * e.expert + e.frozen_expert), Sizes::known);
   }
 
-  /// Gradients of one layer under ZeRO ≥ 2, elements; of experts with more replicas than the shard group covers those as well.
+  /// Gradients of one layer under ZeRO ≥ 2, elements. Replicas of shard groups meet once a step.
   double scattering(const Strategy& s, double dense, double expert) {
     const Groups& g = groups(s);
-    double time = data_.gather(g.shard, dense * bytes_.reduce) + data_.gather(g.expert_shard, expert * bytes_.reduce);
-    if (expert > 0 && s.shard == s.data_ranks())
-      time += data_.reduce(g.expert_replicas, expert * bytes_.reduce / static_cast<double>(g.expert_shard.size));
-    return time;
+    return data_.gather(g.shard, dense * bytes_.reduce) + data_.gather(g.expert_shard, expert * bytes_.reduce);
   }
 
   [[nodiscard]] double hide(double communication, double compute) const {

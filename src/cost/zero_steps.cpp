@@ -72,11 +72,6 @@ ZeroTraffic zero_traffic(const Fabric& fabric, const DataGroups& g, const Strate
   if (dense > 0) out.reductions[0] = scatter(fabric, g.shard, GroupKind::data_shard, dense * states.reduce);
   if (expert <= 0) return out;
   out.reductions[1] = scatter(fabric, g.expert_shard, GroupKind::expert_shard, expert * states.reduce);
-  // Experts may have more replicas than the shard group covers; with hybrid sharding they are reduced at the end of the step.
-  if (s.shard != s.data_ranks()) return out;
-  const double shard = expert * states.reduce / static_cast<double>(g.expert_shard.size);
-  out.reductions[2] = {{CollectiveKind::all_reduce, GroupKind::expert_replica, shard, 1},
-                       all_reduce_s(fabric.data_levels, g.expert_replica, shard)};
   return out;
 }
 

@@ -40,9 +40,9 @@ struct ZeroTime {
 /// What a layer moves per micro-batch. Seconds of `gathers` and of `reductions` add up in their order.
 struct ZeroTraffic {
   std::array<PricedTraffic, 2> gathers;     ///< dense weights, experts; times 0: none
-  std::array<PricedTraffic, 3> reductions;  ///< dense weights, experts, experts over the replicas of their shards
+  std::array<PricedTraffic, 2> reductions;  ///< dense weights, experts
   [[nodiscard]] double gather_s() const { return gathers[0].seconds + gathers[1].seconds; }
-  [[nodiscard]] double reduce_s() const { return reductions[0].seconds + reductions[1].seconds + reductions[2].seconds; }
+  [[nodiscard]] double reduce_s() const { return reductions[0].seconds + reductions[1].seconds; }
 };
 
 /// Of a layer of `dense` and `expert` elements on this rank; empty below ZeRO 2.

@@ -96,9 +96,8 @@ TEST(ZeroSteps, ExpertsShardWithTheDenseWeights) {
   const ZeroTraffic all = whole.traffic(1000);
   EXPECT_EQ(all.gathers[1].traffic, (Traffic{CollectiveKind::all_gather, GroupKind::expert_shard, 2000, 1}));
   EXPECT_EQ(all.reductions[1].traffic, (Traffic{CollectiveKind::reduce_scatter, GroupKind::expert_shard, 4000, 1}));
-  EXPECT_EQ(all.reductions[2].seconds, 0);
   EXPECT_EQ(zero_steps(whole.s, all).backward.size(), 4u);
-  EXPECT_EQ(hybrid.traffic(1000).reductions[2].traffic.times, 0);
+  EXPECT_EQ(zero_steps(hybrid.s, hybrid.traffic(1000)).backward.size(), 4u);
 }
 
 }  // namespace

@@ -110,7 +110,7 @@ TEST(Steps, OfAPassAddUpToItsTiming) {
     for (int round = 0; round < 4; ++round) expect_chunks(context, maker.plan(p).document, seen);
   }
   for (const GroupKind group : {GroupKind::tensor, GroupKind::context, GroupKind::expert, GroupKind::data_shard,
-                                GroupKind::expert_shard, GroupKind::expert_replica, GroupKind::stage})
+                                GroupKind::expert_shard, GroupKind::stage})
     EXPECT_GT(seen[std::string(to_string(group))], 10) << to_string(group);
 }
 
