@@ -151,7 +151,7 @@ class PlanClock {
     (waits ? out.waited : out.saved) = static_cast<double>(hosted_bytes_of_layer(under, kind, how)) / link;
     if (!offloads_parameters(s.offload)) return out;
     const StageElements e = elements_of_layer(under, kind);
-    const auto experts = static_cast<double>(std::gcd(std::int64_t{s.shard}, s.expert_data_ranks()));
+    const auto experts = static_cast<double>(expert_shard(s));
     const double held = static_cast<double>(e.dense) / s.shard + static_cast<double>(e.expert) / experts;
     const double frozen = static_cast<double>(e.frozen_dense) / s.shard + static_cast<double>(e.frozen_expert) / experts;
     out.weights = (held * bytes_.parameter + frozen) / link;

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "base/format.h"
 #include "base/shipped.h"
 #include "cluster/calibration.h"
 #include "cluster/device_reader.h"
@@ -105,6 +106,14 @@ void read_host(base::Reader reader, Host& host) {
   const auto missing = [&](const char* key, bool absent, const char* expected) {
     if (absent) reader.fail(key, "nothing", expected);
   };
+  // A slower one is a slip of the unit, and its times leave what nanoseconds can count.
+  constexpr double kLeast = 1e6;
+  const auto slow = [&](const char* key, BytesPerSecond rate) {
+    if (rate.count() > 0 && rate.count() < kLeast)
+      reader.fail(key, base::cat(base::fixed(rate.count(), 0), " bytes/s"), "at least 1MB/s");
+  };
+  slow("memory_bandwidth", host.memory_bandwidth);
+  slow("bandwidth", host.link);
   missing("memory", host.memory.count() <= 0, "the memory of the host of one node, e.g. 2TB");
   missing("memory_bandwidth", host.memory_bandwidth.count() <= 0, "what its memory channels add up to, e.g. 600GB/s");
   missing("bandwidth", host.link.count() <= 0,

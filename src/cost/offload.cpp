@@ -60,7 +60,7 @@ HostCopies host_copies(const HostRates& host, const EngineModel& engine, const S
   std::int64_t weights = 0, gradients = 0;
   if (offloads_parameters(s.offload)) {
     const auto shard = static_cast<double>(s.shard);
-    const auto expert_shard = static_cast<double>(std::gcd(std::int64_t{s.shard}, s.expert_data_ranks()));
+    const auto expert_shard = static_cast<double>(expert_shard_of(s));
     const ParameterElements e = l.elements();
     const double elements = static_cast<double>(e.dense) / shard + static_cast<double>(e.expert) / expert_shard;
     const double frozen = static_cast<double>(e.frozen_dense) / shard + static_cast<double>(e.frozen_expert) / expert_shard;

@@ -165,6 +165,26 @@ TEST(HostCopies, OfParametersAndGradientsBesideALayer) {
   EXPECT_EQ(copies_of(Offload::parameters_activations, RecomputeKind::none, 1, zero).backward.exposed_ns, 400'000);
 }
 
+// An expert on 2 of 4 data ranks whose shards are of 2: each instance has one of its replicas, which holds it whole (plan/expert_shard.h). Twice what
+// one instance of 4 moves, of experts as of dense weights.
+TEST(HostCopies, OfExpertsByInstance) {
+  LayerCost experts = layer();
+  ParameterElements elements;
+  elements.expert = 1'000'000;
+  experts.set_elements(elements);
+  Strategy s;
+  s.offload = Offload::parameters;
+  s.zero = ZeroStage::parameters;
+  s.dp = 4;
+  s.ep = 2;
+  const auto up_ns = [&](std::int32_t shard) {
+    s.shard = shard;
+    return host_copies(host_rates(node()), EngineModel{}, states(), experts, {}, s, RecomputeKind::none).first_up_ns;
+  };
+  EXPECT_GT(up_ns(4), 0);
+  EXPECT_EQ(up_ns(2), 2 * up_ns(4));
+}
+
 /// Three blocks of 65,536 ns forward that keep 640,000 bytes (test_problem.h), as a chunk by itself; a link of which 8 GB/s are reached.
 Costs three_blocks(Offload offload, std::int32_t recomputed = 0) {
   Cluster cluster = test::round_cluster(1);

@@ -98,6 +98,8 @@ void add_data_parallelism(const Job& job, const Strategy& s, Settings& out) {
   }
   out.push_back({"optimizer.optimizer_cpu_offload", python_bool(offloads_optimizer(s.offload)), ""});
   if (offloads_optimizer(s.offload))
+    out.push_back({"optimizer.overlap_cpu_optimizer_d2h_h2d", "True", "copies beside the host's update"});
+  if (offloads_optimizer(s.offload))
     out.push_back({"optimizer.use_precision_aware_optimizer", "True", "asked for by the offload; types as without it"});
 }
 

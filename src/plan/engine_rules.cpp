@@ -76,21 +76,26 @@ std::string parameter_offload_text(E e, F, S s, C c) {
   if (!e.runs.offload_parameters) return cat(e.name, " keeps parameters on the device");
   return cat(e.name, " offloads parameters under its zero 3 alone, zero is ", number_of(s.zero), " and pp ", c.stages);
 }
-bool activation_offload(E e, F, S s, C c) {
+/// CUDA graphs and offload of activations exclude each other in Megatron's TransformerConfig.
+bool replays_graphs(E e) { return e.kernels.graphed_launches < 1 || e.kernels.host_launches <= 0; }
+bool activation_offload(E e, F f, S s, C c) {
   if (!offloads_activations(s.offload)) return true;
   switch (e.runs.offload_activations) {
     case ActivationOffload::none: return false;
     case ActivationOffload::any: return true;
     case ActivationOffload::checkpoints: return s.recompute.kind == RecomputeKind::full;
-    case ActivationOffload::one_pipeline: return c.stages == 1 && s.recompute.kind == RecomputeKind::none;
+    case ActivationOffload::one_pipeline:
+      return c.stages == 1 && s.recompute.kind == RecomputeKind::none && f.blocks > 1 && !replays_graphs(e);
   }
   return false;
 }
-std::string activation_offload_text(E e, F, S s, C c) {
+std::string activation_offload_text(E e, F f, S s, C c) {
   switch (e.runs.offload_activations) {
     case ActivationOffload::checkpoints:
       return cat(e.name, " offloads inputs of recomputed blocks alone, recompute is ", to_string(s.recompute.kind));
     case ActivationOffload::one_pipeline:
+      if (replays_graphs(e)) return cat(e.name, " offloads no activations of CUDA graphs");
+      if (f.blocks <= 1) return cat(e.name, " keeps one block on the device, and there are ", f.blocks);
       return cat(e.name, " offloads activations without pipeline and without recomputation, pp is ", c.stages, " and recompute ",
                  to_string(s.recompute.kind));
     default: return cat(e.name, " keeps activations on the device");
