@@ -366,15 +366,6 @@ const std::vector<DeviceTables>& device_tables() {
   return tables;
 }
 
-namespace {
-const DeviceTables& tables_of(const std::string& device) {
-  const auto& all = device_tables();
-  const auto it = std::find_if(all.begin(), all.end(), [&](const DeviceTables& t) { return t.device == device; });
-  ESPALIER_CHECK(it != all.end());
-  return *it;
-}
-}  // namespace
-
 std::uint64_t thinning_of(const OperatorTable& table) {
   // By name, not by length: a thinned table must be thinned no further.
   static const std::map<std::string, std::uint64_t> rows = {{"aic_gemm_a100.csv", 4840},
@@ -402,6 +393,7 @@ Result<DeviceFit> fit_device(const DeviceTables& tables, const std::string& dire
   DeviceFit fit;
   fit.device = tables.device;
   fit.twin = tables.twin;
+  fit.exponentials = tables.exponentials;
   DeviceKind device = isolated(tables.device);
   for (const DeviceFit& other : earlier)
     if (other.device == tables.twin)
@@ -436,16 +428,16 @@ Result<DeviceFit> fit_device(const DeviceTables& tables, const std::string& dire
 }
 
 namespace {
-/// Attention of a device that computes exponentials `times` as fast as the one whose values these are: d½ (operator_cost.h) shrinks, and A, which is the
+/// Attention of a device that computes exponentials faster than the one whose values these are: d½ (operator_cost.h) shrinks, and A, which is the
 /// rate at head size 128, grows so that the products keep their rate A·(1 + d½/128).
-void scale_exponentials(DeviceFit& fit, double times) {
+void scale_exponentials(DeviceFit& fit) {
   const auto value = [&](std::string_view name) {
     return std::find_if(fit.values.begin(), fit.values.end(), [&](const FittedValue& v) { return v.name == name; });
   };
   const auto rate = value("attention_max"), half = value("attention_softmax");
-  if (times == 1 || rate == fit.values.end() || half == fit.values.end()) return;
+  if (fit.exponentials == 1 || rate == fit.values.end() || half == fit.values.end()) return;
   const double products = rate->value * (1 + half->value / 128);
-  half->value /= times;
+  half->value /= fit.exponentials;
   rate->value = products / (1 + half->value / 128);
 }
 }  // namespace
@@ -466,7 +458,7 @@ Result<std::vector<DeviceFit>> fit_devices(const std::string& directory) {
       };
       for (const FittedValue& v : other.values)
         if (!has(v)) fit.values.push_back(v);
-      scale_exponentials(fit, tables_of(fit.device).exponentials);
+      scale_exponentials(fit);
       fit.range += (fit.range.empty() ? "" : "; ") + std::string("of ") + other.device + ": " + other.range;
     }
   return fits;
@@ -490,8 +482,8 @@ std::string calibration_yaml(const std::vector<DeviceFit>& fits) {
       basis += (basis.empty() ? "" : "; ") + r.what + " off by " + percent(r.training_median) + " (median; p90 " +
                percent(r.training_p90) + ")";
     if (!fit.twin.empty()) basis += (basis.empty() ? "the rest as " : "; the rest as ") + fit.twin;
-    if (const double times = tables_of(fit.device).exponentials; times != 1)
-      basis += ", attention at " + number(times, 2) + " times its exponentials (not measured)";
+    if (fit.exponentials != 1)
+      basis += ", attention at " + number(fit.exponentials, 2) + " times its exponentials (not measured)";
     out += "  - device: " + fit.device + "\n    basis: \"fitted to published operator times (data/operators): " + basis + "\"\n";
     out += "    range: \"" + fit.range + "\"\n    coefficients: {" + values + "}\n    error: {" + errors + "}\n";
     if (!fit.residuals.empty()) out += "    residuals:\n";

@@ -35,6 +35,7 @@ struct DeviceFit {
   std::vector<FittedValue> values;
   std::vector<OperatorResidual> residuals;
   std::string range, twin;
+  double exponentials = 1;  ///< as its tables say
 };
 
 /// Which tables describe which device of the catalogue.

@@ -288,10 +288,7 @@ Result<FabricFit> fit_playbook(const OperatorTable& t) {
   for (std::size_t i = 0; i < t.rows.size(); ++i) {
     const auto nodes = static_cast<std::int64_t>(t.number(i, "nodes"));
     if (nodes < 2) continue;
-    const std::string& name = t.text(i, "collective");
-    const Collective op = name == "AllReduce"   ? Collective::all_reduce
-                          : name == "AllGather" ? Collective::all_gather
-                                                : Collective::reduce_scatter;
+    const Collective op = operation_of(t.text(i, "collective"));
     const double ranks = static_cast<double>(nodes * kNode),
                  moved = (op == Collective::all_reduce ? 2 : 1) * kBytes * (ranks - 1) / ranks;
     samples.push_back({op, kNode, nodes, kBytes, moved / (t.number(i, "mean_GBps") * 1e9), false});

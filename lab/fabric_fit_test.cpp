@@ -63,14 +63,19 @@ TEST(FabricFit, ShippedCoefficientsAreThoseOfTheTables) {
   ASSERT_TRUE(text.ok()) << text.error().message();
   const auto again = cluster::read_fabric_calibration(*text, "again");
   ASSERT_TRUE(again.ok()) << again.error().message();
-  ASSERT_EQ(again->fabrics.size(), before->fabrics.size());
-  for (std::size_t i = 0; i < again->fabrics.size(); ++i) {
-    ASSERT_EQ(again->fabrics[i].values.size(), before->fabrics[i].values.size()) << before->fabrics[i].fabric;
-    for (std::size_t k = 0; k < again->fabrics[i].values.size(); ++k) {
-      const auto& [field, value] = before->fabrics[i].values[k];
-      EXPECT_NEAR(again->fabrics[i].values[k].second / value, 1.0, 2e-3) << before->fabrics[i].fabric << ' ' << field->name;
+  const auto expect_equal = [](const auto& found, const auto& shipped) {
+    ASSERT_EQ(found.size(), shipped.size());
+    for (std::size_t i = 0; i < found.size(); ++i) {
+      ASSERT_EQ(found[i].values.size(), shipped[i].values.size()) << shipped[i].fabric;
+      for (std::size_t k = 0; k < found[i].values.size(); ++k) {
+        const auto& [field, value] = shipped[i].values[k];
+        EXPECT_NEAR(found[i].values[k].second / value, 1.0, 2e-3) << shipped[i].fabric << ' ' << field->name;
+      }
     }
-  }
+  };
+  expect_equal(again->fabrics, before->fabrics);
+  ASSERT_FALSE(again->clusters.empty());
+  expect_equal(again->clusters, before->clusters);
 }
 
 }  // namespace

@@ -136,6 +136,11 @@ class PlanClock {
     sum.backward += bytes_.reduce > 0 ? copies * view_.engine.kernels.reduce_copy_bytes : 0;
   }
 
+  /// Of so many elements those whose states a rank holds; all without ZeRO.
+  static double divided(const Strategy& s, double dense, double expert) {
+    return shards_optimizer(s.zero) ? dense / s.shard + expert / static_cast<double>(expert_shard(s)) : dense + expert;
+  }
+
   /// Seconds on the link of a device: up in the forward and in the backward pass, down in either.
   struct Copies {
     double weights = 0, saved = 0, gradients = 0;
@@ -151,9 +156,8 @@ class PlanClock {
     (waits ? out.waited : out.saved) = static_cast<double>(hosted_bytes_of_layer(under, kind, how)) / link;
     if (!offloads_parameters(s.offload)) return out;
     const StageElements e = elements_of_layer(under, kind);
-    const auto experts = static_cast<double>(expert_shard(s));
-    const double held = static_cast<double>(e.dense) / s.shard + static_cast<double>(e.expert) / experts;
-    const double frozen = static_cast<double>(e.frozen_dense) / s.shard + static_cast<double>(e.frozen_expert) / experts;
+    const double held = divided(s, static_cast<double>(e.dense), static_cast<double>(e.expert));
+    const double frozen = divided(s, static_cast<double>(e.frozen_dense), static_cast<double>(e.frozen_expert));
     out.weights = (held * bytes_.parameter + frozen) / link;
     out.gradients = kind.backward ? held * bytes_.gradient / link : 0;
     return out;
@@ -301,9 +305,7 @@ class PlanClock {
 
   /// Bytes that the update of `e` moves.
   [[nodiscard]] double update_bytes(const Strategy& s, const StageElements& e) const {
-    const double shard = shards_optimizer(s.zero) ? s.shard : 1;
-    const auto parts = static_cast<double>(shards_optimizer(s.zero) ? expert_shard(s) : 1);
-    const double held = static_cast<double>(e.dense) / shard + static_cast<double>(e.expert) / parts;
+    const double held = divided(s, static_cast<double>(e.dense), static_cast<double>(e.expert));
     const double whole = view_.engine.kernels.whole_gradient_bytes * static_cast<double>(e.dense + e.expert);
     if (offloads_parameters(s.offload)) return 0;                                                  // the host has the gradients
     if (offloads_optimizer(s.offload)) return (whole > 0 ? 0.0 : held * bytes_.gradient) + whole;  // the norm alone
@@ -317,9 +319,7 @@ class PlanClock {
   [[nodiscard]] double host_update(const Strategy& s, const StageElements& e) const {
     if (!offloads_optimizer(s.offload)) return 0;
     const NodeGroup& node = nodes_of(view_);
-    const double shard = shards_optimizer(s.zero) ? s.shard : 1;
-    const auto parts = static_cast<double>(shards_optimizer(s.zero) ? expert_shard(s) : 1);
-    const double held = static_cast<double>(e.dense) / shard + static_cast<double>(e.expert) / parts;
+    const double held = divided(s, static_cast<double>(e.dense), static_cast<double>(e.expert));
     const double link = 0.8 * node.host.link.count();
     const double memory = 0.46 * node.host.memory_bandwidth.count() / static_cast<double>(node.devices_per_node);
     const double down = held * bytes_.gradient / link, up = held * bytes_.parameter / link;

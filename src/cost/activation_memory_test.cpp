@@ -214,22 +214,24 @@ TEST(SavedActivations, UpProjectionsOfLatentsCanBeMadeAgain) {
   EXPECT_EQ(saved_activations(kind, g, ActivationPolicy::fused_attention).selective, 1600 - 480);
 }
 
+/// One of the operators around four experts of which a token meets two.
+Operator of_experts(OperatorKind what, std::int64_t in, std::int64_t out) {
+  Operator o;
+  o.kind = what;
+  o.in = in;
+  o.out = out;
+  o.experts = 4;
+  o.top_k = 2;
+  return o;
+}
+
 // Ten tokens to two experts each: 20 copies of 64 features dispatched, 256 into the activation, 128 out of it, 64 combined, two bytes each.
 TEST(SavedActivations, ExpertsKeepWhatTheirEngineSays) {
   LayerKind kind;
   kind.hidden = 64;
-  const auto op = [](OperatorKind what, std::int64_t in, std::int64_t out) {
-    Operator o;
-    o.kind = what;
-    o.in = in;
-    o.out = out;
-    o.experts = 4;
-    o.top_k = 2;
-    return o;
-  };
-  kind.operators = {op(OperatorKind::dispatch, 64, 64), op(OperatorKind::expert_linear, 64, 256),
-                    op(OperatorKind::expert_activation, 256, 128), op(OperatorKind::expert_linear, 128, 64),
-                    op(OperatorKind::combine, 64, 64)};
+  kind.operators = {of_experts(OperatorKind::dispatch, 64, 64), of_experts(OperatorKind::expert_linear, 64, 256),
+                    of_experts(OperatorKind::expert_activation, 256, 128), of_experts(OperatorKind::expert_linear, 128, 64),
+                    of_experts(OperatorKind::combine, 64, 64)};
   LayerGeometry g;
   g.tokens = 10;
   const auto saved = [&] { return saved_activations(kind, g, ActivationPolicy::fused_attention); };
@@ -247,17 +249,8 @@ TEST(SavedActivations, ExpertsKeepWhatTheirEngineSays) {
 TEST(SavedActivations, WeightingBehindAPlainActivationKeepsItsFactor) {
   LayerKind kind;
   kind.hidden = 64;
-  const auto op = [](OperatorKind what, std::int64_t in, std::int64_t out) {
-    Operator o;
-    o.kind = what;
-    o.in = in;
-    o.out = out;
-    o.experts = 4;
-    o.top_k = 2;
-    return o;
-  };
-  kind.operators = {op(OperatorKind::dispatch, 64, 64), op(OperatorKind::expert_linear, 64, 128),
-                    op(OperatorKind::expert_activation, 128, 128), op(OperatorKind::expert_linear, 128, 64)};
+  kind.operators = {of_experts(OperatorKind::dispatch, 64, 64), of_experts(OperatorKind::expert_linear, 64, 128),
+                    of_experts(OperatorKind::expert_activation, 128, 128), of_experts(OperatorKind::expert_linear, 128, 64)};
   kind.operators.back().split = TpSplit::row;
   LayerGeometry g;
   g.tokens = 10;

@@ -131,9 +131,7 @@ std::int64_t late_reduction_ns(const CostContext& c, const Strategy& first, std:
 }
 
 double update_bytes(const EngineModel& engine, const StatePolicy& p, const ParameterElements& e, const Strategy& s) {
-  const double shard = shards_optimizer(s.zero) ? static_cast<double>(s.shard) : 1.0;
-  const auto expert_shard = static_cast<double>(expert_shard_of(s));
-  const double elements = static_cast<double>(e.dense) / shard + static_cast<double>(e.expert) / expert_shard;
+  const double elements = own_elements(e, s).trained;
   const double whole = engine.kernels.whole_gradient_bytes * static_cast<double>(e.dense + e.expert);
   // Under offload the device computes the norm alone, and nothing of gradients that lie on the host.
   if (offloads_parameters(s.offload)) return 0;

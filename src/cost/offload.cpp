@@ -25,9 +25,7 @@ HostRates host_rates(const NodeGroup& group) {
 HostUpdate host_update(const HostRates& host, const StatePolicy& states, const ParameterElements& e, const Strategy& s) {
   if (!offloads_optimizer(s.offload)) return {};
   ESPALIER_CHECK(host.link > 0 && host.update > 0);  // rule offload-host
-  const double shard = shards_optimizer(s.zero) ? static_cast<double>(s.shard) : 1.0;
-  const auto expert_shard = static_cast<double>(expert_shard_of(s));
-  const double elements = static_cast<double>(e.dense) / shard + static_cast<double>(e.expert) / expert_shard;
+  const double elements = own_elements(e, s).trained;
   const double bytes =
       states.gradient + 2.0 * (states.master + states.optimizer) + (states.master > 0 ? 1.0 : 2.0) * states.parameter;
   // The host reads gradients once more for their norm; they came down with every micro-batch, and parameters go up with the next.
@@ -59,13 +57,9 @@ HostCopies host_copies(const HostRates& host, const EngineModel& engine, const S
   const std::int64_t saved = waits ? 0 : kept, waited = kept - saved;
   std::int64_t weights = 0, gradients = 0;
   if (offloads_parameters(s.offload)) {
-    const auto shard = static_cast<double>(s.shard);
-    const auto expert_shard = static_cast<double>(expert_shard_of(s));
-    const ParameterElements e = l.elements();
-    const double elements = static_cast<double>(e.dense) / shard + static_cast<double>(e.expert) / expert_shard;
-    const double frozen = static_cast<double>(e.frozen_dense) / shard + static_cast<double>(e.frozen_expert) / expert_shard;
-    weights = link_ns(states.parameter * elements + frozen);
-    gradients = link_ns(states.gradient * elements);
+    const OwnElements own = own_elements(l.elements(), s);
+    weights = link_ns(states.parameter * own.trained + own.frozen);
+    gradients = link_ns(states.gradient * own.trained);
   }
   const std::int64_t forward = l.forward.duration_ns() + zero.forward.duration_ns();
   out.forward = copied(forward, weights, saved);

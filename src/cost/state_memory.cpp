@@ -104,6 +104,13 @@ std::int64_t reduced_elements(const ParameterElements& e, const Strategy& s) {
   return (s.data_ranks() > 1 ? e.dense : 0) + (s.expert_data_ranks() > 1 ? e.expert : 0);
 }
 
+OwnElements own_elements(const ParameterElements& e, const Strategy& s) {
+  const double shard = shards_optimizer(s.zero) ? static_cast<double>(s.shard) : 1.0;
+  const auto expert_shard = static_cast<double>(expert_shard_of(s));
+  return {static_cast<double>(e.dense) / shard + static_cast<double>(e.expert) / expert_shard,
+          static_cast<double>(e.frozen_dense) / shard + static_cast<double>(e.frozen_expert) / expert_shard};
+}
+
 StaticMemory state_memory(const ParameterElements& e, const StatePolicy& states, const Strategy& s, std::int64_t parts) {
   const std::int64_t shard = shards_optimizer(s.zero) ? s.shard : 1;
   ESPALIER_CHECK(shard >= 1 && e.dense >= 0 && e.expert >= 0);

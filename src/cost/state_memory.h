@@ -77,6 +77,12 @@ inline std::int64_t scattered_bytes(const ParameterElements& e, const StatePolic
 
 using espalier::states_of;
 
+/// Elements whose states a rank holds, as a share: divided over shards where the optimizer's states are.
+struct OwnElements {
+  double trained = 0, frozen = 0;
+};
+OwnElements own_elements(const ParameterElements& e, const Strategy& s);
+
 /// Into how many parts, one of them whole at a time, the gradients of a stage fall where reduced ones are freed.
 inline std::int64_t gradient_parts(const Schedule& schedule) {
   const bool together = schedule.kind == ScheduleKind::interleaved && schedule.microbatches <= schedule.stages;
