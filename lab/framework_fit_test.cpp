@@ -41,7 +41,7 @@ TEST(FrameworkFit, RecoversWhatTheDataDetermine) {
   std::vector<const calibrate::Row*> rows;
   for (const calibrate::Row& r : corpus.rows) rows.push_back(&r);
   FrameworkFitOptions one_cluster;
-  one_cluster.between_sources = 0;
+  one_cluster.shared_error = 0;
   const FrameworkFit fit = fit_framework(rows, base_prior(), one_cluster);
   for (const calibrate::Row* r : rows)
     EXPECT_NEAR(calibrate::predicted_s(*r, fit.value) / *r->result.measured_s, 1.0, 0.03) << r->result.label;
@@ -57,7 +57,7 @@ TEST(FrameworkFit, WhatASourceHasInCommonIsNotTheEngines) {
     rows.push_back(&r);
   }
   FrameworkFitOptions inside, between;
-  inside.between_sources = 0;
+  inside.shared_error = 0;
   const auto bias = [&](const FrameworkFitOptions& options) {
     return calibrate::predicted_s(*rows.front(), fit_framework(rows, base_prior(), options).value) /
            *rows.front()->result.measured_s;
@@ -94,7 +94,7 @@ TEST(Protocol, ASourceLeftOutIsPredictedWithoutItsRows) {
   truth.elementwise = 1.8;
   calibrate::Corpus corpus = synthetic("only", truth);
   ProtocolOptions options;
-  options.fit.between_sources = 0;  // what one source alone shows is otherwise half taken for its cluster
+  options.fit.shared_error = 0;  // what one source alone shows is otherwise half taken for its cluster
   const Protocols p = run_protocols(corpus, options);
   ASSERT_EQ(p.left_out.size(), 1u);  // nothing else was measured: S has the priors, G has learnt from the other folds
   EXPECT_EQ(p.left_out.begin()->second.begin()->second, base_prior().center);

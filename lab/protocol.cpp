@@ -91,22 +91,6 @@ FrameworkCoefficients coefficients_for(const Knowledge& k, const std::string& en
   return it == k.fits.end() ? k.pooled.center : it->second.value;
 }
 
-/// Fold of each group: largest first to the emptiest fold, names decide ties.
-std::map<std::string, int> folds_of(const Rows& rows, int folds) {
-  std::map<std::string, std::size_t> size;
-  for (const calibrate::Row* r : rows) ++size[r->group];
-  std::vector<std::pair<std::string, std::size_t>> order(size.begin(), size.end());
-  std::stable_sort(order.begin(), order.end(), [](const auto& a, const auto& b) { return a.second > b.second; });
-  std::vector<std::size_t> filled(static_cast<std::size_t>(folds), 0);
-  std::map<std::string, int> out;
-  for (const auto& [group, n] : order) {
-    const auto emptiest = std::min_element(filled.begin(), filled.end());
-    *emptiest += n;
-    out[group] = static_cast<int>(emptiest - filled.begin());
-  }
-  return out;
-}
-
 void predict_rows(const calibrate::Corpus& corpus, const Rows& rows, const FrameworkCoefficients& c, int threads,
                   std::vector<Judged>& out) {
   const std::vector<double> t = calibrate::predicted_s(rows, c, threads);
@@ -120,26 +104,11 @@ std::map<std::string, Rows> family_rows(const calibrate::Corpus& corpus, const s
   return out;
 }
 
-void judge_grouped(const calibrate::Corpus& corpus, const std::string& family, const Knowledge& known,
-                   const ProtocolOptions& options, std::vector<Judged>& out) {
-  const auto engines = family_rows(corpus, family);
-  Rows all;
-  for (const auto& [engine, rows] : engines) all.insert(all.end(), rows.begin(), rows.end());
-  const auto fold = folds_of(all, options.folds);
-  FrameworkFitOptions inside = options.fit;
-  inside.between_sources = 0;
-  for (const auto& [engine, rows] : engines) {
-    Prior prior = base_prior();
-    prior.center = coefficients_for(known, engine);
-    for (int f = 0; f < options.folds; ++f) {
-      Rows train, test;
-      for (const calibrate::Row* r : rows) (fold.at(r->group) == f ? test : train).push_back(r);
-      if (test.empty()) continue;
-      const FrameworkFit fit = fit_framework(train, prior, inside);
-      predict_rows(corpus, test, fit.value, options.fit.threads, out);
-      for (const calibrate::Row* r : test) out[static_cast<std::size_t>(r - corpus.rows.data())].fold = f;
-    }
-  }
+Known known_of(const Knowledge& k, const std::map<std::string, Rows>& engines) {
+  Known out;
+  out.devices = k.training.values;
+  for (const auto& [engine, rows] : engines) out.engines[engine] = coefficients_for(k, engine);
+  return out;
 }
 
 double log_ratio(const calibrate::Row& row, const Judged& j) { return std::log(*row.result.measured_s / j.predicted_s); }
@@ -241,9 +210,9 @@ Protocols run_protocols(calibrate::Corpus& corpus, const ProtocolOptions& option
     const Knowledge others = learn_without(corpus, family, options, all);
     for (const auto& [engine, rows] : engines) {
       predict_rows(corpus, rows, coefficients_for(others, engine), options.fit.threads, p.source_out);
-      p.left_out[family][engine] = coefficients_for(others, engine);
     }
-    if (options.grouped) judge_grouped(corpus, family, others, options, p.grouped);
+    p.left_out[family] = known_of(others, engines);
+    if (options.grouped) judge_grouped(corpus, family, p.left_out[family], options, p.grouped);
   }
   set_training_values(corpus, all.training.values);
   judge_memory(corpus, p);

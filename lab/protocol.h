@@ -33,6 +33,12 @@ struct Judged {
   int fold = -1;
 };
 
+/// What is predicted with when a source is left out.
+struct Known {
+  std::map<std::string, FrameworkCoefficients> engines;  ///< those of the source
+  TrainingValues devices;
+};
+
 struct Protocols {
   std::vector<Judged> shipped, source_out, grouped;  ///< by row of the corpus; rows that are not timed keep zeros
   std::map<std::string, FrameworkFit> fits;          ///< by engine, on all rows: what ships
@@ -40,7 +46,7 @@ struct Protocols {
   TrainingFit training;                                 ///< devices, on all rows: what ships
   std::vector<double> source_out_bytes, grouped_bytes;  ///< by row; 0 where no memory was measured
   planner::IntervalTable intervals;                     ///< from the residuals of S on all rows: what ships
-  std::map<std::string, std::map<std::string, FrameworkCoefficients>> left_out;  ///< family -> engine -> coefficients of S
+  std::map<std::string, Known> left_out;                ///< by family: what S predicts with
 };
 
 struct ProtocolOptions {
@@ -48,6 +54,8 @@ struct ProtocolOptions {
   int folds = 5;
   IntervalOptions interval;
   TrainingFitOptions training;
+  double between_groups = 0.06;     ///< G: standard deviation of what runs of a group share, on the logarithmic scale
+  double rows_inside = 8;           ///< G: independent rows that runs of a device count for where devices are fitted
   int rounds = 3;                   ///< engines with the devices held, devices with the engines held
   bool grouped = true;              ///< G takes most of the time
   std::vector<std::string> judged;  ///< families that are judged: prefixes of their names; empty: all
@@ -56,6 +64,12 @@ struct ProtocolOptions {
 
 /// Fills source_out_bytes and grouped_bytes; needs the folds.
 void judge_memory(const calibrate::Corpus& corpus, Protocols& p);
+
+/// Fold of each group: largest first to the emptiest fold, names decide ties.
+std::map<std::string, int> folds_of(const std::vector<const calibrate::Row*>& rows, int folds);
+/// G of the rows of one family: seconds and folds.
+void judge_grouped(const calibrate::Corpus& corpus, const std::string& family, const Known& known, const ProtocolOptions& options,
+                   std::vector<Judged>& out);
 
 /// Changes the devices of the rows to what is fitted; they keep what was fitted to all rows.
 Protocols run_protocols(calibrate::Corpus& corpus, const ProtocolOptions& options);

@@ -2,6 +2,7 @@
 #include "lab/training_fit.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <set>
 #include <span>
@@ -23,6 +24,8 @@ const cluster::EfficiencyField& catalogued(std::string_view name) {
   return *std::find_if(fields.begin(), fields.end(), [&](const auto& f) { return f.name == name; });
 }
 
+constexpr std::array<std::string_view, 3> kNames = {"sustained", "sustained_fp8", "attention_backward"};
+
 /// One scalar of the fit, and the devices that have it.
 struct Scalar {
   Field field;
@@ -36,46 +39,42 @@ bool teaches(const calibrate::Row& row, const std::string& without) {
 /// Rows of one architecture by engine; of a family on one device every n-th, so that at most kMostOfOne remain: they count for a few anyway.
 using Rows = std::map<std::string, std::vector<const calibrate::Row*>>;
 constexpr std::size_t kMostOfOne = 120;
-Rows rows_of(const calibrate::Corpus& corpus, const std::vector<std::string>& kin, const std::string& without) {
-  std::map<std::string, std::vector<const calibrate::Row*>> by_source;
-  for (const calibrate::Row& row : corpus.rows)
-    if (teaches(row, without) && std::find(kin.begin(), kin.end(), row.device) != kin.end())
-      by_source[row.family + "|" + row.device].push_back(&row);
+using Views = std::vector<const calibrate::Row*>;
+Rows rows_of(const Views& rows, const std::vector<std::string>& kin) {
+  std::map<std::string, Views> by_source;
+  for (const calibrate::Row* row : rows)
+    if (std::find(kin.begin(), kin.end(), row->device) != kin.end()) by_source[row->family + "|" + row->device].push_back(row);
   Rows out;
-  for (const auto& [source, rows] : by_source) {
-    const std::size_t step = (rows.size() + kMostOfOne - 1) / kMostOfOne;
-    for (std::size_t i = 0; i < rows.size(); i += step) out[rows[i]->engine].push_back(rows[i]);
+  for (const auto& [source, list] : by_source) {
+    const std::size_t step = (list.size() + kMostOfOne - 1) / kMostOfOne;
+    for (std::size_t i = 0; i < list.size(); i += step) out[list[i]->engine].push_back(list[i]);
   }
   return out;
 }
 
 /// The prior of the catalogue, and a range that is physically possible. Tables of one kernel after the other are measured at the power limit of small
 /// devices, below the clocks that they have in training, where kernels that wait for memory lie between: more than the table is possible.
-Field field(std::string_view name, const std::string& device, double low, double high, double sigma) {
+Field field(std::string_view name, const DeviceEfficiency& known, double low, double high, double sigma) {
   const cluster::EfficiencyField& f = catalogued(name);
-  return {name, f.member, low, high, cluster::prior_efficiency(device).*f.member, sigma};
+  return {name, f.member, low, high, std::clamp(known.*f.member, low, high), sigma};
 }
 
-/// The devices of the same chip.
-std::vector<std::string> chip_of(const std::string& device) {
-  for (const std::vector<std::string>& chip : chips())
-    if (std::find(chip.begin(), chip.end(), device) != chip.end()) return chip;
-  return {device};
-}
-
-std::vector<Scalar> scalars_of(const Rows& rows, const std::vector<std::string>& kin) {
-  std::set<std::vector<std::string>> all, eight;
+std::vector<Scalar> scalars_of(const Rows& rows, const std::vector<std::string>& kin, bool from_rows) {
+  std::map<std::vector<std::string>, DeviceEfficiency> all;
+  std::set<std::vector<std::string>> eight;
   for (const auto& [engine, list] : rows)
     for (const calibrate::Row* row : list) {
-      all.insert(chip_of(row->device));
-      if (row->run.job.training.precision == Precision::fp8) eight.insert(chip_of(row->device));
+      const std::vector<std::string> chip = chip_of(row->device);
+      all.try_emplace(chip, from_rows ? row->run.job.cluster.groups.front().device.efficiency : cluster::prior_efficiency(chip.front()));
+      if (row->run.job.training.precision == Precision::fp8) eight.insert(chip);
     }
   std::vector<Scalar> out;
-  for (const std::vector<std::string>& chip : all) {
-    out.push_back({field("sustained", chip.front(), 0.6, 1.25, 0.08), chip});
-    if (eight.contains(chip)) out.push_back({field("sustained_fp8", chip.front(), 0.75, 1.2, 0.08), chip});
+  for (const auto& [chip, known] : all) {
+    out.push_back({field("sustained", known, 0.6, 1.25, 0.08), chip});
+    if (eight.contains(chip)) out.push_back({field("sustained_fp8", known, 0.75, 1.2, 0.08), chip});
   }
-  if (!all.empty()) out.push_back({field("attention_backward", kin.front(), 0.3, 2.0, 0.25), kin});
+  if (!all.empty())
+    out.push_back({field("attention_backward", from_rows ? all.begin()->second : cluster::prior_efficiency(kin.front()), 0.3, 2.0, 0.25), kin});
   return out;
 }
 
@@ -141,7 +140,7 @@ void keep(const std::vector<Scalar>& scalars, const calibrate::FitResult& solved
 void fit_architecture(const Rows& rows, const std::vector<std::string>& kin,
                       const std::map<std::string, FrameworkCoefficients>& coefficients, const TrainingFitOptions& options,
                       TrainingFit& fit) {
-  const std::vector<Scalar> scalars = scalars_of(rows, kin);
+  const std::vector<Scalar> scalars = scalars_of(rows, kin, options.from_rows);
   Lesson lesson = lesson_of(rows, coefficients, options.most_rows);
   if (lesson.weight.empty()) return;
   std::vector<calibrate::FitParameter> parameters;
@@ -166,14 +165,14 @@ void fit_architecture(const Rows& rows, const std::vector<std::string>& kin,
   keep(scalars, calibrate::least_squares(parameters, lesson.weight.size(), residuals, solver), lesson, fit);
 }
 
-/// Architectures, and every other device of the corpus alone.
-std::vector<std::vector<std::string>> kins_of(const calibrate::Corpus& corpus) {
+/// Architectures, and every other device of the rows alone.
+std::vector<std::vector<std::string>> kins_of(const Views& rows) {
   std::vector<std::vector<std::string>> out = architectures();
-  for (const calibrate::Row& row : corpus.rows) {
+  for (const calibrate::Row* row : rows) {
     const bool known = std::any_of(out.begin(), out.end(), [&](const std::vector<std::string>& kin) {
-      return std::find(kin.begin(), kin.end(), row.device) != kin.end();
+      return std::find(kin.begin(), kin.end(), row->device) != kin.end();
     });
-    if (!known) out.push_back({row.device});
+    if (!known) out.push_back({row->device});
   }
   return out;
 }
@@ -199,23 +198,42 @@ const std::vector<std::vector<std::string>>& chips() {
   return all;
 }
 
-TrainingFit fit_training(const calibrate::Corpus& corpus, const std::map<std::string, FrameworkCoefficients>& coefficients,
-                         const std::string& without, const TrainingFitOptions& options) {
+std::vector<std::string> chip_of(const std::string& device) {
+  for (const std::vector<std::string>& chip : chips())
+    if (std::find(chip.begin(), chip.end(), device) != chip.end()) return chip;
+  return {device};
+}
+
+TrainingFit fit_training(const std::vector<const calibrate::Row*>& rows,
+                         const std::map<std::string, FrameworkCoefficients>& coefficients, const TrainingFitOptions& options) {
   TrainingFit fit;
-  for (const std::vector<std::string>& kin : kins_of(corpus))
-    fit_architecture(rows_of(corpus, kin, without), kin, coefficients, options, fit);
+  for (const std::vector<std::string>& kin : kins_of(rows)) fit_architecture(rows_of(rows, kin), kin, coefficients, options, fit);
   return fit;
 }
 
+TrainingFit fit_training(const calibrate::Corpus& corpus, const std::map<std::string, FrameworkCoefficients>& coefficients,
+                         const std::string& without, const TrainingFitOptions& options) {
+  Views rows;
+  for (const calibrate::Row& row : corpus.rows)
+    if (teaches(row, without)) rows.push_back(&row);
+  return fit_training(rows, coefficients, options);
+}
+
+void put_training_values(calibrate::Row& row, const TrainingValues& values) {
+  for (NodeGroup& group : row.run.job.cluster.groups)
+    for (const std::string_view name : kNames)
+      if (const auto at = values.find({group.device.name, std::string(name)}); at != values.end())
+        group.device.efficiency.*catalogued(name).member = at->second;
+}
+
 void set_training_values(calibrate::Corpus& corpus, const TrainingValues& values) {
-  for (calibrate::Row& row : corpus.rows)
+  for (calibrate::Row& row : corpus.rows) {
     for (NodeGroup& group : row.run.job.cluster.groups)
-      for (const std::string_view name : {"sustained", "sustained_fp8", "attention_backward"}) {
-        const cluster::EfficiencyField& f = catalogued(name);
-        const auto at = values.find({group.device.name, std::string(name)});
-        group.device.efficiency.*f.member =
-            at != values.end() ? at->second : cluster::prior_efficiency(group.device.name).*f.member;
-      }
+      for (const std::string_view name : kNames)
+        group.device.efficiency.*catalogued(name).member =
+            cluster::prior_efficiency(group.device.name).*catalogued(name).member;
+    put_training_values(row, values);
+  }
 }
 
 }  // namespace espalier::lab

@@ -35,6 +35,9 @@ struct TrainingFit {
 struct TrainingFitOptions {
   double noise = 0.08;
   double most_rows = 2;  ///< independent rows that one family counts for
+  /// Where values go without data: what the devices of the rows have (what is known of the chip, for runs of one source that say more), else the
+  /// catalogue's.
+  bool from_rows = false;
   int threads = 1;
 };
 
@@ -43,11 +46,18 @@ const std::vector<std::vector<std::string>>& architectures();
 /// Devices of one chip at one power limit, which differ in their memory or in links alone: NVIDIA's data sheets of V100 SXM2 (300 W), A100 SXM4 and A800
 /// (400 W), H100 SXM5, H800 and H200 (700 W). Not A100 of 40 GB: what trains on it tells of another rate than what trains on the one of 80 GB.
 const std::vector<std::vector<std::string>>& chips();
+/// The devices of the same chip; of a chip that chips() does not list, the device alone.
+std::vector<std::string> chip_of(const std::string& device);
 
-/// `coefficients`: by Row::engine. Rows whose family is `without`, that are not trusted or not timed teach nothing.
+/// `coefficients`: by Row::engine. Each row teaches.
+TrainingFit fit_training(const std::vector<const calibrate::Row*>& rows,
+                         const std::map<std::string, FrameworkCoefficients>& coefficients, const TrainingFitOptions& options);
+/// The same of the rows of a corpus whose family is not `without`, that are trusted and timed.
 TrainingFit fit_training(const calibrate::Corpus& corpus, const std::map<std::string, FrameworkCoefficients>& coefficients,
                          const std::string& without, const TrainingFitOptions& options);
 
+/// Puts the values into the devices of a row; what has none keeps its value.
+void put_training_values(calibrate::Row& row, const TrainingValues& values);
 /// Puts the values into the devices of every row, and the catalogue's into what has none.
 void set_training_values(calibrate::Corpus& corpus, const TrainingValues& values);
 

@@ -101,8 +101,8 @@ void print_tables(const calibrate::Corpus& corpus, const Protocols& p, bool grou
 }
 
 void print_left_out(const Protocols& p) {
-  for (const auto& [family, engines] : p.left_out)
-    for (const auto& [engine, c] : engines) {
+  for (const auto& [family, known] : p.left_out)
+    for (const auto& [engine, c] : known.engines) {
       std::printf("without %s: %s", family.c_str(), engine.c_str());
       for (const auto& f : coefficient_fields()) std::printf(" %s %.4g", std::string(f.name).c_str(), c.*f.member);
       std::printf("\n");
@@ -264,6 +264,8 @@ int main(int argc, char** argv) {
   options.judged = a.judged;
   options.training.threads = options.fit.threads;
   options.only_shipped = !a.fit;
+  if (const char* e = std::getenv("XG")) options.between_groups = atof(e);
+  if (const char* e = std::getenv("XR")) options.rows_inside = atof(e);
   calibrate::Corpus corpus = calibrate::make_corpus(records, a.notes, options.fit.threads);
   const Protocols p = run_protocols(corpus, options);
   print_tables(corpus, p, a.grouped);
