@@ -66,8 +66,8 @@ struct Task {
 std::vector<double> common_errors(const Task& task, const std::vector<double>& ratio) {
   constexpr double kFar = 0.5;  // a row in a state of its own says nothing about its cluster
   std::vector<double> common(task.sources, 0.0);
-  if (task.options.shared_error <= 0) return common;
-  std::vector<double> precision(task.sources, 1.0 / (task.options.shared_error * task.options.shared_error));
+  if (task.options.between_sources <= 0) return common;
+  std::vector<double> precision(task.sources, 1.0 / (task.options.between_sources * task.options.between_sources));
   for (std::size_t i = 0; i < ratio.size(); ++i) {
     const double p = task.solver.weight[i] / (task.options.noise * task.options.noise);
     if (std::abs(ratio[i]) > kFar) continue;
@@ -78,16 +78,12 @@ std::vector<double> common_errors(const Task& task, const std::vector<double>& r
   return common;
 }
 
-std::string shared_by(const calibrate::Row& row, Sharing sharing) {
-  return sharing == Sharing::family ? row.family : row.family + "|" + row.group;
-}
-
 void number_sources(Task& task) {
   std::map<std::string, std::size_t> numbers;
   for (const calibrate::Row* row : task.rows)
-    task.source.push_back(numbers.try_emplace(shared_by(*row, task.options.sharing), numbers.size()).first->second);
+    task.source.push_back(numbers.try_emplace(row->family, numbers.size()).first->second);
   task.sources = numbers.size();
-  if (task.options.shared_error > 0) task.solver.weight.resize(task.rows.size() + task.sources, 1.0);
+  if (task.options.between_sources > 0) task.solver.weight.resize(task.rows.size() + task.sources, 1.0);
 }
 
 /// Solves for the fields that are free; the others stay at the prior. Sigma and `fitted` of the free ones are filled.
@@ -116,8 +112,8 @@ FrameworkFit solve(const Task& task, const std::array<bool, 16>& free) {
       ratio[i] = std::isfinite(t[i]) ? std::log(t[i] / *task.rows[i]->result.measured_s) : 0.0;
     const std::vector<double> common = common_errors(task, ratio);
     for (std::size_t i = 0; i < ratio.size(); ++i) r[i] = (ratio[i] - common[task.source[i]]) / task.options.noise;
-    for (std::size_t s = 0; s < common.size() && task.options.shared_error > 0; ++s)
-      r[ratio.size() + s] = common[s] / task.options.shared_error;
+    for (std::size_t s = 0; s < common.size() && task.options.between_sources > 0; ++s)
+      r[ratio.size() + s] = common[s] / task.options.between_sources;
   };
   const calibrate::FitResult solved = calibrate::least_squares(parameters, task.solver.weight.size(), residuals, task.solver);
   fit.value = coefficients(solved.values);

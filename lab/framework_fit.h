@@ -43,15 +43,11 @@ struct FrameworkFit {
   [[nodiscard]] int fitted_scalars() const;
 };
 
-/// Which runs share an error: those of a source, what its cluster and software add to all of them; or those of one model and GPU count inside a
-/// source, where all runs are of the cluster that is predicted, so that what that cluster adds belongs to the coefficients.
-enum class Sharing { family, group };
-
 struct FrameworkFitOptions {
   double noise = 0.08;  ///< of one row, relative
-  /// Standard deviation, on the logarithmic scale, of what runs share beside the coefficients; 0: nothing.
-  double shared_error = 0.12;
-  Sharing sharing = Sharing::family;  ///< who shares it
+  /// Standard deviation, on the logarithmic scale, of what a source's cluster and software add to all of its runs alike. 0: the runs are
+  /// of the cluster that is predicted, so that it belongs to the coefficients.
+  double between_sources = 0.12;
   double most_rows = 60;  ///< independent rows that one family counts for at most
   int most_fitted = 5;    ///< coefficients of one engine: those that the data determine best
   int threads = 1;

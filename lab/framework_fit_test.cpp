@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <map>
 
 #include "lab/interval_fit.h"
 #include "lab/protocol.h"
@@ -41,7 +42,7 @@ TEST(FrameworkFit, RecoversWhatTheDataDetermine) {
   std::vector<const calibrate::Row*> rows;
   for (const calibrate::Row& r : corpus.rows) rows.push_back(&r);
   FrameworkFitOptions one_cluster;
-  one_cluster.shared_error = 0;
+  one_cluster.between_sources = 0;
   const FrameworkFit fit = fit_framework(rows, base_prior(), one_cluster);
   for (const calibrate::Row* r : rows)
     EXPECT_NEAR(calibrate::predicted_s(*r, fit.value) / *r->result.measured_s, 1.0, 0.03) << r->result.label;
@@ -57,7 +58,7 @@ TEST(FrameworkFit, WhatASourceHasInCommonIsNotTheEngines) {
     rows.push_back(&r);
   }
   FrameworkFitOptions inside, between;
-  inside.shared_error = 0;
+  inside.between_sources = 0;
   const auto bias = [&](const FrameworkFitOptions& options) {
     return calibrate::predicted_s(*rows.front(), fit_framework(rows, base_prior(), options).value) /
            *rows.front()->result.measured_s;
@@ -94,10 +95,10 @@ TEST(Protocol, ASourceLeftOutIsPredictedWithoutItsRows) {
   truth.elementwise = 1.8;
   calibrate::Corpus corpus = synthetic("only", truth);
   ProtocolOptions options;
-  options.fit.shared_error = 0;  // what one source alone shows is otherwise half taken for its cluster
+  options.fit.between_sources = 0;  // what one source alone shows is otherwise half taken for its cluster
   const Protocols p = run_protocols(corpus, options);
   ASSERT_EQ(p.left_out.size(), 1u);  // nothing else was measured: S has the priors, G has learnt from the other folds
-  EXPECT_EQ(p.left_out.begin()->second.begin()->second, base_prior().center);
+  EXPECT_EQ(p.left_out.begin()->second.engines.begin()->second, base_prior().center);
   double source_out = 0, grouped = 0;
   for (std::size_t i = 0; i < corpus.rows.size(); ++i) {
     const double t = *corpus.rows[i].result.measured_s;
@@ -106,6 +107,39 @@ TEST(Protocol, ASourceLeftOutIsPredictedWithoutItsRows) {
     grouped += std::abs(p.grouped[i].predicted_s / t - 1);
   }
   EXPECT_LT(grouped, 0.6 * source_out);
+}
+
+/// G of rows that take `factor` times as long as the priors say, by hidden size; what the priors say of a row is 1.
+std::vector<double> grouped_errors(calibrate::Corpus& corpus, const std::map<int, double>& factor) {
+  for (calibrate::Row& r : corpus.rows)
+    *r.result.measured_s *= factor.at(static_cast<int>(r.run.job.model.layer(1).hidden));
+  Known known;
+  known.engines["megatron-lm-2021"] = base_prior().center;
+  std::vector<Judged> judged(corpus.rows.size());
+  judge_grouped(corpus, corpus.families.front(), known, {}, judged);
+  std::vector<double> out;
+  for (std::size_t i = 0; i < judged.size(); ++i)
+    out.push_back(judged[i].predicted_s / (*corpus.rows[i].result.measured_s /
+                                           factor.at(static_cast<int>(corpus.rows[i].run.job.model.layer(1).hidden))));
+  return out;
+}
+
+// A cluster that is slow in all its groups is learnt; groups that contradict each other teach nothing, and what was known is kept.
+TEST(GroupedProtocol, RunsChangeOnlyWhatTheySayOfOtherGroups) {
+  calibrate::Corpus slow = synthetic("slow", base_prior().center);
+  for (const double ratio : grouped_errors(slow, {{1024, 1.2}, {2048, 1.2}, {4096, 1.2}})) EXPECT_NEAR(ratio, 1.2, 0.06);
+  calibrate::Corpus apart = synthetic("apart", base_prior().center);
+  for (const double ratio : grouped_errors(apart, {{1024, 1.25}, {2048, 0.8}, {4096, 1.0}})) EXPECT_DOUBLE_EQ(ratio, 1.0);
+}
+
+// Of a source with one model on one number of GPUs the configurations are left out; three that are slow alike tell of each other.
+TEST(GroupedProtocol, OfASingleGroupItsConfigurationsAreLeftOut) {
+  calibrate::Corpus corpus = synthetic("one", base_prior().center);
+  std::erase_if(corpus.rows, [](const calibrate::Row& r) { return r.group != "GPT-2048|8"; });
+  std::vector<const calibrate::Row*> rows;
+  for (const calibrate::Row& r : corpus.rows) rows.push_back(&r);
+  EXPECT_EQ(folds_of(rows, 5), (std::vector<int>{0, 1, 2}));
+  for (const double ratio : grouped_errors(corpus, {{2048, 1.2}})) EXPECT_GT(ratio, 1.1);
 }
 
 TEST(Protocol, RepeatsOfOneConfigurationShareTheWeightOfOne) {

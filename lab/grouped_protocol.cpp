@@ -4,7 +4,7 @@
 #include <array>
 #include <cmath>
 #include <functional>
-#include <numeric>
+#include <iterator>
 #include <set>
 
 #include "lab/protocol.h"
@@ -38,7 +38,7 @@ std::map<std::string, Rows> by_engine(const Source& s, const std::vector<std::si
 
 std::map<std::string, FrameworkCoefficients> fit_engines(const Source& s, const std::map<std::string, Rows>& taught) {
   FrameworkFitOptions inside = s.options->fit;
-  inside.shared_error = 0;
+  inside.between_sources = 0;
   std::map<std::string, FrameworkCoefficients> out = s.known->engines;
   for (const auto& [engine, rows] : taught) {
     Prior prior = base_prior();
@@ -91,6 +91,11 @@ std::vector<std::size_t> places(const Source& s, const std::function<bool(int)>&
   return out;
 }
 
+/// What differs but for the batch: runs of one configuration are left out together.
+std::string configuration_of(const calibrate::Row& row) {
+  return row.result.label + "|" + row.result.engine + "|" + std::string(to_string(row.run.job.training.precision));
+}
+
 std::vector<std::size_t> every_nth(std::vector<std::size_t> all) {
   const std::size_t step = (all.size() + kMostInside - 1) / kMostInside;
   std::vector<std::size_t> out;
@@ -107,31 +112,54 @@ double loss(double error, double noise) {
   return kLinear * kLinear * (2 * kFar - 1 + 2 * kFar * std::log(r / (kFar * kLinear)));
 }
 
-/// What predicts the other folds of `f` best when each is left out beside it, for rows with experts or for those without: the least that is not worse
-/// than the best by more than the standard error of the difference over the folds (Breiman et al. 1984, the rule of one standard error).
-std::size_t chosen(const Source& s, const std::map<std::pair<int, int>, Predictions>& pairs, int f, bool experts) {
-  std::vector<std::array<double, kAdaptations>> folds;
-  for (const int g : s.folds) {
-    if (g == f) continue;
-    const Predictions& t = pairs.at(std::minmax(f, g));
-    folds.emplace_back();
-    for (std::size_t i = 0; i < s.rows.size(); ++i)
-      for (std::size_t a = 0; a < kAdaptations; ++a)
-        if (s.fold[i] == g && has_experts(s.rows[i].run.job.model) == experts)
-          folds.back()[a] +=
-              s.rows[i].weight * loss(std::log(t[a][i] / *s.rows[i].result.measured_s), s.options->fit.noise);
+/// Rows of a source that are asked what others of it, without the fold that is judged, have taught.
+struct Lesson {
+  std::vector<std::size_t> asked;
+  Predictions seconds;
+};
+
+/// Models with experts, or without, outside fold `f`: each of their folds left out beside it, or, of a single one, each of its configurations.
+std::vector<Lesson> lessons_without(Source& s, int f, bool experts, const std::map<std::pair<int, int>, Predictions>& pairs) {
+  const auto of_kind = [&](std::size_t i) { return has_experts(s.rows[i].run.job.model) == experts; };
+  std::map<int, std::vector<std::size_t>> by_fold;
+  for (std::size_t i = 0; i < s.rows.size(); ++i)
+    if (s.fold[i] != f && of_kind(i)) by_fold[s.fold[i]].push_back(i);
+  std::vector<Lesson> out;
+  if (by_fold.size() > 1) {
+    for (const auto& [g, asked] : by_fold) out.push_back({asked, pairs.at(std::minmax(f, g))});
+    return out;
   }
-  const auto total = [&](std::size_t a) {
-    return std::accumulate(folds.begin(), folds.end(), 0.0, [&](double sum, const auto& fold) { return sum + fold[a]; });
-  };
-  std::size_t best = 0;
-  for (std::size_t a = 1; a < kAdaptations; ++a)
-    if (total(a) < total(best)) best = a;
-  const auto n = static_cast<double>(folds.size());
+  const std::vector<std::size_t> all = places(s, [&](int x) { return x != f; });
+  for (const auto& [g, of_fold] : by_fold) {
+    std::map<std::string, std::vector<std::size_t>> configurations;
+    for (const std::size_t i : of_fold) configurations[configuration_of(s.rows[i])].push_back(i);
+    for (const auto& [name, asked] : configurations) {
+      std::vector<std::size_t> taught;
+      std::set_difference(all.begin(), all.end(), asked.begin(), asked.end(), std::back_inserter(taught));
+      out.push_back({asked, predict(s, every_nth(taught), asked)});
+    }
+  }
+  return out;
+}
+
+/// What predicts best in the lessons: the least that is not worse than the best by more than the standard error of the difference over the lessons
+/// (the rule of one standard error, Breiman et al. 1984).
+std::size_t chosen(const Source& s, const std::vector<Lesson>& lessons) {
+  std::vector<std::array<double, kAdaptations>> losses;
+  std::array<double, kAdaptations> total{};
+  for (const Lesson& lesson : lessons) {
+    losses.emplace_back();
+    for (const std::size_t i : lesson.asked)
+      for (std::size_t a = 0; a < kAdaptations; ++a)
+        losses.back()[a] += s.rows[i].weight * loss(std::log(lesson.seconds[a][i] / *s.rows[i].result.measured_s), s.options->fit.noise);
+    for (std::size_t a = 0; a < kAdaptations; ++a) total[a] += losses.back()[a];
+  }
+  const auto best = static_cast<std::size_t>(std::min_element(total.begin(), total.end()) - total.begin());
+  const auto n = static_cast<double>(losses.size());
   for (std::size_t a = 0; a < best; ++a) {
+    const double mean = (total[a] - total[best]) / n;
     double squares = 0;
-    const double mean = (total(a) - total(best)) / n;
-    for (const auto& fold : folds) squares += std::pow(fold[a] - fold[best] - mean, 2);
+    for (const auto& each : losses) squares += std::pow(each[a] - each[best] - mean, 2);
     if (n < 2 || mean <= std::sqrt(squares / (n - 1) / n)) return a;
   }
   return best;
@@ -139,26 +167,30 @@ std::size_t chosen(const Source& s, const std::map<std::pair<int, int>, Predicti
 
 void judge_fold(Source& s, int f, const std::map<std::pair<int, int>, Predictions>& pairs, Seconds& seconds) {
   const auto taught = places(s, [&](int x) { return x != f; }), asked = places(s, [&](int x) { return x == f; });
-  const std::array<std::size_t, 2> adapted = {chosen(s, pairs, f, false), chosen(s, pairs, f, true)};
+  const std::array<std::size_t, 2> adapted = {chosen(s, lessons_without(s, f, false, pairs)),
+                                              chosen(s, lessons_without(s, f, true, pairs))};
   const Predictions t = predict(s, taught, asked);
   for (const std::size_t i : asked) seconds[i] = t[adapted[has_experts(s.rows[i].run.job.model) ? 1 : 0]][i];
-  if (getenv("XD")) fprintf(stderr, "fold %d dense %zu routed %zu\n", f, adapted[0], adapted[1]);
 }
 
 }  // namespace
 
-std::map<std::string, int> folds_of(const std::vector<const calibrate::Row*>& rows, int folds) {
+std::vector<int> folds_of(const std::vector<const calibrate::Row*>& rows, int folds) {
+  const bool one = std::all_of(rows.begin(), rows.end(), [&](const calibrate::Row* r) { return r->group == rows.front()->group; });
+  const auto key = [&](const calibrate::Row& r) { return one ? configuration_of(r) : r.group; };
   std::map<std::string, std::size_t> size;
-  for (const calibrate::Row* r : rows) ++size[r->group];
+  for (const calibrate::Row* r : rows) ++size[key(*r)];
   std::vector<std::pair<std::string, std::size_t>> order(size.begin(), size.end());
   std::stable_sort(order.begin(), order.end(), [](const auto& a, const auto& b) { return a.second > b.second; });
   std::vector<std::size_t> filled(static_cast<std::size_t>(folds), 0);
-  std::map<std::string, int> out;
-  for (const auto& [group, n] : order) {
+  std::map<std::string, int> fold;
+  for (const auto& [name, n] : order) {
     const auto emptiest = std::min_element(filled.begin(), filled.end());
     *emptiest += n;
-    out[group] = static_cast<int>(emptiest - filled.begin());
+    fold[name] = static_cast<int>(emptiest - filled.begin());
   }
+  std::vector<int> out;
+  for (const calibrate::Row* r : rows) out.push_back(fold.at(key(*r)));
   return out;
 }
 
@@ -175,17 +207,15 @@ void judge_grouped(const calibrate::Corpus& corpus, const std::string& family, c
     place.push_back(i);
     all.push_back(&corpus.rows[i]);
   }
-  const auto fold = folds_of(all, options.folds);
+  s.fold = folds_of(all, options.folds);
+  s.folds = {s.fold.begin(), s.fold.end()};
   std::set<std::vector<std::string>> chips_seen;
-  for (const calibrate::Row& row : s.rows) {
-    s.folds.insert(s.fold.emplace_back(fold.at(row.group)));
-    chips_seen.insert(chip_of(row.device));
-  }
+  for (const calibrate::Row& row : s.rows) chips_seen.insert(chip_of(row.device));
   s.several_chips = chips_seen.size() > 1;
   std::map<std::pair<int, int>, Predictions> pairs;
   for (const int f : s.folds)
     for (const int g : s.folds)
-      if (f < g)
+      if (f < g && s.folds.size() > 2)
         pairs[{f, g}] = predict(s, every_nth(places(s, [&](int x) { return x != f && x != g; })),
                                 places(s, [&](int x) { return x == f || x == g; }));
   Seconds seconds(s.rows.size(), 0.0);

@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "calibrate/corpus.h"
-#include "lab/framework_fit.h"
 #include "lab/spread.h"
 #include "planner/interval.h"
 
@@ -27,6 +26,8 @@ struct IntervalOptions {
   double widening = 1.5;  ///< on the logarithmic scale, once where the device has no run
 };
 
+/// Which errors share a part: those of a family, where the coefficients knew nothing of it; those of a group inside it, where they did.
+enum class Sharing { family, group };
 std::vector<ErrorPoint> points_of(const std::vector<Residual>& residuals, Sharing sharing);
 
 /// v₀ and d₀ of the mean squares of the families, each with the runs that it is worth; families of one run say nothing. Of a single family its

@@ -179,8 +179,9 @@ void predict_shipped(const calibrate::Corpus& corpus, const ProtocolOptions& opt
       predict_rows(corpus, rows, find_engine(engine)->coefficients, options.fit.threads, p.shipped);
       all.insert(all.end(), rows.begin(), rows.end());
     }
-    const auto fold = folds_of(all, options.folds);
-    for (const calibrate::Row* r : all) p.shipped[static_cast<std::size_t>(r - corpus.rows.data())].fold = fold.at(r->group);
+    const std::vector<int> fold = folds_of(all, options.folds);
+    for (std::size_t i = 0; i < all.size(); ++i)
+      p.shipped[static_cast<std::size_t>(all[i] - corpus.rows.data())].fold = fold[i];
   }
   p.source_out = p.grouped = p.shipped;
   judge_memory(corpus, p);

@@ -6,8 +6,10 @@
 //      The same of what devices keep of their kernels' rates while they train (training_fit.h): fitted without the source.
 //
 //   G  grouped folds inside the source: groups = (model, GPU count) dealt to `folds` folds in the order of their names, largest group
-//      first to the emptiest fold; each fold is predicted with coefficients fitted on the others, the prior being what S gave. What
-//      a user gets after `espalier calibrate` on some runs.
+//      first to the emptiest fold; of a source with one group alone its configurations. What a user gets after `espalier calibrate` on some runs.
+//      Each fold is predicted with what S gave, or with engines fitted on the other folds, the prior being what S gave, or with engines and devices (of
+//      several chips: of one alone the engine's coefficients say it). Which of them the other folds decide, each left out in turn beside the one that
+//      is judged, for models with and without experts apart: runs of one model may say nothing of another, and then what S gave is kept.
 //
 // Memory: where an allocator's reserved memory was measured, one scalar of the engine is fitted, the reserve r: peak = (1 + r)·tensors,
 // median of measured/tensors − 1. S takes it from other sources with the engine, else the pooled median, shrunk to the prior 6 % with the weight
@@ -54,7 +56,6 @@ struct ProtocolOptions {
   int folds = 5;
   IntervalOptions interval;
   TrainingFitOptions training;
-  double between_groups = 0.06;     ///< G: standard deviation of what runs of a group share, on the logarithmic scale
   double rows_inside = 8;           ///< G: independent rows that runs of a device count for where devices are fitted
   int rounds = 3;                   ///< engines with the devices held, devices with the engines held
   bool grouped = true;              ///< G takes most of the time
@@ -65,8 +66,8 @@ struct ProtocolOptions {
 /// Fills source_out_bytes and grouped_bytes; needs the folds.
 void judge_memory(const calibrate::Corpus& corpus, Protocols& p);
 
-/// Fold of each group: largest first to the emptiest fold, names decide ties.
-std::map<std::string, int> folds_of(const std::vector<const calibrate::Row*>& rows, int folds);
+/// Fold of each row. Groups are dealt out, largest first to the emptiest fold, names decide ties; of a single group its configurations.
+std::vector<int> folds_of(const std::vector<const calibrate::Row*>& rows, int folds);
 /// G of the rows of one family: seconds and folds.
 void judge_grouped(const calibrate::Corpus& corpus, const std::string& family, const Known& known, const ProtocolOptions& options,
                    std::vector<Judged>& out);

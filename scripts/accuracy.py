@@ -124,14 +124,14 @@ def acceptance(rows, contradictory):
         ("vtrain_single_node, mean top-1 regret", single_node, lambda p: (summary(single_node, p) or {}).get("regret"), (.06, .03), (.03, .015), False),
         ("mosaicml_llm_foundry, mean accuracy", of("MosaicML"), accuracy(of("MosaicML")), (.86, .93), (.945, .97), True),
         ("internevo, oneflow, fms_fsdp, nemo_docs, jax_toolbox, automodel together, mean accuracy", together, accuracy(together), (.82, .90), (.88, .94), True),
-        ("playbook 1B/3B, ≤ 128 GPUs, median error", small, lambda p: (summary(small, p) or {}).get("median"), (.25, .15), (.16, .09), False),
+        ("playbook 1B/3B, ≤ 128 GPUs, median error", small, lambda p: (summary(small, p) or {}).get("median"), (.15, .10), (.08, .06), False),
         ("playbook 1B/3B, ≤ 128 GPUs, mean top-1 regret", small, lambda p: (summary(small, p) or {}).get("regret"), (.15, .05), (.08, .03), False),
         ("peak memory MAPE, golden values", [r for r in of(GOLDEN) if "measured_bytes" in r],
-         lambda p: mean_abs(memory_errors(of(GOLDEN), p + "_bytes")), (.05, .02), (.03, .01), False),
+         lambda p: mean_abs(memory_errors(of(GOLDEN), p + "_bytes")), (.04, .02), (.03, .01), False),
         ("the same without contradictory rows (below)", [r for r in of(GOLDEN) if "measured_bytes" in r and r["id"] not in contradictory],
-         lambda p: mean_abs(memory_errors([r for r in of(GOLDEN) if r["id"] not in contradictory], p + "_bytes")), (.05, .02), (.03, .01), False),
+         lambda p: mean_abs(memory_errors([r for r in of(GOLDEN) if r["id"] not in contradictory], p + "_bytes")), (.04, .02), (.03, .01), False),
         ("peak memory MAPE, playbook", [r for r in of(PLAYBOOK) if "measured_bytes" in r],
-         lambda p: mean_abs(memory_errors(of(PLAYBOOK), p + "_bytes")), (.12, .07), (.08, .05), False),
+         lambda p: mean_abs(memory_errors(of(PLAYBOOK), p + "_bytes")), (.10, .07), (.08, .05), False),
         ("megatron_bridge, dense, mean accuracy", bridge(False), accuracy(bridge(False)), (.88, .95), (.95, .98), True),
         ("megatron_bridge, routed, mean accuracy", bridge(True), accuracy(bridge(True)), (.78, .90), (.90, .94), True),
         ("nemo_docs, mean accuracy", of("NVIDIA NeMo docs"), accuracy(of("NVIDIA NeMo docs")), (.93, .96), (.95, .98), True),
@@ -159,7 +159,20 @@ def acceptance(rows, contradictory):
             else:
                 cells += [percent(v), percent(limits[0]) + " / " + percent(limits[1]), verdict(v, limits[0], limits[1], above)]
         out.append(cells)
+    out.append(coverage_by_source(rows))
     return table(["", "n", "S", "floor / goal", "", "G", "floor / goal", ""], out)
+
+
+def coverage_by_source(rows):
+    """How many sources of at least 20 runs have the coverage that is asked of each."""
+    large = [f for f, n in collections.Counter(r["family"] for r in rows if "measured_s" in r).items() if n >= 20]
+    cells = ["sources of 20 and more runs whose coverage is within", len(large)]
+    for prefix, low, high in (("source_out", .65, .92), ("grouped", .72, .88)):
+        inside = [coverage([r for r in rows if r["family"] == f], prefix) for f in large]
+        inside = [c for c in inside if c is not None]
+        within = sum(low <= c <= high for c in inside)
+        cells += [f"{within} of {len(inside)}", f"{100 * low:g}–{100 * high:g} %, each", "floor" if within == len(inside) else "**below floor**"]
+    return cells
 
 
 def mean_abs(values):

@@ -264,8 +264,6 @@ int main(int argc, char** argv) {
   options.judged = a.judged;
   options.training.threads = options.fit.threads;
   options.only_shipped = !a.fit;
-  if (const char* e = std::getenv("XG")) options.between_groups = atof(e);
-  if (const char* e = std::getenv("XR")) options.rows_inside = atof(e);
   calibrate::Corpus corpus = calibrate::make_corpus(records, a.notes, options.fit.threads);
   const Protocols p = run_protocols(corpus, options);
   print_tables(corpus, p, a.grouped);

@@ -28,16 +28,17 @@ struct Kernels {
 
   [[nodiscard]] double move(double bytes) const { return floor + bytes / memory; }
   [[nodiscard]] double multiply(double rate, double m, double n, double k, double element, double more = 0) const {
-    return work(2 * m * n * k, rate, element * (m * k + k * n) + std::max(2.0, element) * m * n + more);
+    return work(2 * m * n * k, rate, element * (m * k + k * n) + std::max(2.0, element) * m * n, more);
   }
   /// `count` products in one kernel.
   [[nodiscard]] double multiply_many(double rate, double count, double m, double n, double k, double more = 0) const {
-    return work(2 * count * m * n * k, rate, count * a * (m * k + k * n + m * n) + more);
+    return work(2 * count * m * n * k, rate, count * a * (m * k + k * n + m * n), more);
   }
 
  private:
-  [[nodiscard]] double work(double flops, double rate, double bytes) const {
-    return floor + std::hypot(flops / rate, bytes / stream);
+  /// `hidden` bytes go while the product is computed: no less than what memory takes for all.
+  [[nodiscard]] double work(double flops, double rate, double bytes, double hidden) const {
+    return floor + std::max(std::hypot(flops / rate, bytes / stream), (bytes + hidden) / stream);
   }
 };
 

@@ -4,9 +4,12 @@
 //
 //   GEMM [M,K]·[K,N]    t = f₀ + √(c² + m²),  c = 2MNK/(P·σ·g),  m = bytes/(H·e_g)
 //        P peak FLOP/s at the precision, σ `sustained` (training against isolated kernels), g = gemm_max, H memory bandwidth,
-//        e_g = gemm_memory, f₀ = kernel_floor (start, ramp and tail of a kernel). bytes = operands + result (+ accumulated gradient).
+//        e_g = gemm_memory, f₀ = kernel_floor (start, ramp and tail of a kernel). bytes = operands + result.
 //        The norm of compute and memory time: near the ridge neither hides the other wholly. Against 150,000 published kernel times
 //        it is off by 4 to 6 % (median, M ≥ 1024) with three scalars, as a form that saturates in the work is with four.
+//   accumulated         t = f₀ + max(√(c² + m²), (bytes + more)/(H·e_g)): a gradient that the product adds to is read and written by blocks that are
+//        through, while others compute. Weight gradients of Megatron-LM that add 8 bytes an element keep 95 % of their rate from 6,144 tokens a
+//        micro-batch down to 1,024, where these bytes would take two thirds of the product's time (Qi et al. 2024, arXiv 2401.10241, appendix D).
 //   fp8                 the GEMM reads one byte per operand at P₈·σ·g·gemm_fp8·sustained_fp8; before it each operand is cast: kernels of their own
 //        (memory-bound), without which measured fp8 GEMMs cannot be described (median error 10 % without, 3 % with)
 //   batched, grouped    the same with all the work in one kernel, at gemm_batched or gemm_grouped of the rate
@@ -30,7 +33,7 @@
 //        bytes a·T·(3C + 2N): u, Δ in, y out, B and C. backward: twice the exponentials, bytes a·T·(5C + 4N) (Gu, Dao 2023, arXiv
 //        2312.00752 §3.3.2: the states are computed again)
 // The forms of scans are not calibrated: no measured kernel stands behind them yet.
-// Backward of a linear: input gradient and weight gradient, each a GEMM of the same FLOPs; the weight gradient also reads and writes
+// Backward of a linear: input gradient and weight gradient, each a GEMM of the same FLOPs; the weight gradient also adds to
 // the accumulated gradient. Times in seconds, all for one rank's local shapes.
 #pragma once
 
@@ -72,17 +75,22 @@ inline double work_s(const DeviceRates& d, double flops, double rate, double byt
   return d.floor + std::sqrt(compute * compute + memory * memory);
 }
 
-/// At `rate` (d.gemm, d.gemm_wide). `element_bytes` of the operands; the result has two bytes an element at least. `extra_bytes` on top (accumulated gradients).
+/// The same where blocks that are through read and write `behind` bytes while others compute.
+inline double work_s(const DeviceRates& d, double flops, double rate, double bytes, double behind) {
+  return std::max(work_s(d, flops, rate, bytes), d.floor + (bytes + behind) / d.gemm_memory);
+}
+
+/// At `rate` (d.gemm, d.gemm_wide). `element_bytes` of the operands; the result has two bytes an element at least. `extra_bytes` go while it computes (accumulated gradients).
 inline double gemm_s(const DeviceRates& d, double rate, double m, double n, double k, double element_bytes,
                      double extra_bytes = 0) {
   const double result_bytes = element_bytes < 2 ? 2 : element_bytes;
-  return work_s(d, 2.0 * m * n * k, rate, element_bytes * (m * k + k * n) + result_bytes * m * n + extra_bytes);
+  return work_s(d, 2.0 * m * n * k, rate, element_bytes * (m * k + k * n) + result_bytes * m * n, extra_bytes);
 }
 
 /// `batch` GEMMs of one shape in one kernel (unfused attention at d.batched, experts at d.grouped).
 inline double batched_gemm_s(const DeviceRates& d, double rate, double batch, double m, double n, double k, double element_bytes,
                              double extra_bytes = 0) {
-  return work_s(d, 2.0 * batch * m * n * k, rate, batch * element_bytes * (m * k + k * n + m * n) + extra_bytes);
+  return work_s(d, 2.0 * batch * m * n * k, rate, batch * element_bytes * (m * k + k * n + m * n), extra_bytes);
 }
 
 /// One call of fused attention: `rows` queries × heads, each attending to `keys` on average and `most_keys` at most;
