@@ -23,6 +23,7 @@ constexpr std::size_t kMostInside = 80;  ///< rows that teach where the choice a
 /// Rows of a source, copied since devices change, and the fold of each.
 struct Source {
   std::vector<calibrate::Row> rows;
+  std::vector<std::vector<NodeGroup>> nodes;  ///< of each row, before this source's runs have said anything of its devices
   std::vector<int> fold;
   std::set<int> folds;
   bool several_chips = false;  ///< devices keep what each has shown; of a single chip the engine's coefficients say it
@@ -58,7 +59,7 @@ void fit_devices(Source& s, const std::vector<std::size_t>& places, const std::m
   for (calibrate::Row& row : s.rows) put_training_values(row, fit.values);
 }
 
-/// Seconds of `asked` by what `taught` has adapted; by place, 0 of the others.
+/// Seconds by place and adaptation.
 using Predictions = std::array<Seconds, kAdaptations>;
 
 void predict(Source& s, const std::map<std::string, FrameworkCoefficients>& engines, const std::vector<std::size_t>& asked,
@@ -70,9 +71,10 @@ void predict(Source& s, const std::map<std::string, FrameworkCoefficients>& engi
   }
 }
 
+/// `asked` as `taught` adapts what is known; 0 of all other rows.
 Predictions predict(Source& s, const std::vector<std::size_t>& taught, const std::vector<std::size_t>& asked) {
   Predictions out;
-  for (calibrate::Row& row : s.rows) put_training_values(row, s.known->devices);
+  for (std::size_t i = 0; i < s.rows.size(); ++i) s.rows[i].run.job.cluster.groups = s.nodes[i];
   predict(s, s.known->engines, asked, out[0]);
   std::map<std::string, FrameworkCoefficients> engines = fit_engines(s, by_engine(s, taught));
   predict(s, engines, asked, out[1]);
@@ -93,7 +95,8 @@ std::vector<std::size_t> places(const Source& s, const std::function<bool(int)>&
 
 /// What differs but for the batch: runs of one configuration are left out together.
 std::string configuration_of(const calibrate::Row& row) {
-  return row.result.label + "|" + row.result.engine + "|" + std::string(to_string(row.run.job.training.precision));
+  return row.group + "|" + row.result.label + "|" + row.result.engine + "|" +
+         std::string(to_string(row.run.job.training.precision));
 }
 
 std::vector<std::size_t> every_nth(std::vector<std::size_t> all) {
@@ -149,9 +152,13 @@ std::size_t chosen(const Source& s, const std::vector<Lesson>& lessons) {
   std::array<double, kAdaptations> total{};
   for (const Lesson& lesson : lessons) {
     losses.emplace_back();
-    for (const std::size_t i : lesson.asked)
+    for (const std::size_t i : lesson.asked) {
+      const auto fails = [&](const Seconds& t) { return !std::isfinite(t[i]) || t[i] <= 0; };
+      if (std::any_of(lesson.seconds.begin(), lesson.seconds.end(), fails)) continue;
       for (std::size_t a = 0; a < kAdaptations; ++a)
-        losses.back()[a] += s.rows[i].weight * loss(std::log(lesson.seconds[a][i] / *s.rows[i].result.measured_s), s.options->fit.noise);
+        losses.back()[a] +=
+            s.rows[i].weight * loss(std::log(lesson.seconds[a][i] / *s.rows[i].result.measured_s), s.options->fit.noise);
+    }
     for (std::size_t a = 0; a < kAdaptations; ++a) total[a] += losses.back()[a];
   }
   const auto best = static_cast<std::size_t>(std::min_element(total.begin(), total.end()) - total.begin());
@@ -176,7 +183,8 @@ void judge_fold(Source& s, int f, const std::map<std::pair<int, int>, Prediction
 }  // namespace
 
 std::vector<int> folds_of(const std::vector<const calibrate::Row*>& rows, int folds) {
-  const bool one = std::all_of(rows.begin(), rows.end(), [&](const calibrate::Row* r) { return r->group == rows.front()->group; });
+  const bool one =
+      std::all_of(rows.begin(), rows.end(), [&](const calibrate::Row* r) { return r->group == rows.front()->group; });
   const auto key = [&](const calibrate::Row& r) { return one ? configuration_of(r) : r.group; };
   std::map<std::string, std::size_t> size;
   for (const calibrate::Row* r : rows) ++size[key(*r)];
@@ -204,6 +212,8 @@ void judge_grouped(const calibrate::Corpus& corpus, const std::string& family, c
   for (std::size_t i = 0; i < corpus.rows.size(); ++i) {
     if (!corpus.rows[i].timed() || corpus.rows[i].family != family) continue;
     s.rows.push_back(corpus.rows[i]);
+    put_training_values(s.rows.back(), known.devices);
+    s.nodes.push_back(s.rows.back().run.job.cluster.groups);
     place.push_back(i);
     all.push_back(&corpus.rows[i]);
   }

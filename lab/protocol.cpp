@@ -180,8 +180,7 @@ void predict_shipped(const calibrate::Corpus& corpus, const ProtocolOptions& opt
       all.insert(all.end(), rows.begin(), rows.end());
     }
     const std::vector<int> fold = folds_of(all, options.folds);
-    for (std::size_t i = 0; i < all.size(); ++i)
-      p.shipped[static_cast<std::size_t>(all[i] - corpus.rows.data())].fold = fold[i];
+    for (std::size_t i = 0; i < all.size(); ++i) p.shipped[static_cast<std::size_t>(all[i] - corpus.rows.data())].fold = fold[i];
   }
   p.source_out = p.grouped = p.shipped;
   judge_memory(corpus, p);
@@ -209,9 +208,8 @@ Protocols run_protocols(calibrate::Corpus& corpus, const ProtocolOptions& option
     for (const auto& [engine, rows] : engines)
       predict_rows(corpus, rows, coefficients_for(all, engine), options.fit.threads, p.shipped);
     const Knowledge others = learn_without(corpus, family, options, all);
-    for (const auto& [engine, rows] : engines) {
+    for (const auto& [engine, rows] : engines)
       predict_rows(corpus, rows, coefficients_for(others, engine), options.fit.threads, p.source_out);
-    }
     p.left_out[family] = known_of(others, engines);
     if (options.grouped) judge_grouped(corpus, family, p.left_out[family], options, p.grouped);
   }

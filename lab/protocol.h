@@ -7,9 +7,10 @@
 //
 //   G  grouped folds inside the source: groups = (model, GPU count) dealt to `folds` folds in the order of their names, largest group
 //      first to the emptiest fold; of a source with one group alone its configurations. What a user gets after `espalier calibrate` on some runs.
-//      Each fold is predicted with what S gave, or with engines fitted on the other folds, the prior being what S gave, or with engines and devices (of
-//      several chips: of one alone the engine's coefficients say it). Which of them the other folds decide, each left out in turn beside the one that
-//      is judged, for models with and without experts apart: runs of one model may say nothing of another, and then what S gave is kept.
+//      Each fold is predicted with what S gave, or with engines fitted on the other folds, the prior being what S gave, or with engines and devices. Devices
+//      are fitted where there are several chips: of one alone the engine's coefficients say it. The other folds decide which, for models with and without
+//      experts apart. Each is left out in turn beside the one that is judged; of a single one its configurations are. At most 80 rows teach then. Runs of
+//      one model may say nothing of another: what S gave is kept then.
 //
 // Memory: where an allocator's reserved memory was measured, one scalar of the engine is fitted, the reserve r: peak = (1 + r)·tensors,
 // median of measured/tensors − 1. S takes it from other sources with the engine, else the pooled median, shrunk to the prior 6 % with the weight

@@ -65,7 +65,8 @@ std::vector<Scalar> scalars_of(const Rows& rows, const std::vector<std::string>&
   for (const auto& [engine, list] : rows)
     for (const calibrate::Row* row : list) {
       const std::vector<std::string> chip = chip_of(row->device);
-      all.try_emplace(chip, from_rows ? row->run.job.cluster.groups.front().device.efficiency : cluster::prior_efficiency(chip.front()));
+      all.try_emplace(
+          chip, from_rows ? row->run.job.cluster.groups.front().device.efficiency : cluster::prior_efficiency(chip.front()));
       if (row->run.job.training.precision == Precision::fp8) eight.insert(chip);
     }
   std::vector<Scalar> out;
@@ -74,7 +75,9 @@ std::vector<Scalar> scalars_of(const Rows& rows, const std::vector<std::string>&
     if (eight.contains(chip)) out.push_back({field("sustained_fp8", known, 0.75, 1.2, 0.08), chip});
   }
   if (!all.empty())
-    out.push_back({field("attention_backward", from_rows ? all.begin()->second : cluster::prior_efficiency(kin.front()), 0.3, 2.0, 0.25), kin});
+    out.push_back(
+        {field("attention_backward", from_rows ? all.begin()->second : cluster::prior_efficiency(kin.front()), 0.3, 2.0, 0.25),
+         kin});
   return out;
 }
 
@@ -230,8 +233,7 @@ void set_training_values(calibrate::Corpus& corpus, const TrainingValues& values
   for (calibrate::Row& row : corpus.rows) {
     for (NodeGroup& group : row.run.job.cluster.groups)
       for (const std::string_view name : kNames)
-        group.device.efficiency.*catalogued(name).member =
-            cluster::prior_efficiency(group.device.name).*catalogued(name).member;
+        group.device.efficiency.*catalogued(name).member = cluster::prior_efficiency(group.device.name).*catalogued(name).member;
     put_training_values(row, values);
   }
 }

@@ -322,9 +322,6 @@ def interval_table():
 
 MEMORY_LEVEL, MEMORY_GENERAL_RUNS, MEMORY_MOST_RUNS = 0.8, 20, 60
 MEMORY_UNUSED = ("InternEvo",)  # its table does not state the sequence length of that run
-# The first zero-bubble runs kept their attention scores (option kept-scores says their peaks within 4 %), with which their step times come out 8 % too
-# long: predicted without. They say what a record that leaves out such a thing costs, not what the engine does.
-MEMORY_NOT_OWN = ("Zero Bubble",)
 
 
 def weighted_quantile(pairs, q):
@@ -349,7 +346,7 @@ def memory_yaml(rows, contradictory):
     out = ["# Half-width of the 80 % error of predicted peak memory, as a share; equation: src/planner/memory_margin.h. Written by `./dev accuracy`.",
            "schema: espalier.memory-errors/1", "errors:"]
     for engine, device in sorted(keys):
-        own = [r for r in used if base(r) == engine and not r["family"].startswith(MEMORY_NOT_OWN)]
+        own = [r for r in used if base(r) == engine]
         mixed = general + [(error(r), weight(r) * (2 if r["device"] == device else 1)) for r in own]
         runs = sum(1 for r in (own if engine else used) if r["device"] in (device, device or r["device"]))
         half = weighted_quantile(mixed, MEMORY_LEVEL)

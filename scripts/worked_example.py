@@ -141,7 +141,8 @@ class Equations:
         return self.floor + size / self.elementwise
 
     def gemm(self, m, n, k, extra=0):
-        return self.floor + math.hypot(2 * m * n * k / self.rate, (A * (m * k + k * n + m * n) + extra) / self.gemm_memory)
+        bytes = A * (m * k + k * n + m * n)
+        return self.floor + max(math.hypot(2 * m * n * k / self.rate, bytes / self.gemm_memory), (bytes + extra) / self.gemm_memory)
 
     def attend(self, queries, keys, most_keys, width, size):
         d = self.d

@@ -2,11 +2,13 @@
 // Seconds of one kernel on one device, by the equations of docs/cost-model.md ("Operators"), written again.
 //
 //     product [m,k]·[k,n]   f₀ + √(c² + b²), c = 2·m·n·k/rate, b = bytes/(memory bandwidth · gemm_memory)
+//     with h bytes beside   f₀ + max(√(c² + b²), b + h/(memory bandwidth · gemm_memory))
 //     fused attention       f₀ + 2(width + 2d½)·(rows·(keys + s₀) + R½·most)/rate + bytes/R; backward f₀ + 2.5 times both terms
 //     memory-bound          f₀ + bytes/R, R = memory bandwidth · memory_max
 // (Williams et al. 2009; Dao 2023, https://arxiv.org/abs/2307.08691.)
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 
 #include "check/view.h"

@@ -7,9 +7,9 @@
 //        e_g = gemm_memory, f₀ = kernel_floor (start, ramp and tail of a kernel). bytes = operands + result.
 //        The norm of compute and memory time: near the ridge neither hides the other wholly. Against 150,000 published kernel times
 //        it is off by 4 to 6 % (median, M ≥ 1024) with three scalars, as a form that saturates in the work is with four.
-//   accumulated         t = f₀ + max(√(c² + m²), (bytes + more)/(H·e_g)): a gradient that the product adds to is read and written by blocks that are
-//        through, while others compute. Weight gradients of Megatron-LM that add 8 bytes an element keep 95 % of their rate from 6,144 tokens a
-//        micro-batch down to 1,024, where these bytes would take two thirds of the product's time (Qi et al. 2024, arXiv 2401.10241, appendix D).
+//   accumulated         t = f₀ + max(√(c² + m²), (bytes + more)/(H·e_g)): thread blocks that have finished read and write the gradient that the product
+//        adds to, while others compute. Weight gradients of Megatron-LM that add to 8 bytes an element keep 95 % of their rate from 6,144 tokens a
+//        micro-batch down to 1,024, where these bytes take 60 % of the time of the product (Qi et al. 2024, arXiv 2401.10241, appendix D).
 //   fp8                 the GEMM reads one byte per operand at P₈·σ·g·gemm_fp8·sustained_fp8; before it each operand is cast: kernels of their own
 //        (memory-bound), without which measured fp8 GEMMs cannot be described (median error 10 % without, 3 % with)
 //   batched, grouped    the same with all the work in one kernel, at gemm_batched or gemm_grouped of the rate
@@ -75,7 +75,7 @@ inline double work_s(const DeviceRates& d, double flops, double rate, double byt
   return d.floor + std::sqrt(compute * compute + memory * memory);
 }
 
-/// The same where blocks that are through read and write `behind` bytes while others compute.
+/// The same where thread blocks that have finished read and write `behind` bytes while others compute.
 inline double work_s(const DeviceRates& d, double flops, double rate, double bytes, double behind) {
   return std::max(work_s(d, flops, rate, bytes), d.floor + (bytes + behind) / d.gemm_memory);
 }

@@ -43,8 +43,8 @@ struct StatePolicy {
   std::int32_t gather = 2;     ///< bytes per element on the wire in parameter all-gather
   /// ZeRO 1 keeps the shard alone of a gradient once its chunk's last micro-batch has passed and it is reduced (cost/state_memory.h).
   bool frees_reduced = false;
-  /// Beside the accumulated gradients: 2 bytes, what autograd leaves of whole parameters; 4 and more, what an optimizer makes of the gradients that it
-  /// updates with (an fp32 copy; flat copies; terms of an update that is not fused).
+  /// Bytes beside the accumulated gradients. 2: what autograd leaves of whole parameters. 4 and more: what an optimizer makes of the gradients that it
+  /// updates with, sharded as the optimizer is (an fp32 copy, flat copies, terms of an update that is not fused).
   std::int32_t autograd = 0;
 };
 
