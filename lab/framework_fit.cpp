@@ -150,8 +150,8 @@ FrameworkFit fit_framework(const std::vector<const calibrate::Row*>& rows, const
   task.solver.weight = weights_of(rows, options.most_rows);
   for (double w : task.solver.weight) fit.effective_rows += w;
   number_sources(task);
-  task.solver.huber = 2.0;
-  task.solver.far = 3.0;
+  task.solver.huber = kTrainingHuber;
+  task.solver.far = kTrainingFar;
   task.solver.iterations = 12;
   task.solver.tolerance = 1e-4;
   std::array<bool, 16> free{};

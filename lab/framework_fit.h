@@ -28,6 +28,9 @@
 
 namespace espalier::lab {
 
+/// Of fits to training runs, in units of their noise: from where on the loss is linear, and how many times that it is a logarithm (least_squares.h).
+inline constexpr double kTrainingHuber = 2.0, kTrainingFar = 3.0;
+
 struct Prior {
   FrameworkCoefficients center;
   std::array<double, 16> sigma{};  ///< by field, in the fitted scale

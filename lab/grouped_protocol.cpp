@@ -7,6 +7,8 @@
 #include <iterator>
 #include <set>
 
+#include "calibrate/least_squares.h"
+#include "lab/framework_fit.h"
 #include "lab/protocol.h"
 #include "plan/structure.h"
 
@@ -106,14 +108,8 @@ std::vector<std::size_t> every_nth(std::vector<std::size_t> all) {
   return out;
 }
 
-/// The loss of the fits (framework_fit.h): squares, linear from two units of noise on, a logarithm from six on.
-double loss(double error, double noise) {
-  constexpr double kLinear = 2, kFar = 3;
-  const double r = std::abs(error) / noise;
-  if (r <= kLinear) return r * r;
-  if (r <= kFar * kLinear) return kLinear * (2 * r - kLinear);
-  return kLinear * kLinear * (2 * kFar - 1 + 2 * kFar * std::log(r / (kFar * kLinear)));
-}
+/// The loss of the fits.
+double loss(double error, double noise) { return calibrate::robust_loss(error / noise, kTrainingHuber, kTrainingFar); }
 
 /// Rows of a source that are asked what others of it, without the fold that is judged, have taught.
 struct Lesson {

@@ -151,8 +151,8 @@ void fit_architecture(const Rows& rows, const std::vector<std::string>& kin,
     parameters.push_back(
         {std::string(s.field.name), s.field.prior, s.field.low, s.field.high, true, s.field.prior, s.field.sigma});
   calibrate::FitOptions solver;
-  solver.huber = 2.0;
-  solver.far = 3.0;
+  solver.huber = kTrainingHuber;
+  solver.far = kTrainingFar;
   solver.iterations = 8;
   solver.tolerance = 1e-3;
   solver.difference = 1e-3;

@@ -72,16 +72,7 @@ class Problem {
   double precision(std::size_t j) const { return parameters_[j].sigma > 0 ? 1.0 / parameters_[j].sigma : 0.0; }
   double cost(const std::vector<double>& u, const std::vector<double>& r) const {
     double sum = 0;
-    const double h = options_.huber;
-    for (std::size_t i = 0; i < rows_; ++i) {
-      const double size = std::abs(r[i]);
-      if (h <= 0 || size <= h)
-        sum += weight(i) * size * size;
-      else if (far() <= 0 || size <= far() * h)
-        sum += weight(i) * (2 * h * size - h * h);
-      else
-        sum += weight(i) * h * h * (2 * far() - 1 + 2 * far() * std::log(size / (far() * h)));
-    }
+    for (std::size_t i = 0; i < rows_; ++i) sum += weight(i) * robust_loss(r[i], options_.huber, far());
     for (std::size_t j = 0; j < size(); ++j) sum += prior(j, u[j]) * prior(j, u[j]);
     return sum;
   }
@@ -206,6 +197,13 @@ bool solve_cholesky(std::vector<double>& a, std::vector<double>& b) {
     b[j] /= a[j * n + j];
   }
   return true;
+}
+
+double robust_loss(double residual, double huber, double far) {
+  const double size = std::abs(residual);
+  if (huber <= 0 || size <= huber) return size * size;
+  if (far <= 0 || size <= far * huber) return 2 * huber * size - huber * huber;
+  return huber * huber * (2 * far - 1 + 2 * far * std::log(size / (far * huber)));
 }
 
 FitResult least_squares(const std::vector<FitParameter>& parameters, std::size_t residuals, const ResidualFunction& function,

@@ -50,6 +50,9 @@ struct FitResult {
   bool converged = false;
 };
 
+/// ρ(r): r² up to h (0: always), then linear, from f·h on (0: never) a logarithm.
+double robust_loss(double residual, double huber, double far);
+
 FitResult least_squares(const std::vector<FitParameter>& parameters, std::size_t residuals, const ResidualFunction& function,
                         const FitOptions& options = {});
 

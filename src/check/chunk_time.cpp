@@ -300,7 +300,7 @@ class PlanClock {
         view_.engine.communication.scattered_messages && s.tp > 1 && s.sp == SequenceParallel::none && s.partition.empty();
     double time = plain_.message(sender, from, to, scattered ? bytes / s.tp : bytes);
     if (scattered) time += tensor_.gather(tensor_.tensor(sender), bytes);
-    return time + view_.engine.communication.message_host_calls * kernels_.launch + view_.engine.communication.message_block_s;
+    return time + view_.engine.communication.message_host_calls * kernels_.call + view_.engine.communication.message_block_s;
   }
 
   /// Bytes that the update of `e` moves.
@@ -409,11 +409,11 @@ double unlike_message_s(const View& view, std::size_t c, double sent, double tak
   const Strategy &sender = view.chunks[c - 1].ranges.back().strategy, &receiver = view.chunks[c].ranges.front().strategy;
   double time = unlike_message(view, from, to, std::max(sent / parts(sender), taken / parts(receiver)));
   const View here = view_on(view, static_cast<std::size_t>(to));
-  const double launch = Kernels(here).launch;
-  const double other = Kernels(view_on(view, static_cast<std::size_t>(from))).launch;
+  const double call = Kernels(here).call;
+  const double other = Kernels(view_on(view, static_cast<std::size_t>(from))).call;
   const double calls = view.engine.communication.message_host_calls;
   time += view.engine.communication.message_block_s;
-  time += calls * (end == End::least ? std::min(launch, other) : launch + other);
+  time += calls * (end == End::least ? std::min(call, other) : call + other);
   if (end == End::least || parts(receiver) <= 1) return time;
   const View under = view_of(here, receiver);
   const Fabric tensor(here, view.engine.coefficients.tensor_communication, end);

@@ -39,8 +39,10 @@ Kernels::Kernels(const View& view) {
   launch = e.kernel_launch.count() * engine.kernels.host_launches * engine.coefficients.launch;
   for (double* rate : {&product, &wide, &batched, &grouped, &uneven, &attention, &attention_back, &stream, &memory, &elementwise})
     *rate *= view.speed;
+  call = e.kernel_launch.count();
   floor /= view.speed;
   launch /= view.speed;
+  call /= view.speed;
   a = four ? 4 : 2;
   operand = fp8 ? 1 : a;
 }

@@ -24,6 +24,7 @@ struct Kernels {
   double stream = 1, memory = 1;  ///< bytes/s of product operands; of element-wise kernels
   double elementwise = 1;         ///< bytes/s of an engine's element-wise kernels in the operator table's bytes
   double floor = 0, launch = 0;   ///< s a kernel occupies the device; s the host takes to launch one
+  double call = 0;                ///< s of a launch without a framework around it
   double a = 2, operand = 2;      ///< bytes of an element; of a product's operand
 
   explicit Kernels(const View& view);

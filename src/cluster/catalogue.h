@@ -45,10 +45,17 @@ struct UsualNode {
   Host host;  ///< all 0: not known
 };
 
+/// A host that nodes are rented or sold with under a name.
+struct NamedHost {
+  std::string name, source;
+  Host host;
+};
+
 struct Catalogue {
   std::vector<DeviceKind> devices;  ///< sorted by name
   std::vector<UsualNode> nodes;     ///< nodes[i] belongs to devices[i]
   std::vector<FabricTemplate> fabrics;
+  std::vector<NamedHost> hosts;
   NetworkSpec fallback;         ///< of nodes that have no kind of network interface in common
   std::string fallback_source;  ///< where its figures are from
   std::vector<std::pair<std::string, std::string>>
@@ -67,7 +74,7 @@ const Catalogue& catalogue();
 /// What data/devices.yaml says of a device of the catalogue, nothing fitted.
 const DeviceEfficiency& prior_efficiency(std::string_view device);
 
-/// {memory, memory_bandwidth, bandwidth}: what is absent keeps the value of `host`.
+/// {memory, memory_bandwidth, bandwidth, kernel_launch}: what is absent keeps the value of `host`. The first three go together.
 void read_host(base::Reader reader, Host& host);
 
 /// {kind, nics_per_node | nics, bandwidth, latency, efficiency, …}: what is absent keeps the value of `network`.

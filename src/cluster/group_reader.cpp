@@ -221,7 +221,19 @@ void set_node_network(GroupDraft& draft, bool listed) {
   group.network_latency = level.latency;
 }
 
-/// The usual node's host; a node with fewer devices than usual has its share of it.
+Host named_host(base::Reader& reader) {
+  const std::string name = reader.required_string("host");
+  std::vector<std::string> names;
+  for (const NamedHost& known : catalogue().hosts) {
+    if (known.name == name) return known.host;
+    names.push_back(known.name);
+  }
+  reader.fail("host", base::cat("\"", name, "\""), base::cat("a host of the catalogue: ", base::joined(names)),
+              "or describe it: host: {memory, memory_bandwidth, bandwidth, kernel_launch}");
+  return {};
+}
+
+/// The usual node's host; a node with fewer devices than usual has its share of it. A stated one is that of the whole node.
 void read_host_of(base::Reader& reader, GroupDraft& draft) {
   Host& host = draft.group.host;
   if (draft.usual != nullptr) {
@@ -231,7 +243,14 @@ void read_host_of(base::Reader& reader, GroupDraft& draft) {
     host.memory = Bytes(static_cast<std::int64_t>(static_cast<double>(host.memory.count()) * share));
     host.memory_bandwidth = host.memory_bandwidth * share;
   }
-  if (reader.has("host")) read_host(reader.child("host", true), host);
+  const base::Node* stated = reader.find("host");
+  if (stated == nullptr) return;
+  if (stated->kind == base::NodeKind::mapping)
+    read_host(reader.child("host", true), host);
+  else
+    host = named_host(reader);
+  Seconds& launch = draft.group.device.efficiency.kernel_launch;
+  if (host.kernel_launch.count() > 0) launch = host.kernel_launch;
 }
 
 }  // namespace

@@ -103,7 +103,7 @@ double gather_bucket_s(const Sharing& x, double dense, double expert, double buc
 }
 
 std::int64_t message_ns(const CostContext& c, const Strategy& s, double bytes, int level) {
-  const double host = message_host_s(*c.engine, c.device.rates.launch);
+  const double host = message_host_s(*c.engine, c.device.rates.call);
   // What every tensor-parallel rank holds can be sent in tp parts and gathered; sequence parallelism has split it already.
   const bool scattered =
       c.engine->communication.scattered_messages && s.tp > 1 && s.sp == SequenceParallel::none && s.partition.empty();

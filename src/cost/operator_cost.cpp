@@ -43,7 +43,7 @@ DeviceRates rates_of(const DeviceKind& device, Precision precision) {
   r.rows = e.attention_rows;
   r.memory = device.memory_bandwidth.count() * e.memory_max;
   r.floor = e.kernel_floor.count();
-  r.launch = e.kernel_launch.count();
+  r.launch = r.call = e.kernel_launch.count();
   return r;
 }
 

@@ -62,7 +62,8 @@ struct DeviceRates {
   double rows = 0;      ///< R½
   double memory = 1;    ///< H·e, bytes/s
   double floor = 0;     ///< f₀, s
-  double launch = 0;    ///< s per kernel
+  double launch = 0;    ///< s per kernel, as the engine's host launches it
+  double call = 0;      ///< s per bare launch
 };
 
 DeviceRates rates_of(const DeviceKind& device, Precision precision);

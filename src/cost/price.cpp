@@ -84,7 +84,7 @@ TransferTime unlike_transfer(const Pricing& p, const RangeCost& sender, const Ra
   const double gather = parts(*receiver.strategy) > 1
                             ? all_gather_s(fabric.tensor_levels, tp_group(fabric.placing(), *receiver.strategy), taken)
                             : 0.0;
-  const double host = message_host_s(engine, std::max(p.on(sender).device.rates.launch, p.on(receiver).device.rates.launch));
+  const double host = message_host_s(engine, std::max(p.on(sender).device.rates.call, p.on(receiver).device.rates.call));
   const double bytes = std::max(sent / parts(*sender.strategy), taken / parts(*receiver.strategy));
   FabricLevel link = p.cluster->link(from, to);
   TransferTime time;

@@ -47,6 +47,15 @@ NetworkDefault read_network(Reader& r) {
   return n;
 }
 
+HostDefault read_host(Reader& r) {
+  HostDefault h;
+  h.sources = read_words(r, "sources");
+  h.host = r.required_string("host");
+  h.source = r.required_string("source");
+  r.finish();
+  return h;
+}
+
 ArchitectureDefault read_architecture(Reader& r) {
   ArchitectureDefault a;
   a.match = read_words(r, "match");
@@ -188,6 +197,7 @@ Result<RunDefaults> read_run_defaults(std::string_view yaml, const std::string& 
     r.fail("schema", "another", "espalier.framework-defaults/1");
   r.each("devices", true, [&](Reader& d) { out.devices.push_back(read_device(d)); });
   r.each("networks", false, [&](Reader& n) { out.networks.push_back(read_network(n)); });
+  r.each("hosts", false, [&](Reader& h) { out.hosts.push_back(read_host(h)); });
   r.each("architectures", true, [&](Reader& a) { out.architectures.push_back(read_architecture(a)); });
   r.each("frameworks", true, [&](Reader& f) { out.frameworks.push_back(read_framework(f)); });
   r.finish();

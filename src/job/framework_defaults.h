@@ -37,6 +37,13 @@ struct NetworkDefault {
   std::string source;
 };
 
+/// The host of the nodes of a source's cluster, where its records name none and it is not the usual one of their devices.
+struct HostDefault {
+  std::vector<std::string> sources;
+  std::string host;  ///< of data/devices.yaml
+  std::string source;
+};
+
 struct FrameworkDefault {
   struct Value {
     std::string value, source;
@@ -83,6 +90,7 @@ struct FrameworkDefault {
 struct RunDefaults {
   std::vector<DeviceDefault> devices;
   std::vector<NetworkDefault> networks;
+  std::vector<HostDefault> hosts;
   std::vector<ArchitectureDefault> architectures;
   std::vector<FrameworkDefault> frameworks;
 };

@@ -43,9 +43,11 @@ struct StatePolicy {
   std::int32_t gather = 2;     ///< bytes per element on the wire in parameter all-gather
   /// ZeRO 1 keeps the shard alone of a gradient once its chunk's last micro-batch has passed and it is reduced (cost/state_memory.h).
   bool frees_reduced = false;
-  /// Bytes beside the accumulated gradients. 2: what autograd leaves of whole parameters. 4 and more: what an optimizer makes of the gradients that it
-  /// updates with, sharded as the optimizer is (an fp32 copy, flat copies, terms of an update that is not fused).
+  /// Of a gradient beside the accumulated one, whole, as autograd leaves it until a pass after the backward pass adds it up. Backward passes make
+  /// it layer by layer, while they free activations (cost/chunk_bytes.h).
   std::int32_t autograd = 0;
+  /// What an optimizer makes of the gradients that it updates with, sharded as it is: an fp32 copy, flat copies, terms of an update that is not fused.
+  std::int32_t update = 0;
 };
 
 /// What the loss holds per logit of the rank's share of the vocabulary, in bytes: `saved` from forward to backward, and beside it
@@ -189,7 +191,8 @@ struct EngineKernels {
 struct EngineCommunication {
   /// Messages between stages that all tensor-parallel ranks hold are sent in tp parts and gathered by the receivers.
   bool scattered_messages = false;
-  /// Host calls at each end of a pipeline message that the stage waits for (shapes sent first).
+  /// Calls of the host at each end of a pipeline message that the stage waits for (shapes sent first), in bare launches: calls of the driver, no
+  /// modules of a framework.
   std::int32_t message_host_calls = 0;
   /// Seconds that each pipeline message blocks both stages beside these calls, whatever its size (a state that runs of nanotron were seen in).
   double message_block_s = 0;
@@ -248,9 +251,9 @@ const std::vector<EngineModel>& engine_catalogue();
 const EngineModel* find_engine(std::string_view name);
 /// `name` up to its first option.
 std::string_view base_engine(std::string_view name);
-/// Host seconds of a pipeline message at each end, `launch_s` for one call.
-inline double message_host_s(const EngineModel& engine, double launch_s) {
-  return engine.communication.message_host_calls * launch_s + engine.communication.message_block_s;
+/// Host seconds of a pipeline message at each end, `call_s` for a bare launch.
+inline double message_host_s(const EngineModel& engine, double call_s) {
+  return engine.communication.message_host_calls * call_s + engine.communication.message_block_s;
 }
 /// The engine under whose name the coefficients of `engine` are fitted and shipped.
 inline const std::string& fitted_engine(const EngineModel& engine) {

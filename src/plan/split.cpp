@@ -195,7 +195,7 @@ std::vector<std::int32_t> cumulative_split(const Model& model, std::int32_t chun
   for (std::int32_t i = 0; i + 1 < layers && static_cast<std::int32_t>(firsts.size()) < chunks; ++i) {
     const auto chunk = static_cast<std::int32_t>(firsts.size());
     passed += weight(i);
-    const bool full = passed > total * chunk / chunks, needed = layers - (i + 1) == chunks - chunk;
+    const bool full = passed >= total * chunk / chunks, needed = layers - (i + 1) == chunks - chunk;
     if (full || needed) firsts.push_back(i + 1);
   }
   return firsts;

@@ -101,9 +101,9 @@ TEST(BalancedSplit, EqualLayersMakeEvenChunks) {
   }
 }
 
-// nanotron: 16 blocks of 16·h² and a head of 131,072·h = 4 blocks, h = 2,048; a share of 2 chunks is 10 blocks and is passed by the
-// 11th, one of 4 is 5 and passed by the 6th, the next by the 11th, the third by the 16th: the head stands alone.
-TEST(CumulativeSplit, EndsAChunkWithTheLayerThatPassesItsShare) {
+// nanotron: 16 blocks of 16·h² and a head of 131,072·h = 4 blocks, h = 2,048; a share of 2 chunks is 10 blocks and one of 4 is 5,
+// both reached exactly. Of 8 it is 2.5: 3, 5, 8, 10, 13 and 15 blocks; the last share, 17.5, is reached by the head, and the chunk before keeps a block.
+TEST(CumulativeSplit, EndsAChunkWithTheLayerThatReachesItsShare) {
   DecoderShape shape;
   shape.layers = 16;
   shape.hidden = 2048;
@@ -118,8 +118,9 @@ TEST(CumulativeSplit, EndsAChunkWithTheLayerThatPassesItsShare) {
   const auto model = make_decoder(shape, "toy");
   ASSERT_TRUE(model.ok());
   EXPECT_EQ(cumulative_split(*model, 1), (Firsts{0}));
-  EXPECT_EQ(cumulative_split(*model, 2), (Firsts{0, 12}));
-  EXPECT_EQ(cumulative_split(*model, 4), (Firsts{0, 7, 12, 17}));
+  EXPECT_EQ(cumulative_split(*model, 2), (Firsts{0, 11}));
+  EXPECT_EQ(cumulative_split(*model, 4), (Firsts{0, 6, 11, 16}));
+  EXPECT_EQ(cumulative_split(*model, 8), (Firsts{0, 4, 6, 9, 11, 14, 16, 17}));
   for (std::int32_t chunks = 1; chunks <= 18; ++chunks) {
     const Firsts firsts = cumulative_split(*model, chunks);
     ASSERT_EQ(firsts.size(), static_cast<std::size_t>(chunks));

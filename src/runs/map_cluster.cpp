@@ -55,6 +55,7 @@ void Mapper::map_cluster() {
   if (!device->intra_bandwidth.empty() && per_node > 1)
     w.key("intra_node").compact_next().begin_object().key("bandwidth").value(device->intra_bandwidth).end_object();
   if (devices > per_node) write_network(w, per_node);
+  write_host(w);
   if (skip_) return;
   w.end_object();
   auto cluster = load_cluster(w.text(), r_.id);
@@ -103,6 +104,14 @@ bool Mapper::write_measured_network(base::JsonWriter& w) {
     return true;
   }
   return false;
+}
+
+void Mapper::write_host(base::JsonWriter& w) {
+  for (const job::HostDefault& d : all_.hosts) {
+    if (!job::mentions(r_.source, d.sources)) continue;
+    w.key("host").value(d.host);
+    return used("host", d.host, d.source);
+  }
 }
 
 std::int64_t Mapper::device_count() {

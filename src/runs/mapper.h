@@ -73,6 +73,7 @@ class Mapper {
   void write_network(base::JsonWriter& w, std::int64_t per_node);
   /// That of the source's cluster, where collectives of it were published.
   bool write_measured_network(base::JsonWriter& w);
+  void write_host(base::JsonWriter& w);
   std::int64_t device_count();
   void map_model();
   /// A model whose dimensions do not describe it: its published configuration, if the record does not contradict it.

@@ -226,8 +226,9 @@ void Mapper::map_memory() {
   for (NodeGroup& group : run_.job.cluster.groups) {
     if (group.host.known()) continue;
     const auto devices = static_cast<double>(group.devices_per_node);
-    group.host = {Bytes(static_cast<std::int64_t>(kGraceMemory * devices)), BytesPerSecond(kGraceBandwidth * devices),
-                  BytesPerSecond(kGraceLink)};
+    group.host.memory = Bytes(static_cast<std::int64_t>(kGraceMemory * devices));
+    group.host.memory_bandwidth = BytesPerSecond(kGraceBandwidth * devices);
+    group.host.link = BytesPerSecond(kGraceLink);
     used("host", "half a Grace a device: 240 GB, 256 GB/s, 225 GB/s each way",
          "the catalogue has no host of this device; NVLink-C2C of GB200, 900 GB/s both ways over two devices");
   }

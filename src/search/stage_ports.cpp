@@ -43,7 +43,7 @@ std::int32_t StagePorts::of(std::size_t group, const cost::CostContext& c, const
   const auto held = static_cast<double>(least_boundary(model, layers));
   port.bytes = scattered ? held / s.tp : held;
   if (scattered && s.tp > 1) port.gather = cost::all_gather_s(c.fabric.tensor_levels, tp_group(c.fabric.placing(), s), held);
-  port.host = message_host_s(*c.engine, c.device.rates.launch);
+  port.host = message_host_s(*c.engine, c.device.rates.call);
   const auto known = std::find(ports_.begin(), ports_.end(), port);
   if (known != ports_.end()) return static_cast<std::int32_t>(known - ports_.begin());
   ports_.push_back(port);

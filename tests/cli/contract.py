@@ -93,7 +93,7 @@ def timeline_is_a_trace(out):
 def json_is_alone_on_stdout(folder, out):
     runs = folder / "runs.jsonl"
     runs.write_text('{"id": "a"}\n')
-    for words in (["plan", EXAMPLE], ["estimate", EXAMPLE, "--zero", "3"], ["simulate", out / "plan.json"], ["check", out / "plan.json"],
+    for words in (["plan", EXAMPLE], ["estimate", EXAMPLE, "--tp", "8"], ["simulate", out / "plan.json"], ["check", out / "plan.json"],
                   ["explain", out / "plan.json"], ["compare", out / "plan.json", out / "result.json"], ["validate", runs],
                   ["inspect", "model", SOURCE / "models/gpt2/config.json"], ["inspect", "run", runs], ["version"]):
         ran = call(*words, "--json")

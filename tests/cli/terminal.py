@@ -30,7 +30,7 @@ def run(*words, code=0, **environment):
 
 
 def grids(folder):
-    run("plan", SOURCE / "examples/llama3-8b-on-8xh100.yaml", "--set", "search.memory_margin=0.231", "-o", folder, "-q")
+    run("plan", SOURCE / "examples/llama3-8b-on-8xh100.yaml", "--set", "search={memory_margin: 0.05, fix: {pp: 2, tp: 2, micro_batch: 1}}", "-o", folder, "-q")
     plan = folder / "plan.json"
     for columns in (60, 80, 132):
         text = run("simulate", plan, "--grid", "-q", COLUMNS=str(columns))
