@@ -55,8 +55,8 @@ inline std::vector<Comparison> comparisons(const std::string& plan_file) {
           {"llama3.1-405b-on-256xh100 (cluster.nodes=32)", plan({large, "--set", "cluster.nodes=32"})},
           {"llama3-70b-on-64xh100", plan({"examples/llama3-70b-on-64xh100.yaml"})},
           {"deepseek-v3-on-2048xh100", plan({"examples/deepseek-v3-on-2048xh100.yaml"})},
-          {"llama3-8b-on-8xh100, layerwise", plan({small, "--set", "search.space=layerwise"})},
-          {"llama3-8b-on-8xh100, full", plan({small, "--set", "search.space=full"})},
+          {"llama3-8b-on-8xh100, layerwise", plan({small, "--set", "engine=generic", "--set", "search.space=layerwise"})},
+          {"llama3-8b-on-8xh100, full", plan({small, "--set", "engine=generic", "--set", "search.space=full"})},
           {"mixtral-8x7b-on-32xa100, layerwise", plan({experts, "--set", "search.space=layerwise"})},
           {"llama3.1-405b-on-256xh100, simulate", {"simulate", plan_file, "--quiet"}}};
 }

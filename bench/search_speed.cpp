@@ -118,7 +118,7 @@ int main(int argc, char** argv) {
   if (argc > 1) names.assign(argv + 1, argv + argc);
   bool good = true;
   for (const std::string& name : names) {
-    const auto job = load_job_file("examples/" + name + ".yaml", {});
+    const auto job = load_job_file("examples/" + name + ".yaml", {"engine=generic"});
     if (!job) {
       std::fprintf(stderr, "%s\n(run it in the repository root: ./dev bench speed)\n", job.error().message().c_str());
       return 2;

@@ -28,7 +28,7 @@
 
 namespace espalier::lab {
 
-/// Of fits to training runs, in units of their noise: from where on the loss is linear, and how many times that it is a logarithm (least_squares.h).
+/// Of fits to training runs, in units of their noise: from where on the loss is linear, and from how many times that on it is a logarithm (least_squares.h).
 inline constexpr double kTrainingHuber = 2.0, kTrainingFar = 3.0;
 
 struct Prior {

@@ -135,8 +135,9 @@ GROUP = {
     "device": either(TEXT, {"type": "object"}, description="a name of the catalogue, {base: NAME, …}, or a description"),
     "intra_node": either(TEXT, {"type": "object"}),
     "inter_node": {"type": "object"},
-    "host": described(closed_object({"memory": TEXT, "memory_bandwidth": TEXT, "bandwidth": TEXT}),
-                      "of one node; bandwidth: what one device reaches to its memory, per direction, while all talk"),
+    "host": either(TEXT, closed_object({"memory": TEXT, "memory_bandwidth": TEXT, "bandwidth": TEXT, "kernel_launch": TEXT}),
+                   description="of one node: a name of the catalogue, or figures; bandwidth: what one device reaches to its memory, per direction, while "
+                               "all talk; kernel_launch: what a bare launch takes"),
     "fabric": array({"type": "object"}, minItems=1),
     **TRAITS,
 }

@@ -8,7 +8,7 @@ fitted, from data/calibration; nothing fitted is written here.
 import math
 import re
 
-COMMAND = ["estimate", "examples/llama3-8b-on-8xh100.yaml", "--tp", "8", "--sp", "megatron"]
+COMMAND = ["estimate", "examples/llama3-8b-on-8xh100.yaml", "--set", "engine=generic", "--tp", "8", "--sp", "megatron"]
 
 # models/llama-3-8b/config.json, the job, and the configuration
 HIDDEN, HEADS, KV_HEADS, HEAD, FFN, VOCABULARY, BLOCKS = 4096, 32, 8, 128, 14336, 128256, 32

@@ -12,7 +12,7 @@ using namespace test;
 
 Case offloaded(Offload offload, double link = 1e12, std::int32_t stages = 2) {
   Case c = make_case(model_of(gpt(4)), {}, schedule_of(ScheduleKind::one_f_one_b, stages, 1, 4));
-  c.cluster.groups.front().host = {GiB(1), GBps(100), BytesPerSecond(link)};
+  c.cluster.groups.front().host = {GiB(1), GBps(100), BytesPerSecond(link), {}};
   Strategy s;
   s.offload = offload;
   const Plan before = c.plan;

@@ -111,7 +111,7 @@ StatePolicy bytes_of(const View& view) {
   const Precision precision = view.plan->training.precision;
   if (precision == Precision::fp32 || precision == Precision::tf32) {
     bytes.parameter = bytes.gradient = bytes.reduce = bytes.gather = 4;
-    bytes.master = bytes.autograd = bytes.update = 0;
+    bytes.master = bytes.autograd = 0;
   }
   if (view.plan->training.optimizer == Optimizer::sgd) bytes.optimizer = 4;
   return bytes;
@@ -182,7 +182,7 @@ Kept kept_bytes(const StatePolicy& bytes, const Strategy& s, const StageElements
   const std::int64_t gradients =
       freed ? bytes.gradient * (held(true) + ceil_div(e.dense + e.expert, chunks)) : of(bytes.gradient, shards_gradients(s.zero));
   (offloads_parameters(s.offload) ? kept.host : kept.device) +=
-      of(bytes.parameter, spread, frozen) + gradients + of(bytes.update, shards_optimizer(s.zero));
+      of(bytes.parameter, spread, frozen) + gradients + of(bytes.autograd, bytes.autograd >= 4 && shards_optimizer(s.zero));
   (offloads_optimizer(s.offload) ? kept.host : kept.device) += of(bytes.master + bytes.optimizer, shards_optimizer(s.zero));
   return kept;
 }

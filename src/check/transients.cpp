@@ -130,26 +130,8 @@ Both largest_set(const View& view, const LayerKind& kind, bool most_of_tiles) {
   return most;
 }
 
-/// Bytes of the gradients that the backward pass of a layer leaves, those of the token table where the head shares it included.
-double left_by_autograd(const View& view, const LayerKind& kind) {
-  const std::int64_t each = bytes_of(view).autograd;
-  if (each == 0 || !kind.backward) return 0;
-  const StageElements own = elements_of_layer(view, kind);
-  const bool shares = kind.role == LayerRole::head && view.model->tied_embeddings;
-  return static_cast<double>(each * (own.dense + own.expert + (shares ? table_share(view).dense : 0)));
-}
-
-double left_by_autograd(const View& view, const Chunk& chunk) {
-  double all = 0;
-  for (const LayerRange& range : chunk.ranges)
-    for (std::int32_t i = range.first; i <= range.last; ++i)
-      all += left_by_autograd(view_of(view, range.strategy), view.model->layer(static_cast<std::size_t>(i)));
-  return all;
-}
-
-/// Adds the layers of a range behind `held` bytes of the layers before it. `view`: under the range's strategy. `left`: bytes of the gradients that this layer
-/// and those behind it leave.
-void add_range(const View& view, const LayerRange& range, bool most, double& held, double& left, Both& peak) {
+/// Adds the layers of a range behind `held` bytes of the layers before it. `view`: under the range's strategy.
+void add_range(const View& view, const LayerRange& range, bool most, double& held, Both& peak) {
   const Recompute& recompute = view.strategy.recompute;
   std::int32_t blocks = 0;
   for (std::int32_t i = range.first; i <= range.last; ++i) {
@@ -163,8 +145,7 @@ void add_range(const View& view, const LayerRange& range, bool most, double& hel
     const Both set = largest_set(view, kind, most);
     held += saved - hosted;
     peak.forward = std::max(peak.forward, held + set.forward + 2 * hosted);
-    peak.backward = std::max(peak.backward, held + (whole - saved) + set.backward + 2 * hosted + left);
-    left -= left_by_autograd(view, kind);
+    peak.backward = std::max(peak.backward, held + (whole - saved) + set.backward + 2 * hosted);
   }
 }
 
@@ -218,9 +199,9 @@ std::int64_t deferred_logit_bytes(const View& view) {
 std::vector<ChunkPeak> chunk_peaks(const View& view, bool most) {
   std::vector<ChunkPeak> result;
   for (const Chunk& chunk : view.chunks) {
-    double held = 0, left = left_by_autograd(view, chunk);
+    double held = 0;
     Both peak;
-    for (const LayerRange& range : chunk.ranges) add_range(view_of(view, range.strategy), range, most, held, left, peak);
+    for (const LayerRange& range : chunk.ranges) add_range(view_of(view, range.strategy), range, most, held, peak);
     result.push_back({static_cast<std::int64_t>(peak.forward), static_cast<std::int64_t>(peak.backward)});
   }
   return result;

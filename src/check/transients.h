@@ -5,7 +5,6 @@
 // of the operator that runs (Miao et al. 2023, Galvatron-BMW, §5.2):
 //     forward   max_i (Σ_{k≤i} saved_k + output_i)
 //     backward  max_i (Σ_{k≤i} saved_k + restored_i + input_i + output_i)     restored: what recomputation of layer i brings back
-// Gradients that autograd leaves until the pass is over are there from the backward pass of their layer on: + Σ_{k≥i} gradient_k.
 // Under offload of activations saved_k is what stays on the device, and what goes to the host of layer i is there twice: as much again is on its way.
 // Working set of an operator, T tokens, a bytes an element, largest operator of the layer: forward its output, backward the gradients of its
 // input and its output; both divided by tp in the split region, by the sequence parts outside.

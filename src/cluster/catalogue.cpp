@@ -40,13 +40,15 @@ UsualNode read_usual_node(base::Reader& reader) {
   read_network(network, node.network, "nics");
   network.finish();
   if (reader.has("host")) read_host(reader.child("host", true), node.host);
+  if (node.host.kernel_launch.count() > 0) reader.fail("host", "kernel_launch", "kernel_launch under efficiency: the usual host is that of the device");
   reader.finish();
   return node;
 }
 
 NamedHost read_named_host(base::Reader reader, std::string name) {
-  NamedHost named{std::move(name), reader.required_string("source"), {}};
+  NamedHost named{std::move(name), reader.required_string("source"), reader.required_int("devices", 1, 1024), {}};
   read_host(reader, named.host);
+  if (!named.host.known()) reader.fail("memory", "nothing", "the memory of the host, its bandwidth and that of a link to it");
   return named;
 }
 

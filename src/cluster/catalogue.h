@@ -45,9 +45,10 @@ struct UsualNode {
   Host host;  ///< all 0: not known
 };
 
-/// A host that nodes are rented or sold with under a name.
+/// The host of nodes that are rented or sold under a name, of so many devices.
 struct NamedHost {
   std::string name, source;
+  std::int64_t devices = 1;
   Host host;
 };
 

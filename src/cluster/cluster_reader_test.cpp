@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Cluster files: each form counted by hand, errors with place and hint, the shipped examples.
 #include "cluster/cluster_reader.h"
+#include "cluster/device_choice.h"
 #include "data/source_dir.h"
 
 #include <gmock/gmock.h>
@@ -43,6 +44,31 @@ TEST(ShortForm, TwoDgxH100) {
   EXPECT_DOUBLE_EQ(levels[1].bandwidth_alone.count(), 50e9);
   EXPECT_EQ(c.usable_memory(), MiB(81559 - 1552));
   EXPECT_THAT(c.notes, testing::Contains(HasSubstr("devices_per_node = 8")));
+}
+
+// A host by name, or a single figure of it; a device whose usual host is not known needs all three of its memory.
+TEST(ShortForm, HostsByNameAndByFigure) {
+  const auto launch_us = [](const Cluster& c) { return c.groups.front().device.efficiency.kernel_launch.count() * 1e6; };
+  const Cluster usual = loaded("{nodes: 1, device: h100-sxm-80gb}"), rented = loaded("{nodes: 1, device: h100-sxm-80gb, host: aws-p5}"),
+                slow = loaded("{nodes: 1, device: h100-sxm-80gb, host: {kernel_launch: 6us}}"),
+                alone = loaded("{nodes: 1, device: t4, host: {kernel_launch: 6us}}");
+  EXPECT_DOUBLE_EQ(launch_us(usual), 3.5);
+  EXPECT_DOUBLE_EQ(launch_us(rented), 4.5);
+  EXPECT_DOUBLE_EQ(rented.groups.front().host.link.count(), 31.5e9);  // PCIe 4 in place of 5
+  EXPECT_DOUBLE_EQ(launch_us(slow), 6);
+  EXPECT_EQ(slow.groups.front().host.memory, usual.groups.front().host.memory);
+  EXPECT_DOUBLE_EQ(launch_us(alone), 6);
+  EXPECT_THAT(source_of(rented.groups.front().device, "host"), HasSubstr("EPYC 7R13"));
+  EXPECT_THAT(source_of(slow.groups.front().device, "host"), HasSubstr("given in cluster.yaml"));
+  const Cluster part = loaded("{nodes: 1, devices_per_node: 2, device: h100-sxm-80gb, host: aws-p5}");
+  EXPECT_EQ(part.groups.front().host.memory, GiB(512));
+  const Cluster own = loaded("{nodes: 1, device: {base: h100-sxm-80gb, efficiency: {kernel_launch: 2us}}, host: aws-p5}");
+  EXPECT_DOUBLE_EQ(launch_us(own), 2);  // what is said of the device itself
+  EXPECT_DOUBLE_EQ(launch_us(loaded("{nodes: 1, device: h100-sxm-80gb, host: }")), 3.5);
+  EXPECT_THAT(failure("{nodes: 1, device: h100-sxm-80gb, host: aws-p6}"), HasSubstr("aws-p5"));
+  EXPECT_THAT(failure("{nodes: 1, device: t4, host: {memory: 1TB}}"), HasSubstr("memory_bandwidth"));
+  EXPECT_THAT(failure("{nodes: 1, device: t4, host: {}}"), HasSubstr("memory"));
+  EXPECT_THAT(failure("{nodes: 1, device: t4, host: {kernel_launch: 5us, launch: 6us}}"), HasSubstr("launch"));
 }
 
 // The contract's example: four V100 share one 100 Gb/s NIC: 12.5/4 = 3.125 GB/s together, 12.5 GB/s alone.

@@ -221,36 +221,50 @@ void set_node_network(GroupDraft& draft, bool listed) {
   group.network_latency = level.latency;
 }
 
-Host named_host(base::Reader& reader) {
+const NamedHost* named_host(base::Reader& reader) {
   const std::string name = reader.required_string("host");
   std::vector<std::string> names;
   for (const NamedHost& known : catalogue().hosts) {
-    if (known.name == name) return known.host;
+    if (known.name == name) return &known;
     names.push_back(known.name);
   }
   reader.fail("host", base::cat("\"", name, "\""), base::cat("a host of the catalogue: ", base::joined(names)),
               "or describe it: host: {memory, memory_bandwidth, bandwidth, kernel_launch}");
-  return {};
+  return nullptr;
 }
 
-/// The usual node's host; a node with fewer devices than usual has its share of it. A stated one is that of the whole node.
+/// The host of a whole node of `of` devices; a node with fewer has its share of it.
+Host share_of(Host host, std::int64_t of, const NodeGroup& group) {
+  const double share = std::min(1.0, static_cast<double>(group.devices_per_node) / static_cast<double>(of));
+  host.memory = Bytes(static_cast<std::int64_t>(static_cast<double>(host.memory.count()) * share));
+  host.memory_bandwidth = host.memory_bandwidth * share;
+  return host;
+}
+
+bool states_launch(const base::Reader& reader) {
+  const base::Node* device = reader.node().find("device");
+  const base::Node* efficiency = device != nullptr ? device->find("efficiency") : nullptr;
+  return efficiency != nullptr && efficiency->find("kernel_launch") != nullptr;
+}
+
+/// The usual node's host, or that of a name, or figures in their place, which are of the node as it stands.
 void read_host_of(base::Reader& reader, GroupDraft& draft) {
-  Host& host = draft.group.host;
-  if (draft.usual != nullptr) {
-    host = draft.usual->host;
-    const double share =
-        std::min(1.0, static_cast<double>(draft.group.devices_per_node) / static_cast<double>(draft.usual->devices));
-    host.memory = Bytes(static_cast<std::int64_t>(static_cast<double>(host.memory.count()) * share));
-    host.memory_bandwidth = host.memory_bandwidth * share;
+  NodeGroup& group = draft.group;
+  if (draft.usual != nullptr) group.host = share_of(draft.usual->host, draft.usual->devices, group);
+  if (!reader.has("host")) return;
+  std::string source = "given in " + reader.document().where;
+  if (reader.find("host")->kind == base::NodeKind::mapping) {
+    read_host(reader.child("host", true), group.host);
+  } else {
+    const NamedHost* named = named_host(reader);
+    if (named == nullptr) return;
+    group.host = share_of(named->host, named->devices, group);
+    source = named->source;
   }
-  const base::Node* stated = reader.find("host");
-  if (stated == nullptr) return;
-  if (stated->kind == base::NodeKind::mapping)
-    read_host(reader.child("host", true), host);
-  else
-    host = named_host(reader);
-  Seconds& launch = draft.group.device.efficiency.kernel_launch;
-  if (host.kernel_launch.count() > 0) launch = host.kernel_launch;
+  std::erase_if(group.device.sources, [](const auto& s) { return s.first == "host"; });
+  group.device.sources.emplace_back("host", std::move(source));
+  if (group.host.kernel_launch.count() > 0 && !states_launch(reader))
+    group.device.efficiency.kernel_launch = group.host.kernel_launch;
 }
 
 }  // namespace

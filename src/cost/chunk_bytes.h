@@ -4,8 +4,7 @@
 // While a layer runs, forward or backward, what the layers before it and itself keep is there, and its own transients; what later layers
 // keep is not there yet, or no longer: peak = max_i (Σ_{k≤i} saved_k + transient_i)   (Galvatron-BMW, §5.2). A layer that is recomputed
 // holds in its backward what it would have saved without. Weight gradients need inputs and output gradients: nothing is freed between
-// the input gradient and the weight gradient. Where autograd leaves whole gradients until the pass is over, those of layer i and of the layers behind it are
-// there as well, so that what a backward pass frees and what it makes partly make up for each other. Under offload of activations saved_k is what stays on the device, and while a layer runs what
+// the input gradient and the weight gradient. Under offload of activations saved_k is what stays on the device, and while a layer runs what
 // goes to the host of it is there twice: its own, and that of a neighbour on its way down or up.
 #pragma once
 
@@ -25,26 +24,21 @@ class ChunkBytes {
   /// `n` consecutive layers of cost `l`; `how` they are recomputed.
   void add(const LayerCost& l, std::int64_t n, RecomputeKind how) {
     const std::int64_t saved = l.saved.under(how), hosted = l.hosted.under(how), window = kOnTheirWay * hosted;
-    const std::int64_t kept = saved - hosted, made = l.made_gradient_bytes, beside = l.transient.backward + (l.saved.none - saved) + window;
-    // While the first of them runs backward, and while the last does, less the gradients of all layers.
-    backward_less_made_ = std::max({backward_less_made_, saved_ + kept + beside - made_, saved_ + kept * n + beside - made_ - made * (n - 1)});
-    saved_ += kept * n;
+    saved_ += (saved - hosted) * n;
     hosted_ += hosted * n;
-    made_ += made * n;
     forward_peak_ = std::max(forward_peak_, saved_ + l.transient.forward + window);
+    backward_peak_ = std::max(backward_peak_, saved_ + l.transient.backward + (l.saved.none - saved) + window);
   }
   /// Of one micro-batch in host memory, between its forward and its backward pass.
   [[nodiscard]] std::int64_t hosted() const { return hosted_; }
-  [[nodiscard]] PassBytes bytes() const { return {saved_, saved_, forward_peak_ - saved_, backward_peak() - saved_}; }
+  [[nodiscard]] PassBytes bytes() const { return {saved_, saved_, forward_peak_ - saved_, backward_peak_ - saved_}; }
   /// Saved and transient at the fullest moment, forward or backward.
-  [[nodiscard]] std::int64_t peak() const { return std::max(forward_peak_, backward_peak()); }
+  [[nodiscard]] std::int64_t peak() const { return std::max(forward_peak_, backward_peak_); }
 
  private:
   static constexpr std::int64_t kOnTheirWay = 2;
 
-  [[nodiscard]] std::int64_t backward_peak() const { return backward_less_made_ + made_; }
-
-  std::int64_t saved_ = 0, hosted_ = 0, made_ = 0, forward_peak_ = 0, backward_less_made_ = 0;
+  std::int64_t saved_ = 0, hosted_ = 0, forward_peak_ = 0, backward_peak_ = 0;
 };
 
 /// The layers of a chunk of one strategy as (kind, consecutive layers, how they are recomputed): full recomputation takes the first

@@ -31,12 +31,10 @@ class Replay {
       touch(cost(s).transient.forward);
     }
   }
-  /// The whole of a recomputed layer is there again while it runs; then what it kept is freed. Gradients stay until the pass is over.
+  /// The whole of a recomputed layer is there again while it runs; then what it kept is freed.
   void backward() {
-    std::int64_t made = 0;
     for (auto s = steps_.rbegin(); s != steps_.rend(); ++s) {
-      made += cost(*s).made_gradient_bytes;
-      touch(cost(*s).transient.backward + cost(*s).saved.none - kept(*s) + made);
+      touch(cost(*s).transient.backward + cost(*s).saved.none - kept(*s));
       hold(-kept(*s));
     }
   }
@@ -93,19 +91,6 @@ TEST(ChunkMemory, SmallestExample) {
   EXPECT_EQ(t.bytes.saved + t.bytes.forward_transient, 14);
 }
 
-// Layers that keep 10 and 3 bytes and make gradients of 4 and 6: 13 + 6 while the second runs backward, then 10 + 10. Of three of the first kind
-// 30 + 4, 20 + 8, 10 + 12: what is freed is more than what is made.
-TEST(ChunkMemory, GradientsAreMadeWhileActivationsAreFreed) {
-  std::vector<LayerCost> kinds(2);
-  kinds[0].saved = {10, 10, 10};
-  kinds[0].made_gradient_bytes = 4;
-  kinds[1].saved = {3, 3, 3};
-  kinds[1].made_gradient_bytes = 6;
-  const ChunkTotal t = summed(kinds, {{0}, {1}}), equal = summed(kinds, {{0}, {0}, {0}});
-  EXPECT_EQ(t.bytes.saved + t.bytes.backward_transient, 20);
-  EXPECT_EQ(equal.bytes.saved + equal.bytes.backward_transient, 34);
-}
-
 // Recomputed as a whole, a layer that keeps 2 of 10 has 8 more while it runs backward: 2 + 2 + 8 + 1 for the second, 2 + 8 + 1
 // for the first.
 TEST(ChunkMemory, Recomputation) {
@@ -126,7 +111,6 @@ std::vector<LayerCost> any_kinds(std::mt19937& engine) {
     l.saved.selective = upto(l.saved.none);
     l.saved.full = upto(l.saved.none);
     l.transient = {upto(3 * scale), upto(3 * scale)};
-    if (engine() % 2 == 0) l.made_gradient_bytes = upto(2 * scale);
   }
   return kinds;
 }

@@ -107,16 +107,6 @@ void partition_blocks(const CostContext& c, const Strategy& s, std::int32_t micr
   }
 }
 
-/// A head that shares the token table makes a gradient of it too.
-std::int64_t made_gradients(const CostContext& c, const Strategy& s, const LayerKind& kind, const LayerCost& cost) {
-  const std::int64_t each = states_of(*c.engine, c.workload.training).autograd;
-  if (each == 0 || !kind.backward) return 0;
-  const Model& model = *c.workload.model;
-  const bool shares = kind.role == LayerRole::head && model.tied_embeddings;
-  const ParameterElements table = shares ? table_elements(model, *c.engine, c.workload.training, s) : ParameterElements{};
-  return each * (cost.dense_parameters + cost.expert_parameters + table.dense);
-}
-
 }  // namespace
 
 void layer_costs(const CostContext& c, const Strategy& s, std::int32_t stages, std::int32_t micro_batch,
@@ -128,7 +118,6 @@ void layer_costs(const CostContext& c, const Strategy& s, std::int32_t stages, s
     const Scene scene = scene_of(c, s, stages, micro_batch, kinds[i], crosses);
     out[i] = cost_of(scene, kinds[i]);
     out[i].set_elements(parameters_on_rank(*c.workload.model, kinds[i], *c.engine, c.workload.training, s));
-    out[i].made_gradient_bytes = made_gradients(c, s, kinds[i], out[i]);
     out[i].tensor_sync = tensor_sync(kinds[i], *c.engine, s);
     const std::int64_t boundary = boundary_elements(kinds[i], c.workload.training.sequence) * micro_batch;
     out[i].boundary_bytes = (boundary * c.workload.element_bytes / s.cp + scene.g.sequence_split - 1) / scene.g.sequence_split;

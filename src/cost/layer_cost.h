@@ -41,7 +41,6 @@ struct LayerCost {
   std::int64_t expert_parameters = 0;
   std::int64_t frozen_dense_bytes = 0;  ///< of weights that are not trained, before ZeRO
   std::int64_t frozen_expert_bytes = 0;
-  std::int64_t made_gradient_bytes = 0;  ///< whole gradients that its backward pass leaves until the pass of the chunk is over (StatePolicy::autograd)
   bool passes_gradient = true;      ///< LayerKind::backward: else it has no backward pass, and nothing of it is recomputed
   std::int64_t boundary_bytes = 0;  ///< message to the next chunk when it is on another rank
   TensorSync tensor_sync;           ///< gradients that the tensor group sums once a step

@@ -37,7 +37,7 @@ double ratio(const Cluster& before, const Cluster& after) { return network_chang
 // What was proven under offload to a slow host says nothing of a fast one.
 TEST(NetworkChange, OtherHostsKeepNothing) {
   Cluster slow = two_levels();
-  slow.groups[0].host = {GiB(1024), BytesPerSecond(100e9), BytesPerSecond(10e9)};
+  slow.groups[0].host = {GiB(1024), BytesPerSecond(100e9), BytesPerSecond(10e9), {}};
   Cluster fast = slow;
   EXPECT_TRUE(network_change(slow, fast, *find_engine("generic")).equal);
   fast.groups[0].host.link = BytesPerSecond(50e9);

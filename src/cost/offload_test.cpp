@@ -15,7 +15,7 @@ namespace {
 NodeGroup node() {
   NodeGroup group;
   group.devices_per_node = 4;
-  group.host = {Bytes(std::int64_t{1} << 40), GBps(1000), GBps(10)};
+  group.host = {Bytes(std::int64_t{1} << 40), GBps(1000), GBps(10), {}};
   return group;
 }
 
@@ -188,7 +188,7 @@ TEST(HostCopies, OfExpertsByInstance) {
 /// Three blocks of 65,536 ns forward that keep 640,000 bytes (test_problem.h), as a chunk by itself; a link of which 8 GB/s are reached.
 Costs three_blocks(Offload offload, std::int32_t recomputed = 0) {
   Cluster cluster = test::round_cluster(1);
-  cluster.groups.front().host = {Bytes(std::int64_t{1} << 40), GBps(1000), GBps(10)};
+  cluster.groups.front().host = {Bytes(std::int64_t{1} << 40), GBps(1000), GBps(10), {}};
   const Model model = test::model_of(test::mlp(), 3);
   const CostContext context(model, cluster, test::tokens(1000), test::plain_engine("generic"));
   Strategy s;

@@ -79,18 +79,17 @@ TEST(OwnedBytes, AreThoseThatTheCostModelCounts) {
   }
 }
 
-// 100 elements on each of 4 ranks, ZeRO 1: fp32 sums of gradients are whole on every rank, what the optimizer makes of them is of its shard. What autograd
-// leaves is no state: it is of a pass (chunk_bytes.h).
-TEST(StateMemory, WhatAnUpdateMakesIsSharded) {
+// 100 elements on each of 4 ranks, ZeRO 1: fp32 sums of gradients, and what autograd leaves beside them, are whole on every rank.
+TEST(StateMemory, GradientsOfAutogradAreWhole) {
   Strategy s;
   s.dp = s.shard = 4;
   s.zero = ZeroStage::optimizer;
   StatePolicy states;
   EXPECT_EQ(state_memory({100, 0}, states, s).gradients, 400);
   states.autograd = 2;
-  EXPECT_EQ(state_memory({100, 0}, states, s).gradients, 400);
+  EXPECT_EQ(state_memory({100, 0}, states, s).gradients, 600);
   EXPECT_EQ(state_memory({100, 0}, states, s).optimizer, 12 * 25);
-  states.update = 4;
+  states.autograd = 4;  // a copy of what the rank updates
   EXPECT_EQ(state_memory({100, 0}, states, s).gradients, 400 + 4 * 25);
 }
 

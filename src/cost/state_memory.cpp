@@ -126,7 +126,8 @@ StaticMemory state_memory(const ParameterElements& e, const StatePolicy& states,
   const bool frees = states.frees_reduced && s.zero == ZeroStage::optimizer && parts != 1;
   m.gradients = states.gradient * sharded(shards_gradients(s.zero) || frees);
   if (frees && parts != kAnyParts) m.gradients += states.gradient * ceil_div(e.dense + e.expert, parts);
-  m.gradients += states.update * sharded(shards_optimizer(s.zero));
+  const bool copied = states.autograd >= 4;  // by the optimizer, of its shard
+  m.gradients += states.autograd * sharded(copied && shards_optimizer(s.zero));
   m.optimizer = (std::int64_t{states.master} + states.optimizer) * sharded(shards_optimizer(s.zero));
   if (offloads_optimizer(s.offload)) {
     m.host = m.optimizer;

@@ -43,11 +43,9 @@ struct StatePolicy {
   std::int32_t gather = 2;     ///< bytes per element on the wire in parameter all-gather
   /// ZeRO 1 keeps the shard alone of a gradient once its chunk's last micro-batch has passed and it is reduced (cost/state_memory.h).
   bool frees_reduced = false;
-  /// Of a gradient beside the accumulated one, whole, as autograd leaves it until a pass after the backward pass adds it up. Backward passes make
-  /// it layer by layer, while they free activations (cost/chunk_bytes.h).
+  /// Bytes beside the accumulated gradients. 2: what autograd leaves of whole parameters. 4 and more: what an optimizer makes of the gradients that it
+  /// updates with, sharded as the optimizer is (an fp32 copy, flat copies, terms of an update that is not fused).
   std::int32_t autograd = 0;
-  /// What an optimizer makes of the gradients that it updates with, sharded as it is: an fp32 copy, flat copies, terms of an update that is not fused.
-  std::int32_t update = 0;
 };
 
 /// What the loss holds per logit of the rank's share of the vocabulary, in bytes: `saved` from forward to backward, and beside it

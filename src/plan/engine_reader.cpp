@@ -108,7 +108,6 @@ void read_states(Reader r, StatePolicy& s) {
   read_count(r, "gather", s.gather);
   read_flag(r, "frees_reduced", s.frees_reduced);
   read_count(r, "autograd", s.autograd);
-  read_count(r, "update", s.update);
   r.finish();
 }
 

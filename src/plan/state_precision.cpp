@@ -29,7 +29,6 @@ StatePolicy states_of(const EngineModel& engine, const Training& training) {
     states.reduce = 4;
     states.gather = 4;
     states.autograd = 0;
-    states.update = 0;
   }
   if (training.optimizer == Optimizer::sgd) states.optimizer = 4;  // momentum
   return states;

@@ -111,6 +111,17 @@ TEST(MapRun, PublishedRecipesNameOptionsOfTheirEngine) {
         EXPECT_NE(find_engine(framework.engine + "+" + option), nullptr) << framework.engine << " " << option;
 }
 
+// The hosts of one source's nodes, which its records do not name.
+TEST(MapRun, AHostHoldsForItsSourcesAlone) {
+  const auto launch_us = [](const MappedRun& run) {
+    return run.job.cluster.groups.front().device.efficiency.kernel_launch.count() * 1e6;
+  };
+  EXPECT_DOUBLE_EQ(launch_us(run_of(line())), 3.5);
+  const MappedRun rented = run_of(replaced(line(), "\"lab\"", "\"HF Ultra-Scale Playbook figures\""));
+  EXPECT_DOUBLE_EQ(launch_us(rented), 4.5);
+  EXPECT_THAT(rented.job.cluster_source, HasSubstr("aws-p5"));
+}
+
 // The state of nanotron's runs on one cluster: 512 devices and a pipeline; other clusters are not in it.
 TEST(MapRun, AStateHoldsForItsSourcesAlone) {
   const auto engine_of = [&](const std::string& text) {

@@ -16,7 +16,7 @@ import tempfile
 BINARY, SOURCE = sys.argv[1], pathlib.Path(sys.argv[2])
 EXAMPLES, SCRIPT = SOURCE / "examples", SOURCE / "scripts/plan_v2_to_v1.py"
 LLAMA, GPT2 = EXAMPLES / "llama3-8b-on-8xh100.yaml", EXAMPLES / "gpt2-on-4xrtx4090.yaml"
-ANY = ("--set", "engine=generic")  # what no one engine may run
+ANY = ("--set", "engine=generic")  # plans that not every engine runs
 CASES = {
     "tp2-pp2": ("estimate", LLAMA, *ANY, "--tp", "2", "--pp", "2", "--zero", "1"),
     "interleaved": ("estimate", LLAMA, *ANY, "--pp", "2", "--tp", "4", "--vpp", "2", "--schedule", "interleaved", "--sp", "megatron"),

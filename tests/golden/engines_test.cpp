@@ -46,8 +46,6 @@ void memory_words(const EngineModel& e, Words& w) {
   w.add("states.optimizer", e.memory.states.optimizer);
   w.add("states.reduce", e.memory.states.reduce);
   w.add("states.gather", e.memory.states.gather);
-  w.add("states.autograd", e.memory.states.autograd);
-  w.add("states.update", e.memory.states.update);
   w.add("loss.saved", e.memory.loss.saved);
   w.add("loss.forward", e.memory.loss.forward);
   w.add("loss.backward", e.memory.loss.backward);
