@@ -22,6 +22,21 @@ TEST(Kernels, AProductByHand) {
   EXPECT_NEAR(k.move(8e5), 2e-6 + 1e-6, 1e-12);  // 0.8 · 10¹² bytes/s
 }
 
+// A bare launch of 6 µs; modules of eager PyTorch take nine of them each, this framework twice as long. The messages of two stages make 100 bare ones each.
+TEST(Kernels, CallsAroundMessagesAreBareLaunches) {
+  Case c = make_case(model_of(gpt(2)), {}, schedule_of(ScheduleKind::one_f_one_b, 2, 1, 1));
+  c.cluster.groups.front().device.efficiency.kernel_launch = microseconds(6);
+  View view = make_view(c.plan, c.model, c.cluster);
+  view.engine.kernels.host_launches = 9;
+  view.engine.coefficients.launch = 2;
+  EXPECT_NEAR(Kernels(view).launch, 108e-6, 1e-12);
+  EXPECT_NEAR(Kernels(view).call, 6e-6, 1e-12);
+  const StepTime quiet = step_time(view, c.program);
+  view.engine.communication.message_host_calls = 100;
+  const StepTime talks = step_time(view, c.program);  // one message there and one back
+  EXPECT_NEAR(static_cast<double>(talks.least_ns - quiet.least_ns), 2 * 600e3, 1e3);
+}
+
 // Four devices on one link of 100 GB/s · 0.8 without latency. 1 GB: three quarters travel, 9.375 ms; a reduction twice that.
 TEST(Fabric, CollectivesByHand) {
   Strategy s;
