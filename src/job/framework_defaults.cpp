@@ -38,22 +38,14 @@ DeviceDefault read_device(Reader& r) {
   return d;
 }
 
-NetworkDefault read_network(Reader& r) {
-  NetworkDefault n;
-  n.sources = read_words(r, "sources");
-  n.cluster = r.required_string("cluster");
-  n.source = r.required_string("source");
+/// `key`: what the name is of.
+ClusterDefault read_cluster_default(Reader& r, std::string_view key) {
+  ClusterDefault d;
+  d.sources = read_words(r, "sources");
+  d.name = r.required_string(key);
+  d.source = r.required_string("source");
   r.finish();
-  return n;
-}
-
-HostDefault read_host(Reader& r) {
-  HostDefault h;
-  h.sources = read_words(r, "sources");
-  h.host = r.required_string("host");
-  h.source = r.required_string("source");
-  r.finish();
-  return h;
+  return d;
 }
 
 ArchitectureDefault read_architecture(Reader& r) {
@@ -196,8 +188,8 @@ Result<RunDefaults> read_run_defaults(std::string_view yaml, const std::string& 
   if (r.required_string("schema") != "espalier.framework-defaults/1")
     r.fail("schema", "another", "espalier.framework-defaults/1");
   r.each("devices", true, [&](Reader& d) { out.devices.push_back(read_device(d)); });
-  r.each("networks", false, [&](Reader& n) { out.networks.push_back(read_network(n)); });
-  r.each("hosts", false, [&](Reader& h) { out.hosts.push_back(read_host(h)); });
+  r.each("networks", false, [&](Reader& n) { out.networks.push_back(read_cluster_default(n, "cluster")); });
+  r.each("hosts", false, [&](Reader& h) { out.hosts.push_back(read_cluster_default(h, "host")); });
   r.each("architectures", true, [&](Reader& a) { out.architectures.push_back(read_architecture(a)); });
   r.each("frameworks", true, [&](Reader& f) { out.frameworks.push_back(read_framework(f)); });
   r.finish();

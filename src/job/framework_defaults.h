@@ -30,17 +30,10 @@ struct ArchitectureDefault {
   std::string source;
 };
 
-/// The network between the nodes of a source's cluster, where the source published collectives of it and its records name none.
-struct NetworkDefault {
+/// What is known of the cluster of a source, whose records do not say it.
+struct ClusterDefault {
   std::vector<std::string> sources;
-  std::string cluster;  ///< of data/calibration/fabrics.yaml
-  std::string source;
-};
-
-/// The host of the nodes of a source's cluster, where its records name none and it is not the usual one of their devices.
-struct HostDefault {
-  std::vector<std::string> sources;
-  std::string host;  ///< of data/devices.yaml
+  std::string name;  ///< of networks: an entry of data/calibration/fabrics.yaml, fitted to collectives of it; of hosts: one of data/devices.yaml
   std::string source;
 };
 
@@ -89,8 +82,8 @@ struct FrameworkDefault {
 
 struct RunDefaults {
   std::vector<DeviceDefault> devices;
-  std::vector<NetworkDefault> networks;
-  std::vector<HostDefault> hosts;
+  std::vector<ClusterDefault> networks;
+  std::vector<ClusterDefault> hosts;
   std::vector<ArchitectureDefault> architectures;
   std::vector<FrameworkDefault> frameworks;
 };

@@ -13,6 +13,17 @@ namespace espalier::runs {
 
 using base::cat;
 
+namespace {
+
+/// The first that speaks of the source; null: none.
+const job::ClusterDefault* of_source(const std::vector<job::ClusterDefault>& all, const std::string& source) {
+  const auto speaks = [&](const job::ClusterDefault& d) { return job::mentions(source, d.sources); };
+  const auto found = std::find_if(all.begin(), all.end(), speaks);
+  return found == all.end() ? nullptr : &*found;
+}
+
+}  // namespace
+
 const job::DeviceDefault* Mapper::choose_device(const std::string& type, const std::optional<double>& memory_gb) {
   const bool pcie = job::mentions(cat(type, " ", r_.intra), {"pcie"});
   const auto named = [&type](const std::string& word) { return names_device(type, word); };
@@ -92,26 +103,23 @@ void Mapper::write_network(base::JsonWriter& w, std::int64_t per_node) {
 }
 
 bool Mapper::write_measured_network(base::JsonWriter& w) {
-  for (const job::NetworkDefault& d : all_.networks) {
-    if (!job::mentions(r_.source, d.sources)) continue;
-    const auto& clusters = cluster::fabric_calibrations().clusters;
-    const auto known = std::find_if(clusters.begin(), clusters.end(), [&](const auto& c) { return c.fabric == d.cluster; });
-    ESPALIER_CHECK(known != clusters.end());
-    w.key("inter_node").compact_next().begin_object();
-    cluster::write_level(w, *known);
-    w.end_object();
-    used("interconnect.inter", cat("network of ", d.cluster), d.source);
-    return true;
-  }
-  return false;
+  const job::ClusterDefault* d = of_source(all_.networks, r_.source);
+  if (d == nullptr) return false;
+  const auto& clusters = cluster::fabric_calibrations().clusters;
+  const auto known = std::find_if(clusters.begin(), clusters.end(), [&](const auto& c) { return c.fabric == d->name; });
+  ESPALIER_CHECK(known != clusters.end());
+  w.key("inter_node").compact_next().begin_object();
+  cluster::write_level(w, *known);
+  w.end_object();
+  used("interconnect.inter", cat("network of ", d->name), d->source);
+  return true;
 }
 
 void Mapper::write_host(base::JsonWriter& w) {
-  for (const job::HostDefault& d : all_.hosts) {
-    if (!job::mentions(r_.source, d.sources)) continue;
-    w.key("host").value(d.host);
-    return used("host", d.host, d.source);
-  }
+  const job::ClusterDefault* d = of_source(all_.hosts, r_.source);
+  if (d == nullptr) return;
+  w.key("host").value(d->name);
+  used("host", d->name, d->source);
 }
 
 std::int64_t Mapper::device_count() {
