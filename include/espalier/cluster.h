@@ -133,7 +133,7 @@ struct Host {
   Bytes memory;                     ///< of the node
   BytesPerSecond memory_bandwidth;  ///< of the node, as its channels add up
   BytesPerSecond link;              ///< of one device to host memory, per direction, when all devices of the node talk at once
-  Seconds kernel_launch;            ///< as stated; 0: not. What counts is DeviceEfficiency::kernel_launch, to which readers copy it
+  Seconds kernel_launch;  ///< as stated; 0: not. What counts is DeviceEfficiency::kernel_launch, to which readers copy it
   [[nodiscard]] bool known() const { return memory.count() > 0 && memory_bandwidth.count() > 0 && link.count() > 0; }
   bool operator==(const Host&) const = default;
 };

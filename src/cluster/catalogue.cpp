@@ -40,7 +40,8 @@ UsualNode read_usual_node(base::Reader& reader) {
   read_network(network, node.network, "nics");
   network.finish();
   if (reader.has("host")) read_host(reader.child("host", true), node.host);
-  if (node.host.kernel_launch.count() > 0) reader.fail("host", "kernel_launch", "kernel_launch under efficiency: the usual host is that of the device");
+  if (node.host.kernel_launch.count() > 0)
+    reader.fail("host", "kernel_launch", "kernel_launch under efficiency: the usual host is that of the device");
   reader.finish();
   return node;
 }

@@ -49,7 +49,8 @@ TEST(ShortForm, TwoDgxH100) {
 // A host by name, or a single figure of it; a device whose usual host is not known needs all three of its memory.
 TEST(ShortForm, HostsByNameAndByFigure) {
   const auto launch_us = [](const Cluster& c) { return c.groups.front().device.efficiency.kernel_launch.count() * 1e6; };
-  const Cluster usual = loaded("{nodes: 1, device: h100-sxm-80gb}"), rented = loaded("{nodes: 1, device: h100-sxm-80gb, host: aws-p5}"),
+  const Cluster usual = loaded("{nodes: 1, device: h100-sxm-80gb}"),
+                rented = loaded("{nodes: 1, device: h100-sxm-80gb, host: aws-p5}"),
                 slow = loaded("{nodes: 1, device: h100-sxm-80gb, host: {kernel_launch: 6us}}"),
                 alone = loaded("{nodes: 1, device: t4, host: {kernel_launch: 6us}}");
   EXPECT_DOUBLE_EQ(launch_us(usual), 3.5);

@@ -33,7 +33,8 @@ struct ArchitectureDefault {
 /// What is known of the cluster of a source, whose records do not say it.
 struct ClusterDefault {
   std::vector<std::string> sources;
-  std::string name;  ///< of networks: an entry of data/calibration/fabrics.yaml, fitted to collectives of it; of hosts: one of data/devices.yaml
+  std::string
+      name;  ///< of networks: an entry of data/calibration/fabrics.yaml, fitted to collectives of it; of hosts: one of data/devices.yaml
   std::string source;
 };
 
