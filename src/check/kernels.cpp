@@ -27,6 +27,7 @@ Kernels::Kernels(const View& view) {
   double kernel = 1;
   if (engine.kernels.attention_kernel == AttentionKernel::flash2) kernel = e.attention_flash2;
   if (engine.kernels.attention_kernel == AttentionKernel::flash1) kernel = 0.6 * e.attention_flash2;
+  if (engine.kernels.attention_kernel == AttentionKernel::sdpa && e.attention_flash2 > 1) kernel = e.attention_flash2;
   attention = half * e.attention_max * (1 + e.attention_softmax / 128) * kernel;
   attention_back = attention * e.attention_backward;
   softmax = e.attention_softmax;

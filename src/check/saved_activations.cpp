@@ -21,7 +21,7 @@ struct Layer {
   double output_copies = 1;  ///< of the attention kernel
   double loss = 4;           ///< bytes kept per logit
   bool fused = true, selective = false, eager_gate = false;
-  double gathered = 0;    ///< share of a column linear's input that is not divided
+  double rotated_copies = 1;  ///< of queries and keys
   double activation = 2;  ///< bytes of what an activation keeps of an element of its input
   bool weighs_inside = false, up_projections_again = false, expert_activations_again = false;
 };
@@ -49,7 +49,7 @@ Layer layer_of(const View& view, const LayerKind& kind, RecomputeKind recompute)
   layer.output_copies = view.engine.memory.copies_attention_output && view.micro_batch > 1 ? 2 : 1;
   layer.loss = view.engine.memory.loss.saved;
   layer.eager_gate = view.engine.memory.eager_gate;
-  layer.gathered = s.weight_tp() > 1 ? view.engine.memory.keeps_gathered : 0;
+  layer.rotated_copies = view.engine.memory.copies_rotated ? 2 : 1;
   layer.fused = view.engine.memory.activations == ActivationPolicy::fused_attention;
   layer.selective = recompute == RecomputeKind::selective && kind.role == LayerRole::block;
   const EngineMemory& memory = view.engine.memory;
@@ -82,7 +82,8 @@ double attention_bytes(const Layer& l, const Operator& op, const Latents& again)
   const double values = kv_heads * op.v_dim, out = static_cast<double>(op.heads) * op.v_dim;
   const double key_tokens = op.cross ? l.encoder_tokens : l.tokens;
   const double inputs = l.a * ((again.queries ? 0 : queries * l.tokens) + (again.keys ? 0 : (keys + values) * key_tokens));
-  if (l.fused) return (inputs + l.output_copies * l.a * out * l.tokens + 4.0 * op.heads * l.tokens) / l.split;
+  const double rotated = (l.rotated_copies - 1) * l.a * (queries * l.tokens + keys * key_tokens);
+  if (l.fused) return (inputs + rotated + l.output_copies * l.a * out * l.tokens + 4.0 * op.heads * l.tokens) / l.split;
   if (l.selective) return inputs / l.split;
   double reach = op.cross ? l.encoder_keys : l.keys;
   if (op.chunk > 0) reach = std::min(reach, static_cast<double>(op.chunk));
@@ -134,7 +135,8 @@ class Walk {
       case OperatorKind::attention:
         return attention_bytes(l_, op, l_.up_projections_again ? latents_before(operators_, i, hidden_) : Latents{});
       case OperatorKind::activation: {
-        const bool gated = l_.eager_gate && op.in == 2 * op.out;
+        const bool again = l_.fused && l_.selective;  // an output of an activation
+        const bool gated = l_.eager_gate && op.in == 2 * op.out && !again;
         return (l_.activation * in + l_.a * (gated ? static_cast<double>(op.out) : 0)) * l_.tokens / region;
       }
       case OperatorKind::dropout: return in * l_.tokens / region;
@@ -179,8 +181,7 @@ class Walk {
     if (std::find(kept_.begin(), kept_.end(), source) != kept_.end()) return 0;
     kept_.push_back(source);
     if (again) return 0;
-    const double whole = op.split == TpSplit::column ? l_.gathered : 0;
-    return bytes * (op.cross ? l_.encoder_tokens : l_.tokens) * (whole + (1 - whole) / l_.sequence);
+    return bytes * (op.cross ? l_.encoder_tokens : l_.tokens) / l_.sequence;
   }
 
   /// The gate's weight gradient needs its input; shared experts, where there are any, keep the same tensor.

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "check/test_problem.h"
+#include "check/transients.h"
 
 namespace espalier::check {
 namespace {
@@ -52,6 +53,29 @@ TEST(SavedActivations, OneTokenOfATinyBlockByHand) {
   // selective drops qkv's and up's inputs (norm outputs) and down's (the activation's output): 2200 − 128 − 128 − 512
   EXPECT_EQ(p.block(RecomputeKind::selective), 1432);
   EXPECT_EQ(p.block(RecomputeKind::full), 128);
+}
+
+// Two blocks, 256 tokens over 4 ranks with sequence parallelism: the row linears of a block put out 2·256·(64 + 64) bytes before they are scattered. Eight
+// micro-batches: of two passes, four blocks, all wait where the host is three blocks ahead or more; of one micro-batch two blocks do.
+TEST(Transients, OutputsThatWaitForTheirCollectives) {
+  Problem p(gpt(2), tensor_parallel(4, SequenceParallel::megatron), ActivationPolicy::fused_attention, 256, 1);
+  p.view.stages = 1;
+  p.view.microbatches = 8;
+  const std::int64_t without = buffer_bytes_per_stage(p.view).front(), block = 2 * 256 * (64 + 64);
+  p.view.engine.memory.queued_blocks = 29;
+  EXPECT_EQ(buffer_bytes_per_stage(p.view).front(), without + 4 * block);
+  p.view.engine.memory.queued_blocks = 3;
+  EXPECT_EQ(buffer_bytes_per_stage(p.view).front(), without + 3 * block);
+  p.view.microbatches = 1;
+  EXPECT_EQ(buffer_bytes_per_stage(p.view).front(), without + 2 * block);
+}
+
+// One token, hidden 64: queries and keys are 2·64 bytes each, kept once more.
+TEST(SavedActivations, RotatedCopies) {
+  Problem p(gpt(1), {}, ActivationPolicy::fused_attention, 1, 1);
+  const std::int64_t once = p.block(RecomputeKind::none);
+  p.view.engine.memory.copies_rotated = true;
+  EXPECT_EQ(p.block(RecomputeKind::none), once + 2 * 2 * 64);
 }
 
 TEST(SavedActivations, KorthikantiTable2) {

@@ -102,6 +102,16 @@ Both working_set(const Sizes& x, const Operator& op, const LossPolicy& loss) {
   }
 }
 
+/// Whole outputs of row linears under sequence parallelism.
+double unscattered_outputs(const View& view, const LayerKind& kind) {
+  const Sizes x = sizes_of(view, kind);
+  double bytes = 0;
+  if (x.sequence == 1 || !x.weights_split) return bytes;
+  for (const Operator& op : kind.operators)
+    if (op.kind == OperatorKind::linear && op.split == TpSplit::row) bytes += x.a * x.tokens * static_cast<double>(op.out);
+  return bytes;
+}
+
 /// A weight that is kept in fewer bits than compute takes, as it computes.
 double written_out(const View& view, const LayerKind& kind, const Operator& op) {
   const double a = view.plan->training.precision == Precision::fp32 || view.plan->training.precision == Precision::tf32 ? 4 : 2;
@@ -186,6 +196,32 @@ std::int64_t score_buffer_of(const View& view, const LayerKind& kind) {
   return static_cast<std::int64_t>(std::ceil(most));
 }
 
+/// What row linears of a stage put out before it is scattered, of the passes and blocks that the host may have started ahead of the device.
+std::int64_t outputs_ahead(const View& view, std::size_t stage) {
+  const std::int64_t most = view.engine.memory.queued_blocks;
+  if (most == 0) return 0;
+  double bytes = 0;
+  std::int64_t blocks = 0;
+  for (std::size_t c = 0; c < view.chunks.size(); ++c) {
+    if (static_cast<std::size_t>(view.stage_of[c]) != stage) continue;
+    for (const LayerRange& range : view.chunks[c].ranges) {
+      const View own = view_of(view, range.strategy);
+      for (std::int32_t i = range.first; i <= range.last; ++i) {
+        const double one = unscattered_outputs(own, view.model->layer(static_cast<std::size_t>(i)));
+        bytes += one;
+        blocks += one > 0 ? 1 : 0;
+      }
+    }
+  }
+  std::int64_t passes = std::min<std::int64_t>(view.microbatches, 2);
+  if (view.stages > 1) {
+    const bool all_first = view.plan->only_pipeline().schedule.kind == ScheduleKind::gpipe;
+    const std::int64_t held = all_first ? view.microbatches : std::min<std::int64_t>(view.microbatches, view.stages - static_cast<std::int64_t>(stage));
+    passes = std::max<std::int64_t>(0, held - 2);
+  }
+  return blocks == 0 ? 0 : static_cast<std::int64_t>(bytes / static_cast<double>(blocks) * static_cast<double>(std::min(passes * blocks, most)));
+}
+
 std::int64_t deferred_logit_bytes(const View& view) {
   const std::int64_t waiting = std::min<std::int64_t>(view.engine.memory.loss.deferred, view.microbatches);
   if (waiting == 0 || view.stages == 1) return 0;
@@ -228,7 +264,7 @@ std::vector<std::int64_t> buffer_bytes_per_stage(const View& view) {
   }
   std::vector<std::int64_t> result;
   for (std::size_t i = 0; i < gathers.size(); ++i) {
-    std::int64_t sum = 2 * message + workspace_bytes(view) + scores[i];
+    std::int64_t sum = 2 * message + workspace_bytes(view) + scores[i] + outputs_ahead(view, i);
     sum += gathers[i] ? 2 * gathered : 0;
     sum += scatters[i] ? scattered : 0;
     sum += i + 1 == gathers.size() ? deferred_logit_bytes(view) : 0;

@@ -19,7 +19,9 @@
 //
 // Beside: two buffers for the largest pipeline message; ZeRO ≥ 2 the whole gradient of the largest layer, ZeRO 3 two gathered layers; under offload of parameters both;
 // workspaces of the GEMM libraries (torch's, Transformer Engine's; 32 MiB on Hopper and later, else 8.125 and 4 MiB); logit gradients of
-// micro-batches whose weight gradient the engine defers, on the last of several stages.
+// micro-batches whose weight gradient the engine defers, on the last of several stages; outputs of row linears that are scattered on another stream, of as
+// many blocks as the host starts ahead of the device (queued_blocks) and of as many passes as its messages let it: two without a pipeline (one micro-batch:
+// one), else two fewer than the stage has in flight.
 #pragma once
 
 #include <cstdint>

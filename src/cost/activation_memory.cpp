@@ -18,7 +18,7 @@ i64 ceil_div(i64 a, i64 b) { return (a + b - 1) / b; }
 /// Bytes by region, before they are divided; `cheap` is the part that selective recomputation drops.
 struct Regions {
   i64 split = 0, sequence = 0, whole = 0, expert = 0;
-  i64 cheap_split = 0, cheap_sequence = 0, cheap_whole = 0, cheap_expert = 0;
+  i64 cheap_split = 0, cheap_sequence = 0, cheap_expert = 0;
   void add(TpSplit region, i64 bytes, bool cheap = false) {
     const bool in_sequence = region == TpSplit::none || region == TpSplit::column;
     (in_sequence ? sequence : split) += bytes;
@@ -66,6 +66,7 @@ void add_attention(Regions& r, const LayerKind& kind, const Operator& op, const 
     r.add(TpSplit::heads, q, made.queries);
     r.add(TpSplit::heads, k + v, made.keys);
     r.add(TpSplit::heads, (g.copies_attention_output ? 2 : 1) * out + 4 * t * op.heads);
+    if (g.copies_rotated) r.add(TpSplit::heads, q + k);
     return;
   }
   const i64 scores = scores_of(op, g);
@@ -100,12 +101,7 @@ void add_linear(Regions& r, const Operator& op, const Operator* before, const La
   const i64 tokens = op.cross ? g.cross_tokens : g.tokens;
   const bool cheap = fused && (after_norm || after_activation);
   const i64 a = kept_bytes(op, g);
-  i64 whole = 0;  // stays gathered
-  if (op.split == TpSplit::column && g.weight_split > 1)
-    whole = static_cast<i64>(std::llround(g.keeps_gathered * static_cast<double>(a * tokens * op.in)));
-  r.whole += whole;
-  if (cheap) r.cheap_whole += whole;
-  r.add(op.split == TpSplit::row ? TpSplit::row : TpSplit::none, a * tokens * op.in - whole, cheap);
+  r.add(op.split == TpSplit::row ? TpSplit::row : TpSplit::none, a * tokens * op.in, cheap);
 }
 
 void add_operator(Regions& r, const LayerKind& kind, const Operator& op, const Operator* before, const LayerGeometry& g,
@@ -119,7 +115,9 @@ void add_operator(Regions& r, const LayerKind& kind, const Operator& op, const O
     case OperatorKind::attention: add_attention(r, kind, op, g, policy); break;
     case OperatorKind::activation: {
       const i64 gate = g.eager_gate && op.in == 2 * op.out ? op.out : 0;
-      r.add(op.split == TpSplit::none ? TpSplit::none : TpSplit::heads, t * (activation_bytes(g) * op.in + a * gate));
+      const TpSplit region = op.split == TpSplit::none ? TpSplit::none : TpSplit::heads;
+      r.add(region, t * activation_bytes(g) * op.in);
+      r.add(region, t * a * gate, fused);
       break;
     }
     case OperatorKind::dropout: r.add(op.split == TpSplit::none ? TpSplit::none : TpSplit::heads, t * op.in); break;
@@ -213,7 +211,7 @@ SavedBytes saved_activations(const LayerKind& kind, const LayerGeometry& g, Acti
   const i64 kept = r.whole + r.expert;
   saved.none = ceil_div(r.split, g.split) + ceil_div(r.sequence, g.sequence_split) + kept;
   saved.selective = ceil_div(r.split - r.cheap_split, g.split) + ceil_div(r.sequence - r.cheap_sequence, g.sequence_split) +
-                    kept - r.cheap_whole - r.cheap_expert;
+                    kept - r.cheap_expert;
   const std::int64_t input = std::int64_t{g.element_bytes} * g.tokens * kind.hidden;
   saved.full = policy == ActivationPolicy::megatron_2022_unfused ? input : ceil_div(input, g.sequence_split);
   return saved;

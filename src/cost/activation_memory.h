@@ -12,7 +12,7 @@
 //     row         a·in            split    |   row          a·in   split; not after attention, which keeps its own output
 //   attention Q,K a(H·d_qk + KV·d_qk), V a·KV·d_v, split (KV at least tp: whole heads); softmax a·H·keys; with score dropout: mask 1·H·keys, output a·H·keys
 //                                          |   Q, K, V, output a(H·d_qk + KV·d_qk + KV·d_v + H·d_v) + 4·H (log-sum-exp), split
-//   activation    a·in            split    |   activation   a·in   split; with engine.memory.eager_gate a·(in + out) of a gated one
+//   activation    a·in            split    |   activation   a·in   split; with engine.memory.eager_gate a·out more of a gated one
 //   dropout       1·in (mask)     sequence |   the same
 //   cross-entropy                          |   engine.memory.loss.saved·in (fp32 softmax: 4), split by vocabulary (both policies)
 //   causal_conv   a·in            split    |   the same
@@ -21,11 +21,11 @@
 //   MoE           router input a·in (unless shared experts keep it), probabilities 4·experts; routed copies T·top_k·imbalance: dispatch a·in, expert inputs; combine a·in·T·top_k
 // Frozen weights (Operator::frozen) have no gradient that would need the input of their linear, router or experts: it is not kept for them. An adapter
 // needs it, and a·r·pairs of its own, whole on every rank.
-// With engine.memory.copies_attention_output (fused) the output once more. With engine.memory.keeps_gathered = k the input of a column linear takes
-// k + (1 − k)/tp of itself under sequence parallelism. Under offload of activations a share of a block's bytes waits in host memory
+// With engine.memory.copies_attention_output (fused) the output once more, with copies_rotated queries and keys.
+// Under offload of activations a share of a block's bytes waits in host memory
 // (hosted_activations): that of the engine, less the blocks that it leaves on the device, as if all blocks put down as much.
 // selective: unfused drops the score tensors (softmax, mask, dropout output); fused drops what is cheap to compute again: outputs of
-// norms that feed linears, and of activations that feed linears; with engine.memory.recomputes_up_projections also q, k and v that column linears make
+// norms that feed linears, and of activations (an activated gate too); with engine.memory.recomputes_up_projections also q, k and v that column linears make
 // of a normalised latent (a width that is not the layer's), with recomputes_expert_activations the inputs of experts' second products. With
 // weighs_inside_experts combine keeps nothing, but experts without a gate keep what comes out of their activation once more, before it is weighted (no
 // fused kernel does both); with eight_bit_activations 8-bit training keeps one byte of an activation's input. full: the layer's input only — unsplit under
@@ -57,7 +57,7 @@ struct LayerGeometry {
   LossPolicy loss;                       ///< bytes per logit
   bool copies_attention_output = false;  ///< of the engine
   bool eager_gate = false;               ///< of the engine
-  double keeps_gathered = 0;             ///< of the engine
+  bool copies_rotated = false;           ///< of the engine
   double offloaded = 0;                  ///< share of what blocks keep that waits in host memory
   bool writes_weights_out = false;       ///< frozen linears of blocks are kept in fewer bits than compute takes
   bool weighs_inside_experts = false;    ///< of the engine

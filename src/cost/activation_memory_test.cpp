@@ -124,9 +124,8 @@ TEST(SavedActivations, AnEmbeddingReadsIndices) {
   EXPECT_EQ(transient_activations(kind, g, ActivationPolicy::fused_attention).backward, 2 * 10 * 64);
 }
 
-// One token, 64 wide, a gated MLP of 100 under 4-way tensor and sequence parallelism: eager kernels keep the activated gate too,
-// and a column linear may keep its gathered input.
-TEST(SavedActivations, EagerGateAndGatheredInput) {
+// Four tokens, 64 wide, a gated MLP of 100 under 4-way tensor and sequence parallelism: eager kernels keep the activated gate too.
+TEST(SavedActivations, EagerGate) {
   LayerKind kind;
   kind.hidden = 64;
   Operator up, gate;
@@ -145,13 +144,27 @@ TEST(SavedActivations, EagerGateAndGatheredInput) {
   EXPECT_EQ(saved_activations(kind, g, ActivationPolicy::fused_attention).none, 2 * 64 + 2 * 200);
   g.eager_gate = true;
   EXPECT_EQ(saved_activations(kind, g, ActivationPolicy::fused_attention).none, 2 * 64 + 2 * 300);
-  g.keeps_gathered = 1;
-  EXPECT_EQ(saved_activations(kind, g, ActivationPolicy::fused_attention).none, 4 * 2 * 64 + 2 * 300);
-  g.keeps_gathered = 0.5;  // 256 of 512 bytes whole, of the others a quarter
-  EXPECT_EQ(saved_activations(kind, g, ActivationPolicy::fused_attention).none, 256 + 256 / 4 + 2 * 300);
-  g.keeps_gathered = 1;
+  EXPECT_EQ(saved_activations(kind, g, ActivationPolicy::fused_attention).selective, 2 * 64 + 2 * 200);
   // backward: the input gathered again and its gradient, both whole, and the gradient of the output
   EXPECT_EQ(transient_activations(kind, g, ActivationPolicy::fused_attention).backward, 2 * (4 * 2 * 64) + 2 * 200);
+}
+
+// 10 tokens, 8 query heads and 2 of keys and values, 16 wide: q and k are kept as rotated and as projected, v and the output once.
+TEST(SavedActivations, RotationMayCopyQueriesAndKeys) {
+  LayerKind kind;
+  Operator core;
+  core.kind = OperatorKind::attention;
+  core.split = TpSplit::heads;
+  core.heads = 8;
+  core.kv_heads = 2;
+  core.qk_dim = core.v_dim = 16;
+  kind.operators = {core};
+  LayerGeometry g;
+  g.tokens = 10;
+  const std::int64_t once = 10 * (2 * 16 * (8 + 2 + 2 + 8) + 4 * 8);
+  EXPECT_EQ(saved_activations(kind, g, ActivationPolicy::fused_attention).none, once);
+  g.copies_rotated = true;
+  EXPECT_EQ(saved_activations(kind, g, ActivationPolicy::fused_attention).none, once + 10 * 2 * 16 * (8 + 2));
 }
 
 // Half of what a block keeps waits in host memory; of other layers nothing does.

@@ -60,7 +60,7 @@ void each_run(const Model& model, const std::vector<SplitTable::Run>& runs, cons
 }
 
 /// Of every stage under a uniform strategy what does not depend on how states are sharded, as price() fills it in: parameters on a rank,
-/// framework bytes, and the largest message.
+/// framework bytes, and the largest message. Outputs that a host queues (queued_outputs.h) are left out.
 void fill_stages(const CostContext& c, const Strategy& s, const Schedule& schedule, const SplitTable& split,
                  const std::vector<LayerCost>& layers, Costs& out);
 

@@ -12,6 +12,7 @@ double attention_rate(AttentionKernel kernel, const DeviceEfficiency& device) {
     case AttentionKernel::vendor: return 1.0;
     case AttentionKernel::flash2: return device.attention_flash2;
     case AttentionKernel::flash1: return 0.6 * device.attention_flash2;
+    case AttentionKernel::sdpa: return std::max(1.0, device.attention_flash2);
   }
   return 1.0;
 }

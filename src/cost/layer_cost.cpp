@@ -6,6 +6,7 @@
 
 #include "cost/layer_operators.h"
 #include "cost/partitioned_block.h"
+#include "cost/queued_outputs.h"
 #include "cost/rounding.h"
 #include "cost/state_memory.h"
 #include "plan/structure.h"
@@ -46,6 +47,7 @@ LayerCost cost_in(const Scene& x, const LayerKind& kind) {
   cost.transient = transient_activations(kind, x.g, x.c.engine->memory.activations);
   if (x.c.engine->memory.keeps_score_buffer && x.c.engine->memory.activations == ActivationPolicy::megatron_2022_unfused)
     cost.buffer_bytes = score_buffer(kind, x.g);
+  if (x.c.engine->memory.queued_blocks > 0) cost.scattered_bytes = scattered_outputs(kind, x.g);
   if (!kind.backward) forward_alone(cost);
   return cost;
 }
@@ -76,7 +78,7 @@ LayerGeometry geometry_of(const Workload& w, const EngineModel& engine, const La
   // of one sample [batch, sequence] and [sequence, batch] are the same
   g.copies_attention_output = engine.memory.copies_attention_output && micro_batch > 1;
   g.eager_gate = engine.memory.eager_gate;
-  g.keeps_gathered = engine.memory.keeps_gathered;
+  g.copies_rotated = engine.memory.copies_rotated;
   g.offloaded = offloads_activations(s.offload) ? offloaded_share(engine, *w.model) : 0.0;
   g.weighs_inside_experts = engine.memory.weighs_inside_experts;
   g.recomputes_up_projections = engine.memory.recomputes_up_projections;

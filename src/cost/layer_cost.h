@@ -37,6 +37,7 @@ struct LayerCost {
   TransientBytes transient;
   std::int64_t buffer_bytes =
       0;  ///< that stay on a stage which has such a layer, however many (EngineMemory::keeps_score_buffer)
+  std::int64_t scattered_bytes = 0;   ///< scattered_outputs (queued_outputs.h), where the engine queues them
   std::int64_t dense_parameters = 0;  ///< trained elements on this rank, before ZeRO
   std::int64_t expert_parameters = 0;
   std::int64_t frozen_dense_bytes = 0;  ///< of weights that are not trained, before ZeRO

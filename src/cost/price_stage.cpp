@@ -4,6 +4,7 @@
 
 #include "cost/offload.h"
 #include "cost/price_parts.h"
+#include "cost/queued_outputs.h"
 
 namespace espalier::cost {
 namespace {
@@ -40,6 +41,23 @@ std::int64_t largest_buffer(Pricing& p, std::int32_t stage) {
   return most;
 }
 
+/// Outputs that wait for their collectives while the host runs ahead.
+std::int64_t queued_outputs(Pricing& p, std::int32_t stage) {
+  const std::int32_t most = p.c.engine->memory.queued_blocks;
+  if (most == 0) return 0;
+  std::int64_t bytes = 0, blocks = 0;
+  for (std::size_t c = 0; c < p.chunks.size(); ++c) {
+    if (p.stage_of(static_cast<std::int32_t>(c)) != stage) continue;
+    for (const RangeCost& range : p.chunks[c])
+      for (std::int32_t i = range.first; i <= range.last; ++i) {
+        const std::int64_t one = (*range.layers)[static_cast<std::size_t>(p.kind_of(i))].scattered_bytes;
+        bytes += one;
+        blocks += one > 0 ? 1 : 0;
+      }
+  }
+  return queued_bytes(bytes, blocks, queued_passes(p.structure.schedule, stage), most);
+}
+
 std::int64_t part_of(std::int64_t bytes, double share) {
   return share == 1.0 ? bytes : static_cast<std::int64_t>(std::ceil(static_cast<double>(bytes) * share));
 }
@@ -48,6 +66,7 @@ std::int64_t part_of(std::int64_t bytes, double share) {
 bool like_before(Pricing& p, std::int32_t i) {
   if (i == 0 || i == p.structure.schedule.stages - 1) return false;
   if (p.c.engine->memory.keeps_score_buffer) return false;  // layers that hold the same may reach differently far
+  if (p.c.engine->memory.queued_blocks > 0) return false;   // the host runs further ahead on an earlier stage
   const Shares &a = p.held(i), &b = p.held(i - 1);
   if (a.size() != 1 || b.size() != 1 || a.front().under != b.front().under) return false;
   if (a.front().under->s.offload != Offload::none) return false;  // what its backward pass hides is its own
@@ -109,7 +128,7 @@ void price_stage(Pricing& p, std::int32_t i) {
   }
   if (copies) stage.memory.host += hosted_bytes(p, i);
   stage.memory.framework = p.on_stage(i).device.workspace_bytes + largest_buffer(p, i);
-  stage.memory.communication_buffers = 2 * p.largest_message;
+  stage.memory.communication_buffers = 2 * p.largest_message + queued_outputs(p, i);
   if (scatters && p.largest_scattered < 0) p.largest_scattered = largest_layer(p, states, ZeroStage::gradients);
   if (gathers && p.largest_gathered < 0) p.largest_gathered = largest_layer(p, states, ZeroStage::parameters);
   // The layer in use and the one being gathered; the whole gradient before its reduce-scatter.

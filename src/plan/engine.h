@@ -29,8 +29,9 @@ enum class ActivationPolicy : std::uint8_t {
 };
 /// The fused attention kernels an engine runs: `vendor` are those the device model was measured with (cuDNN, FlashAttention-3 or
 /// TensorRT-LLM on Hopper and later); FlashAttention-2 uses the matrix instructions of Ampere on every device, FlashAttention
-/// (version 1, 2022) reaches about half of that (Dao 2023, arXiv 2307.08691, section 4.1: "around 2x faster").
-enum class AttentionKernel : std::uint8_t { vendor, flash2, flash1 };
+/// (version 1, 2022) reaches about half of that (Dao 2023, arXiv 2307.08691, section 4.1: "around 2x faster"). `sdpa`:
+/// torch.nn.functional.scaled_dot_product_attention since it prefers cuDNN's on Hopper and later, FlashAttention-2 before: the faster of the two.
+enum class AttentionKernel : std::uint8_t { vendor, flash2, flash1, sdpa };
 std::string_view to_string(ActivationPolicy p);  ///< "megatron-2022-unfused", "fused-attention"
 
 /// Bytes per element of each state under mixed precision.
@@ -143,13 +144,18 @@ struct EngineMemory {
   WorkspacePolicy workspace;
   /// FlashAttention-2 returns [batch, sequence, …]; where layers are [sequence, batch, …] the output projection keeps a copy of it.
   bool copies_attention_output = false;
-  /// Share of the input of a column linear, gathered over tp under sequence parallelism, that stays allocated until the backward pass.
-  double keeps_gathered = 0;
+  /// Queries and keys are rotated into new tensors, and values are a view into the product of all three, which stays whole with them: queries and keys
+  /// are kept twice.
+  bool copies_rotated = false;
+  /// Blocks that the host starts ahead of the device. What row linears of them put out before it is reduced and scattered is used on the stream of the
+  /// collective, so that its blocks of memory cannot be used again before the device is through (cost/queued_outputs.h). 0: they can.
+  std::int32_t queued_blocks = 0;
   /// Under offload of activations: share of what blocks keep for the backward pass that waits in host memory, and how many blocks of the model
   /// keep theirs on the device all the same (spread over all blocks, as the copies are).
   double offloaded_activations = 1;
   std::int32_t blocks_on_device = 0;
-  bool eager_gate = false;  ///< a gated MLP in separate kernels keeps the activated gate beside its inputs and their product
+  /// A gated MLP in separate kernels keeps the activated gate beside its inputs and their product; selective recomputation makes it again.
+  bool eager_gate = false;
   /// Both matrices of an adapter are divided over tp (NeMo's ParallelLinearAdapter); else the one at the divided side of its linear (PEFT).
   bool splits_adapters = false;
   /// Copies of tokens are weighted between the two products of an expert: nothing of them is kept for the combination after it.

@@ -132,7 +132,8 @@ void read_memory(Reader& r, EngineMemory& e) {
   if (r.has("loss")) read_loss(r.child("loss", true), e.loss);
   if (r.has("workspace")) read_workspace(r.child("workspace", true), e.workspace);
   read_flag(r, "copies_attention_output", e.copies_attention_output);
-  read_real(r, "keeps_gathered", 1, e.keeps_gathered);
+  read_flag(r, "copies_rotated", e.copies_rotated);
+  read_count(r, "queued_blocks", e.queued_blocks);
   read_real(r, "offloaded_activations", 1, e.offloaded_activations);
   read_count(r, "blocks_on_device", e.blocks_on_device);
   read_flag(r, "eager_gate", e.eager_gate);
@@ -147,7 +148,7 @@ void read_memory(Reader& r, EngineMemory& e) {
 }
 
 void read_kernels(Reader& r, EngineKernels& e) {
-  read_word(r, "attention_kernel", {"vendor", "flash2", "flash1"}, e.attention_kernel);
+  read_word(r, "attention_kernel", {"vendor", "flash2", "flash1", "sdpa"}, e.attention_kernel);
   read_flag(r, "selective_recomputes_linears", e.selective_recomputes_linears);
   read_real(r, "host_launches", 1000, e.host_launches);
   read_real(r, "graphed_launches", 1, e.graphed_launches);

@@ -133,14 +133,6 @@ TEST(MapRun, AStateHoldsForItsSourcesAlone) {
   EXPECT_EQ(engine_of(large), "nanotron");
   EXPECT_EQ(engine_of(replaced(large, "\"lab\"", "\"HF Ultra-Scale Playbook figures\"")), "nanotron+slow-messages");
   EXPECT_EQ(engine_of(replaced(line(), "\"lab\"", "\"HF Ultra-Scale Playbook figures\"")), "nanotron");
-  // Gathered inputs stay: without a pipeline from 8 tensor ranks on, with 4 stages and more from 4 to 16; two states may hold together.
-  const auto playbook = [&](const char* degrees) {
-    return engine_of(
-        replaced(replaced(line(degrees), "\"lab\"", "\"HF Ultra-Scale Playbook figures\""), "\"count\": 16", "\"count\": 512"));
-  };
-  EXPECT_EQ(playbook(R"(, "tp": 8, "pp": 1, "dp": 64)"), "nanotron+gathered-inputs");
-  EXPECT_EQ(playbook(R"(, "tp": 4, "pp": 1, "dp": 128)"), "nanotron");
-  EXPECT_EQ(playbook(R"(, "tp": 8, "pp": 4, "dp": 16)"), "nanotron+slow-messages+gathered-inputs");
 }
 
 // States and activations of published recipes: the moments of NeMo's fine-tuning, blocks of Megatron-Bridge that wait in host memory.

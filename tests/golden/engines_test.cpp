@@ -54,7 +54,8 @@ void memory_words(const EngineModel& e, Words& w) {
   w.add("workspace.deterministic", e.memory.workspace.deterministic);
   w.add("workspace.transformer_engine", e.memory.workspace.transformer_engine);
   w.add("copies_attention_output", e.memory.copies_attention_output);
-  w.add("keeps_gathered", e.memory.keeps_gathered);
+  w.add("copies_rotated", e.memory.copies_rotated);
+  w.add("queued_blocks", e.memory.queued_blocks);
   w.add("eager_gate", e.memory.eager_gate);
   w.add("allocator_reserve", e.memory.allocator_reserve);
   w.add("vocabulary_multiple", e.memory.vocabulary_multiple);

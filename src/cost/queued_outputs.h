@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+// Memory that a host which runs ahead of its device cannot use again.
+//
+// A row linear under sequence parallelism puts out a whole tensor, a·T·h, that is reduced and scattered on the stream of the collective. torch's allocator
+// gives such a block out again once that stream is through (record_stream). Frees of all other tensors count from the moment that the host calls them. The
+// host is ahead by as many launches as its queue takes, 1,024, and no further than to the last message whose shape it read from the device:
+//
+//     queued = min(passes · blocks, queued_blocks) / blocks · Σ over the layers of the stage of what their row linears put out
+//     passes = min(m, 2)                   without a pipeline: forward pass and the backward pass before it
+//              max(0, w − 2)               with one; w: micro-batches in flight on the stage (plan/held_passes.h)
+//
+// Measured: reserved memory of nanotron's layers on one rank with collectives on a stream of their own, and peaks of the Ultra-Scale Playbook
+// (docs/accuracy.md).
+#pragma once
+
+#include <cstdint>
+
+#include "cost/activation_memory.h"
+#include "espalier/plan.h"
+
+namespace espalier::cost {
+
+/// Bytes that row linears of the layer put out before they are reduced and scattered; 0 where nothing is.
+std::int64_t scattered_outputs(const LayerKind& kind, const LayerGeometry& g);
+
+/// Passes of a micro-batch through the stage whose launches the host may have queued at once.
+std::int32_t queued_passes(const Schedule& schedule, std::int32_t stage);
+
+/// Of a stage whose `blocks` layers with such outputs put out `bytes` in one pass. `most`: EngineMemory::queued_blocks.
+std::int64_t queued_bytes(std::int64_t bytes, std::int64_t blocks, std::int32_t passes, std::int32_t most);
+
+}  // namespace espalier::cost
