@@ -21,8 +21,9 @@ struct Layer {
   double output_copies = 1;  ///< of the attention kernel
   double loss = 4;           ///< bytes kept per logit
   bool fused = true, selective = false, eager_gate = false;
-  double rotated_copies = 1;  ///< of queries and keys
-  double activation = 2;  ///< bytes of what an activation keeps of an element of its input
+  double rotated_copies = 1;          ///< of queries and keys
+  bool every_second_product = false;  ///< runs again under selective recomputation
+  double activation = 2;              ///< bytes of what an activation keeps of an element of its input
   bool weighs_inside = false, up_projections_again = false, expert_activations_again = false;
 };
 
@@ -50,6 +51,7 @@ Layer layer_of(const View& view, const LayerKind& kind, RecomputeKind recompute)
   layer.loss = view.engine.memory.loss.saved;
   layer.eager_gate = view.engine.memory.eager_gate;
   layer.rotated_copies = view.engine.memory.copies_rotated ? 2 : 1;
+  layer.every_second_product = view.engine.kernels.selective_recomputes_linears;
   layer.fused = view.engine.memory.activations == ActivationPolicy::fused_attention;
   layer.selective = recompute == RecomputeKind::selective && kind.role == LayerRole::block;
   const EngineMemory& memory = view.engine.memory;
@@ -137,7 +139,8 @@ class Walk {
       case OperatorKind::activation: {
         const bool again = l_.fused && l_.selective;  // an output of an activation
         const bool gated = l_.eager_gate && op.in == 2 * op.out && !again;
-        return (l_.activation * in + l_.a * (gated ? static_cast<double>(op.out) : 0)) * l_.tokens / region;
+        const double read = again && l_.every_second_product && op.in == 2 * op.out ? in / 2 : in;
+        return (l_.activation * read + l_.a * (gated ? static_cast<double>(op.out) : 0)) * l_.tokens / region;
       }
       case OperatorKind::dropout: return in * l_.tokens / region;
       case OperatorKind::router: return 4.0 * op.experts * l_.tokens / l_.sequence + router_input_bytes(i);

@@ -70,6 +70,39 @@ TEST(Transients, OutputsThatWaitForTheirCollectives) {
   EXPECT_EQ(buffer_bytes_per_stage(p.view).front(), without + 2 * block);
 }
 
+// The first of four stages has four of eight micro-batches in flight, the third two; GPipe holds all eight. Two blocks on each.
+TEST(Transients, OutputsThatWaitUnderAPipeline) {
+  Problem p(gpt(2), tensor_parallel(4, SequenceParallel::megatron), ActivationPolicy::fused_attention, 256, 1);
+  p.view.stages = 4;
+  p.view.microbatches = 8;
+  p.view.engine.memory.queued_blocks = 29;
+  const auto of_first = [&](std::int32_t stage) {
+    p.view.stage_of = {stage};
+    p.view.engine.memory.queued_blocks = 0;
+    const std::int64_t without = buffer_bytes_per_stage(p.view)[static_cast<std::size_t>(stage)];
+    p.view.engine.memory.queued_blocks = 29;
+    return buffer_bytes_per_stage(p.view)[static_cast<std::size_t>(stage)] - without;
+  };
+  const std::int64_t block = 2 * 256 * (64 + 64);
+  EXPECT_EQ(of_first(0), 2 * 2 * block);
+  EXPECT_EQ(of_first(1), 1 * 2 * block);
+  EXPECT_EQ(of_first(2), 0);
+  p.plan.only_pipeline().schedule.kind = ScheduleKind::gpipe;
+  EXPECT_EQ(of_first(2), 6 * 2 * block);
+}
+
+// A gated MLP under per-operator recomputation: of what the activation reads half is made again, and the activated gate too.
+TEST(SavedActivations, EverySecondProductRunsAgain) {
+  DecoderShape shape = gpt(1);
+  shape.gated = true;
+  Problem p(shape, {}, ActivationPolicy::fused_attention, 1, 1);
+  p.view.engine.memory.eager_gate = true;
+  const std::int64_t none = p.block(RecomputeKind::none), kept = p.block(RecomputeKind::selective);
+  p.view.engine.kernels.selective_recomputes_linears = true;
+  EXPECT_EQ(p.block(RecomputeKind::none), none);
+  EXPECT_EQ(p.block(RecomputeKind::selective), kept - 2 * 256);
+}
+
 // One token, hidden 64: queries and keys are 2·64 bytes each, kept once more.
 TEST(SavedActivations, RotatedCopies) {
   Problem p(gpt(1), {}, ActivationPolicy::fused_attention, 1, 1);

@@ -216,10 +216,13 @@ std::int64_t outputs_ahead(const View& view, std::size_t stage) {
   std::int64_t passes = std::min<std::int64_t>(view.microbatches, 2);
   if (view.stages > 1) {
     const bool all_first = view.plan->only_pipeline().schedule.kind == ScheduleKind::gpipe;
-    const std::int64_t held = all_first ? view.microbatches : std::min<std::int64_t>(view.microbatches, view.stages - static_cast<std::int64_t>(stage));
+    const std::int64_t held =
+        all_first ? view.microbatches : std::min<std::int64_t>(view.microbatches, view.stages - static_cast<std::int64_t>(stage));
     passes = std::max<std::int64_t>(0, held - 2);
   }
-  return blocks == 0 ? 0 : static_cast<std::int64_t>(bytes / static_cast<double>(blocks) * static_cast<double>(std::min(passes * blocks, most)));
+  return blocks == 0 ? 0
+                     : static_cast<std::int64_t>(bytes / static_cast<double>(blocks) *
+                                                 static_cast<double>(std::min(passes * blocks, most)));
 }
 
 std::int64_t deferred_logit_bytes(const View& view) {

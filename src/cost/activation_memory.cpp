@@ -116,7 +116,9 @@ void add_operator(Regions& r, const LayerKind& kind, const Operator& op, const O
     case OperatorKind::activation: {
       const i64 gate = g.eager_gate && op.in == 2 * op.out ? op.out : 0;
       const TpSplit region = op.split == TpSplit::none ? TpSplit::none : TpSplit::heads;
-      r.add(region, t * activation_bytes(g) * op.in);
+      const i64 dropped = g.drops_products && op.in == 2 * op.out ? op.out : 0;
+      r.add(region, t * activation_bytes(g) * (op.in - dropped));
+      r.add(region, t * activation_bytes(g) * dropped, fused);
       r.add(region, t * a * gate, fused);
       break;
     }

@@ -25,7 +25,8 @@
 // Under offload of activations a share of a block's bytes waits in host memory
 // (hosted_activations): that of the engine, less the blocks that it leaves on the device, as if all blocks put down as much.
 // selective: unfused drops the score tensors (softmax, mask, dropout output); fused drops what is cheap to compute again: outputs of
-// norms that feed linears, and of activations (an activated gate too); with engine.memory.recomputes_up_projections also q, k and v that column linears make
+// norms that feed linears, and of activations (an activated gate too), and half
+// of what a gated activation reads where every second product runs again (drops_products: torchtitan's per-operator policy keeps the first of the two); with engine.memory.recomputes_up_projections also q, k and v that column linears make
 // of a normalised latent (a width that is not the layer's), with recomputes_expert_activations the inputs of experts' second products. With
 // weighs_inside_experts combine keeps nothing, but experts without a gate keep what comes out of their activation once more, before it is weighted (no
 // fused kernel does both); with eight_bit_activations 8-bit training keeps one byte of an activation's input. full: the layer's input only — unsplit under
@@ -57,6 +58,7 @@ struct LayerGeometry {
   LossPolicy loss;                       ///< bytes per logit
   bool copies_attention_output = false;  ///< of the engine
   bool eager_gate = false;               ///< of the engine
+  bool drops_products = false;           ///< EngineKernels::selective_recomputes_linears
   bool copies_rotated = false;           ///< of the engine
   double offloaded = 0;                  ///< share of what blocks keep that waits in host memory
   bool writes_weights_out = false;       ///< frozen linears of blocks are kept in fewer bits than compute takes

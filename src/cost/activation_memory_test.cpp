@@ -95,7 +95,7 @@ TEST(SavedActivations, TheLossKeepsWhatTheEngineSays) {
   TransientBytes working = transient_activations(head, g, ActivationPolicy::fused_attention);
   EXPECT_EQ(working.forward, 2 * 10 * 1000 / 8);
   EXPECT_EQ(working.backward, 2 * 10 * 1000 / 8);
-  g.loss = {4, 10, 2};  // nanotron: bf16 logits, fp32 copy, shifted copy beside the exponential
+  g.loss = {4, 10, 2};  // bf16 logits, fp32 copy, shifted copy beside the exponential
   working = transient_activations(head, g, ActivationPolicy::fused_attention);
   EXPECT_EQ(working.forward, 10 * 10 * 1000 / 8);
 }
@@ -145,6 +145,10 @@ TEST(SavedActivations, EagerGate) {
   g.eager_gate = true;
   EXPECT_EQ(saved_activations(kind, g, ActivationPolicy::fused_attention).none, 2 * 64 + 2 * 300);
   EXPECT_EQ(saved_activations(kind, g, ActivationPolicy::fused_attention).selective, 2 * 64 + 2 * 200);
+  g.drops_products = true;  // up runs again, gate is kept
+  EXPECT_EQ(saved_activations(kind, g, ActivationPolicy::fused_attention).none, 2 * 64 + 2 * 300);
+  EXPECT_EQ(saved_activations(kind, g, ActivationPolicy::fused_attention).selective, 2 * 64 + 2 * 100);
+  g.drops_products = false;
   // backward: the input gathered again and its gradient, both whole, and the gradient of the output
   EXPECT_EQ(transient_activations(kind, g, ActivationPolicy::fused_attention).backward, 2 * (4 * 2 * 64) + 2 * 200);
 }

@@ -78,6 +78,7 @@ LayerGeometry geometry_of(const Workload& w, const EngineModel& engine, const La
   // of one sample [batch, sequence] and [sequence, batch] are the same
   g.copies_attention_output = engine.memory.copies_attention_output && micro_batch > 1;
   g.eager_gate = engine.memory.eager_gate;
+  g.drops_products = engine.kernels.selective_recomputes_linears;
   g.copies_rotated = engine.memory.copies_rotated;
   g.offloaded = offloads_activations(s.offload) ? offloaded_share(engine, *w.model) : 0.0;
   g.weighs_inside_experts = engine.memory.weighs_inside_experts;

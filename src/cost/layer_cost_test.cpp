@@ -120,7 +120,7 @@ TEST(LayerCost, AttentionKernelsOfTheEngine) {
   EXPECT_EQ(cost_of(kind, {}, c, "fsdp1").forward.compute_ns, 512000 + 512);
   EXPECT_EQ(cost_of(kind, {}, c, "llm-foundry").forward.compute_ns, 853333 + 512);
   EXPECT_EQ(cost_of(kind, {}, c, "fsdp2").forward.compute_ns, 256000 + 512);  // cuDNN's, which PyTorch of today prefers there
-  EXPECT_EQ(cost_of(kind, {}, c, "fsdp2+flash-attention-2").forward.compute_ns, 512000 + 512);
+  EXPECT_EQ(cost_of(kind, {}, c, "torchtitan+torch-2024").forward.compute_ns, 512000 + 512);
   c.groups[0].device.efficiency.attention_flash2 = 2;
   EXPECT_EQ(cost_of(kind, {}, c, "fsdp2").forward.compute_ns, 128000 + 512);
 }

@@ -70,6 +70,28 @@ TEST(Price, Pipeline) {
   EXPECT_EQ(x.timing.stages[0].memory.communication_buffers, 2 * 128000);
 }
 
+// Four stages of two blocks under 2-way tensor and sequence parallelism: a block puts out 1000 tokens · 64 features · 2 bytes that wait to be scattered.
+// With eight micro-batches 4, 3, 2 and 1 are in flight, of which two passes, one, none and none may wait; of three blocks that fit in the queue three.
+TEST(Price, OutputsThatWaitBehindTheQueue) {
+  Strategy s;
+  s.tp = 2;
+  s.sp = SequenceParallel::megatron;
+  Schedule four;
+  four.stages = 4;
+  four.microbatches = 8;
+  EngineModel engine = plain_engine("generic");
+  const auto buffers = [&](std::int32_t queued, std::size_t stage) {
+    engine.memory.queued_blocks = queued;
+    return timed(8, s, four, round_cluster(8), engine).timing.stages[stage].memory.communication_buffers;
+  };
+  const std::int64_t block = 1000 * 64 * 2;
+  EXPECT_EQ(buffers(29, 0) - buffers(0, 0), 4 * block);
+  EXPECT_EQ(buffers(29, 1) - buffers(0, 1), 2 * block);
+  EXPECT_EQ(buffers(29, 2), buffers(0, 2));
+  EXPECT_EQ(buffers(29, 3), buffers(0, 3));
+  EXPECT_EQ(buffers(3, 0) - buffers(0, 0), 3 * block);
+}
+
 // Full recomputation of two of three blocks runs their forward again and keeps their inputs only. One block at a time is whole again: when
 // the second is, the third has freed what it kept, which is as much; with all three there is no such room.
 TEST(Price, FullRecomputation) {

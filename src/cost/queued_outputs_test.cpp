@@ -20,9 +20,8 @@ Schedule schedule_of(ScheduleKind kind, std::int32_t stages, std::int32_t microb
 
 // 10 tokens, two row linears that put out 64 and 32: whole, 2 bytes each; a column linear puts out what stays divided.
 TEST(QueuedOutputs, RowLinearsUnderSequenceParallelism) {
-  LayerKind kind = block({linear("qkv", 64, 192, TpSplit::column), linear("out", 64, 64, TpSplit::row),
-                          linear("down", 256, 32, TpSplit::row)},
-                         64);
+  LayerKind kind = block(
+      {linear("qkv", 64, 192, TpSplit::column), linear("out", 64, 64, TpSplit::row), linear("down", 256, 32, TpSplit::row)}, 64);
   LayerGeometry g;
   g.tokens = 10;
   g.split = g.sequence_split = g.weight_split = 4;

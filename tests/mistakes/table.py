@@ -224,7 +224,7 @@ MISTAKES = [
      ['plan', 'thirty-one.yaml', '--set', 'training.global_batch=31']),
 
     # ---- memory --------------------------------------------------------------------------------------------------------------------
-    ('memory-70b', '70 B parameters on one card', ['plan', 'big.yaml'], 4, ['none of', 'the leanest', 'GiB a device', 'cluster.nodes: 72 would fit']),
+    ('memory-70b', '70 B parameters on one card', ['plan', 'big.yaml'], 4, ['none of', 'the leanest', 'GiB a device', 'cluster.nodes: 80 would fit']),
     ('memory-limit', 'a limit below what anything needs', sets('cluster.memory_limit=256MiB'), 4, ['none of', 'cluster.memory_limit: ', 'would fit']),
     ('memory-pin', 'a pin that costs the memory', pins('{fix: {zero: 0, tp: 1, pp: 1}}', '--set', 'model={root}/models/llama-3-8b/config.json', '--set',
                                                        'cluster.device=a100-sxm-80gb'), 4,
