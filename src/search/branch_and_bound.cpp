@@ -268,8 +268,9 @@ class Search {
 
   /// Simulates leaves in groups until their bounds exceed the incumbent.
   void simulate(const std::vector<Leaf>& leaves) {
-    for (std::size_t i = 0; i < leaves.size(); i += frame_.options.side_by_side) {
-      std::size_t end = std::min(leaves.size(), i + frame_.options.side_by_side);
+    std::size_t end = 0;
+    for (std::size_t i = 0; i < leaves.size(); i = end) {  // a limit may cut a group short
+      end = std::min(leaves.size(), i + frame_.options.side_by_side);
       if (frame_.options.node_limit > 0)
         end = std::min(
             end, i + static_cast<std::size_t>(std::max<std::int64_t>(1, frame_.options.node_limit - frame_.out.simulations)));
