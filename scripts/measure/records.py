@@ -13,7 +13,7 @@ import pathlib
 import sys
 
 RECOMPUTE = {"none": "none", "full": "full", "mm": "selective (per-op SAC)"}
-MEMORY_GB = {"NVIDIA H100 80GB HBM3": 80, "NVIDIA H200": 141}
+GPUS = {"NVIDIA H100 80GB HBM3": ("H100", 80), "NVIDIA H200": ("H200", 141)}  # as torch names them: `type` and `mem_gb` of a record
 
 
 def cases() -> list[dict]:
@@ -33,6 +33,9 @@ def cases() -> list[dict]:
 
 def record(row: dict) -> dict:
     """One run record. Peak memory is what PyTorch's allocator reserved."""
+    if row["device"] not in GPUS:
+        sys.exit(f"records.py: case {row['case']}: found device {row['device']!r}; expected one of {sorted(GPUS)}; hint: add it to GPUS of this script")
+    kind, memory_gb = GPUS[row["device"]]
     shape = row["dimensions"]
     ranks, compiled = row["ranks"], row["compiled"]
     head = shape["hidden"] // shape["heads"]
@@ -52,7 +55,7 @@ def record(row: dict) -> dict:
         "model": {"name": f"llama-like-{row['shape']}", "layers": shape["layers"], "hidden": shape["hidden"], "ffn": shape["intermediate"], "heads": shape["heads"],
                   "kv_heads": shape["key_heads"], "vocab": shape["vocabulary"], "params": parameters},
         "seq": row["sequence"],
-        "gpu": {"type": "H200" if "H200" in row["device"] else "H100", "mem_gb": MEMORY_GB[row["device"]], "count": ranks, "per_node": min(ranks, 8)},
+        "gpu": {"type": kind, "mem_gb": memory_gb, "count": ranks, "per_node": min(ranks, 8)},
         "interconnect": {"intra": "NVLink/NVSwitch"} | ({"inter": "InfiniBand"} if ranks > 8 else {}),
         "tp": 1, "pp": 1, "dp": ranks, "cp": 1, "ep": 1, "vpp": 1, "sp": False, "zero_stage": 3, "fsdp": True,
         "recompute": RECOMPUTE[row["recompute"]], "microbatch": row["samples"], "global_batch": row["samples"] * ranks,

@@ -14,7 +14,6 @@ from __future__ import annotations
 import argparse
 import collections
 import dataclasses
-import functools
 import json
 import os
 import statistics
@@ -126,7 +125,7 @@ def recomputed(block: torch.nn.Module, how: str) -> torch.nn.Module:
     if how == "full":
         return checkpoint_wrapper(block, preserve_rng_state=False)
     if how == "mm":
-        return checkpoint_wrapper(block, context_fn=functools.partial(second_products_policy), preserve_rng_state=False)
+        return checkpoint_wrapper(block, context_fn=second_products_policy, preserve_rng_state=False)
     return block
 
 
