@@ -9,6 +9,7 @@
 
 #include "check/arithmetic.h"
 #include "check/claims.h"
+#include "check/own_cluster.h"
 #include "check/payload.h"
 #include "check/pipelines.h"
 #include "check/program_check.h"
@@ -81,6 +82,8 @@ CheckReport check_several(const Plan& plan, const Model& model, const Cluster& c
 
 CheckReport check_plan(const Plan& plan, const Model& model, const Cluster& cluster, const Program& program, const Claims* claims,
                        const EngineModel* engine) {
+  if (const auto own = own_cluster(plan, cluster))
+    return check_one(own->plan, model, own->cluster, counted_from(program, own->first), claims, PlanPart::whole, engine);
   if (plan.pipelines.size() == 1) return check_one(plan, model, cluster, program, claims, PlanPart::whole, engine);
   return check_several(plan, model, cluster, program, claims, engine);
 }

@@ -350,9 +350,14 @@ double stage_message(const View& view, const Stage& from, const Stage& to, doubl
     double time = 0;
     // All that lies on the way: what joins the groups, and the network of each.
     std::vector<FabricLevel> way = {view.cluster->inter.back()};
-    for (const std::size_t g : {a, b})
-      if (!view.cluster->groups[g].inter.empty()) way.push_back(view.cluster->groups[g].inter.back());
     double slowest = std::numeric_limits<double>::infinity(), latency = 0;
+    for (const std::size_t g : {a, b}) {
+      const NodeGroup& end = view.cluster->groups[g];
+      if (!end.inter.empty())
+        way.push_back(end.inter.back());
+      else if (end.node_bandwidth.count() > 0)  // the interfaces of its one node, shared by all devices
+        slowest = std::min(slowest, end.node_bandwidth.count() / static_cast<double>(end.devices_per_node));
+    }
     for (const FabricLevel& level : way) {
       slowest = std::min(slowest, rate(level, 1));
       latency = std::max(latency, level.latency.count());

@@ -40,6 +40,15 @@ FabricLevel slower(FabricLevel a, const FabricLevel& b) {
   return a;
 }
 
+/// Interfaces of a node, shared by all of its devices.
+FabricLevel interfaces_of(const NodeGroup& group) {
+  FabricLevel level;
+  level.bandwidth = group.node_bandwidth / static_cast<double>(group.devices_per_node);
+  level.bandwidth_alone = group.node_bandwidth;
+  level.efficiency = 1.0;
+  return level;
+}
+
 }  // namespace
 
 ClusterCosts::ClusterCosts(const Model& model, const Cluster& cluster, const Training& training, const EngineModel& engine,
@@ -57,6 +66,12 @@ ClusterCosts::ClusterCosts(const Model& model, const Cluster& cluster, const Tra
     first_device_.push_back(first_device_.back() + cluster.groups[g].nodes * cluster.groups[g].devices_per_node);
   }
   if (!cluster.inter.empty()) join_ = cluster.inter.back();
+}
+
+std::optional<DeviceBlock> ClusterCosts::block_of(const Plan& plan) const {
+  // Messages over long ways that follow each other are priced stage by stage.
+  if (long_ways_ != LongWays::as_stages_lie) return std::nullopt;
+  return device_block(plan, *cluster_);
 }
 
 StagePlace ClusterCosts::place(const Stage& stage) const {
@@ -105,7 +120,10 @@ FabricLevel ClusterCosts::link(const StagePlace& a, const StagePlace& b) const {
   FabricLevel link = join_;
   for (const StagePlace* end : {&a, &b}) {
     const Fabric& fabric = groups_[end->group].fabric;
-    if (static_cast<int>(fabric.levels.size()) > fabric.node_levels) link = slower(link, fabric.levels.back());
+    if (static_cast<int>(fabric.levels.size()) > fabric.node_levels)
+      link = slower(link, fabric.levels.back());
+    else if (const NodeGroup& at = cluster_->groups[end->group]; at.node_bandwidth.count() > 0)
+      link = slower(link, interfaces_of(at));
   }
   return link;
 }
@@ -352,6 +370,11 @@ void append_kind(const PipelineRanges& pipeline, const Costs& costs, KindCosts& 
 }  // namespace
 
 Costs price(const ClusterCosts& c, const Plan& plan, Program& program, std::vector<KindCosts>* kinds) {
+  if (kinds != nullptr) kinds->clear();
+  if (const auto block = c.block_of(plan)) {
+    program = lower(plan, *c.of(0).workload.model, true);
+    return price(c.of(block->group), plan, program);
+  }
   std::vector<Program> parts = lower_pipelines(plan, *c.of(0).workload.model);
   std::deque<PipelineRanges> pipelines;
   std::deque<SpreadStages> spread;
