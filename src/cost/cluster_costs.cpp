@@ -279,6 +279,7 @@ double copied_bytes(const PipelineRanges& pipeline, const ProgramStructure& stru
 void append(Costs& out, const Costs& of) {
   for (const WorkCost& work : of.works) out.works.add(work);
   for (const Nanoseconds t : of.collectives) out.collectives.add(t);
+  for (const Slowdown& k : of.slowdowns) out.slowdowns.add(k);
   for (const Nanoseconds t : of.transfers) out.transfers.add(t);
   if (!of.delays.empty()) {
     while (out.delays.size() + of.transfers.size() < out.transfers.size()) out.delays.add(Nanoseconds{});
@@ -291,9 +292,14 @@ void append(Costs& out, const Costs& of) {
   out.message = std::max(out.message, of.message);
 }
 
+struct PricedSegment {
+  Nanoseconds time;
+  Slowdown slowdown;  ///< the largest of the stages that meet
+};
+
 /// One reduction between pipelines, and its message for the program.
-Nanoseconds price_segment(const ClusterCosts& c, const std::deque<PipelineRanges>& pipelines, const std::vector<Program>& parts,
-                          const Segment& segment, CollectivePart& part) {
+PricedSegment price_segment(const ClusterCosts& c, const std::deque<PipelineRanges>& pipelines, const std::vector<Program>& parts,
+                            const Segment& segment, CollectivePart& part) {
   double bytes = 0;
   FabricLevel slowest;
   bool first = true;
@@ -320,7 +326,14 @@ Nanoseconds price_segment(const ClusterCosts& c, const std::deque<PipelineRanges
   part.group = GroupKind::data_replica;
   part.bytes = bytes;
   part.element_bytes = states_of(*c.of(0).engine, c.of(0).workload.training).reduce;
-  return Nanoseconds(round_ns(all_reduce_s({slowest}, group, bytes)));
+  const double seconds = all_reduce_s({slowest}, group, bytes);
+  PricedSegment out{Nanoseconds(round_ns(seconds)), {}};
+  const double moved = moved_bytes(CollectiveKind::all_reduce, {slowest}, group, bytes);
+  for (const SegmentHolder& holder : segment.holders) {
+    const StagePlace& place = pipelines[static_cast<std::size_t>(holder.pipeline)].places[static_cast<std::size_t>(holder.stage)];
+    out.slowdown.raise(c.of(place).device.interference().of(moved, seconds));
+  }
+  return out;
 }
 
 }  // namespace
@@ -337,6 +350,7 @@ void raise(Costs& to, const Costs& by) {
   for (std::size_t i = 0; i < to.collectives.size(); ++i) {
     const CollectiveId id(static_cast<std::int32_t>(i));
     to.collectives[id] = std::max(to.collectives[id], by.collectives[id]);
+    to.slowdowns[id].raise(by.slowdowns[id]);
   }
   for (std::size_t i = 0; i < to.transfers.size(); ++i) {
     const TransferId id(static_cast<std::int32_t>(i));
@@ -344,10 +358,7 @@ void raise(Costs& to, const Costs& by) {
   }
   for (std::size_t i = 0; i < to.stages.size(); ++i) {
     const StageId id(static_cast<std::int32_t>(i));
-    Slowdown slowdown = to.stages[id].slowdown;
-    slowdown.raise(by.stages[id].slowdown);
     if (by.stages[id].memory.total() > to.stages[id].memory.total()) to.stages[id] = by.stages[id];
-    to.stages[id].slowdown = slowdown;
   }
 }
 
@@ -410,9 +421,13 @@ Costs price(const ClusterCosts& c, const Plan& plan, Program& program, std::vect
     CollectivePart part;
     Collective& reduction = program.collectives[CollectiveId(static_cast<std::int32_t>(before + n))];
     ESPALIER_CHECK(reduction.pipelines.valid() && reduction.layers == segments[n].layers);
-    const Nanoseconds takes = price_segment(c, pipelines, parts, segments[n], part);
-    out.collectives.add(takes);
-    for (KindCosts& kind : of_kinds) kind.costs.collectives.add(takes);
+    const PricedSegment priced = price_segment(c, pipelines, parts, segments[n], part);
+    out.collectives.add(priced.time);
+    out.slowdowns.add(priced.slowdown);
+    for (KindCosts& kind : of_kinds) {
+      kind.costs.collectives.add(priced.time);
+      kind.costs.slowdowns.add(priced.slowdown);
+    }
     reduction.parts_begin = static_cast<std::int32_t>(program.parts.size());
     program.parts.push_back(part);
     reduction.parts_end = static_cast<std::int32_t>(program.parts.size());

@@ -58,7 +58,7 @@ Result<PlannerResult> plan(const Job& job, const PlannerOptions& options) {
   const std::vector<JudgedBaseline> presets = equal ? judge_baselines(job, engine) : std::vector<JudgedBaseline>{};
   how.seeds = seeds_of(presets);
   PlannerMemory* memory = equal ? options.memory : nullptr;
-  const std::optional<search::Carried> carried = carried_for(memory, room, engine);
+  const std::optional<search::Carried> carried = carried_for(memory, room);
   phases->carried = carried ? &*carried : nullptr;
   if (!carried && options.node_limit == 0) add_seeds(seeds_for(memory, room), how);
   phases->keep_record = memory != nullptr;
