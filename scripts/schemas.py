@@ -139,6 +139,7 @@ GROUP = {
                    description="of one node: a name of the catalogue, or figures; bandwidth: what one device reaches to its memory, per direction, while "
                                "all talk; kernel_launch: what a bare launch takes"),
     "fabric": array({"type": "object"}, minItems=1),
+    "memory_limit": described(TEXT, "36GiB: caps what a plan may use of each device, of the whole cluster or of one group"),
     **TRAITS,
 }
 SHARING = one_of("line", "node", "node_pair", description="who shares the bandwidth of a link")
@@ -163,7 +164,6 @@ CLUSTER = closed_object({
                        description="a CSV file beside the cluster file, or rows: capacity of links over time"),
     "events": either(TEXT, array(either(TEXT, EVENT)), description="a CSV file beside the cluster file, or its rows"),
     "segment": described(POSITIVE, "nodes of each NVLink domain that the job occupies"),
-    "memory_limit": described(TEXT, "36GiB: caps what a plan may use of each device"),
 })
 
 JOB = closed_object({
@@ -370,7 +370,12 @@ OVER_TIME = open_object({
     "schema": {"const": "espalier.over-time/1"}, "length_s": COUNT, "epochs": POSITIVE, "states": described(POSITIVE, "different ones of the cluster"),
     "best_static": described(WHOLE, "which of `plans` does best where it is never changed"), "best_worst_case": WHOLE,
     "offered": described(WHOLE, "plans that the policy chooses from: the first so many"), "detection_s": COUNT, "checkpoint_age_s": COUNT,
-    "factor": described(COUNT, "F of the policy's bound"), "bound_s": COUNT, "regret": described({"type": "number"}, "against the clairvoyant"),
+    "factor": described(COUNT, "F of the policy's bound"),
+    "bound_s": described(COUNT, "what the policy loses at most: factor · (clairvoyant_of_offered_s + cheapest_move_s) + noise_s + unnoticed_s"),
+    "clairvoyant_of_offered_s": described(COUNT, "what the clairvoyant of the offered plans loses"),
+    "cheapest_move_s": described(COUNT, "between two of the offered plans; 0 where one is offered"),
+    "noise_s": described(COUNT, "losses too small to move for"), "unnoticed_s": described(COUNT, "until changes are noticed"),
+    "regret": described({"type": "number"}, "against the clairvoyant"),
     "runs": array(open_object({"name": one_of("static", "static, worst case", "online", "clairvoyant"), "samples_per_s": COUNT, "lost_s": COUNT,
                                "pauses_s": COUNT, "changes": WHOLE,
                                "decisions": array(open_object({"at_s": COUNT, "plan": WHOLE}, ("at_s", "plan")))},
