@@ -815,7 +815,11 @@ class OverTime(Document):
     detection_s: float | None = None
     checkpoint_age_s: float | None = None
     factor: float  # F of the policy's bound
-    bound_s: float
+    bound_s: float  # what the policy loses at most: factor · (clairvoyant_of_offered_s + cheapest_move_s) + noise_s + unnoticed_s
+    clairvoyant_of_offered_s: float | None = None  # what the clairvoyant of the offered plans loses
+    cheapest_move_s: float | None = None  # between two of the offered plans; 0 where one is offered
+    noise_s: float | None = None  # losses too small to move for
+    unnoticed_s: float | None = None  # until changes are noticed
     regret: float  # against the clairvoyant
     runs: list[TraceRun]
     plans: list[TracePlan]
