@@ -311,7 +311,10 @@ std::string overlap_tp_text(F, S s, C) {
 bool offload_host(F f, S s, C) { return s.offload == Offload::none || (f.hosts && s.partition.empty()); }
 std::string offload_host_text(F f, S s, C) {
   return cat("offload ", to_string(s.offload),
-             f.hosts ? " with operators partitioned one by one" : " to hosts that are not known");
+             f.hosts ? " with operators partitioned one by one"
+                     : " to hosts that are not known: cluster.host: {memory, memory_bandwidth, bandwidth} of a node states them, "
+                       "host of each "
+                       "group on several");
 }
 
 bool offload_parameters(F, S s, C) { return !offloads_parameters(s.offload) || shards_parameters(s.zero) || s.data_ranks() == 1; }
