@@ -95,6 +95,22 @@ def training(folder):
     expect(ran.returncode == 3 and ran.stderr.count("espalier:") == 1 and "precision" in ran.stderr, f"fp16: {ran.stderr}")
 
 
+def resumed(folder):
+    """A checkpoint has the step of its manifest, whatever its folder is called; one that holds all steps leaves nothing to do."""
+    file, kept = plan(folder, 2, "--dp", "2"), folder / "steps"
+    whole = json.loads(espalier("run", file, "--local", "--steps", "4", "--json").stdout)["steps"]
+    ran = espalier("run", file, "--local", "--steps", "2", "--checkpoint", str(kept), "-q")
+    expect(ran.returncode == 0, f"a checkpoint: {ran.stderr}")
+    (kept / "step-000000002").rename(kept / "step-000000009")
+    ran = espalier("run", file, "--local", "--steps", "2", "--checkpoint", str(kept), "--resume")
+    expect(ran.returncode == 0 and "nothing left to do" in ran.stdout + ran.stderr, f"all steps: {ran.returncode} {ran.stdout} {ran.stderr}")
+    ran = espalier("run", file, "--local", "--steps", "4", "--checkpoint", str(kept), "--resume", "--json")
+    expect(ran.returncode == 0, f"resumed: {ran.stderr}")
+    later = json.loads(ran.stdout)["steps"]
+    expect([s["step"] for s in later] == [2, 3], f"after the second step: {later}")
+    expect(all(abs(a["loss"] / b["loss"] - 1) < 1e-6 for a, b in zip(later, whole[2:])), f"{later} beside {whole[2:]}")
+
+
 def timelines(folder):
     """What a run writes of its step stands beside the plan's; a step of another plan, or none, is refused."""
     file, step = plan(folder, 2, "--pp", "2"), folder / "step.json"
@@ -164,6 +180,7 @@ def main():
         checkpoints(folder)
         if (pathlib.Path(BINARY).parent / "espalier-rank").exists():
             training(folder)
+            resumed(folder)
             timelines(folder)
             weights(folder)
             launcher(folder)
