@@ -267,9 +267,13 @@ RESTRICTION = open_object({"engine": TEXT, "label": TEXT, "iteration_s": SECONDS
 ASKED = open_object({"space": one_of(*SPACES), "devices": one_of("equal", "any", "all"), "allow": mapping(array(ANY)), "forbid": mapping(array(ANY)), "limits": mapping(WHOLE),
                      "memory_margin": COUNT, "node_limit": WHOLE, "disabled_rules": array(TEXT), "left_out_phases": array(TEXT), "exhaustive": YES_NO, "simple": YES_NO, "simple_within": COUNT, "engines": YES_NO, "restriction": YES_NO, "alternatives": WHOLE}, ("space", "alternatives"))
 
+MADE_BY = open_object({"version": TEXT, "calibration": TEXT}, ("version", "calibration"))
+# Ties what only a search could derive again to the rest of the document: check compares it.
+DIGEST = described(TEXT, "xxh64 of the document's canonical text without digest and timing")
+
 RESULT = open_object({
     "schema": {"const": "espalier.result/1"},
-    "made_by": open_object({"version": TEXT, "calibration": TEXT}, ("version", "calibration")),
+    "made_by": MADE_BY,
     "engine": TEXT,
     "plan": PLAN,
     "prediction": PREDICTION,
@@ -292,6 +296,7 @@ RESULT = open_object({
     "reasons": array(TEXT),
     "notes": array(TEXT, description="what the job says that was not planned"),
     "operators": array(open_object({"first_layer": WHOLE, "devices": POSITIVE, "name": TEXT, "partition": TEXT}, ("name", "partition"))),
+    "digest": DIGEST,
     "timing": open_object({"phases": mapping(SECONDS), "total_s": SECONDS, "search_s": SECONDS, "threads": POSITIVE}, description="wall-clock values, the only ones"),
 }, ("schema", "engine", "plan", "prediction", "alternatives", "reasons"))
 
@@ -325,16 +330,19 @@ CHANGE = open_object({
     "plan": described(or_null(PLAN), "null: the plan that runs"),
     "priced_as": described(PLAN, "no plan has exactly the global batch: that of the next larger one, not to be run"),
     "observed": {"type": "object"}, "others": array({"type": "object"}), "horizon_s": or_null(SECONDS), **ASKED,
+    "made_by": MADE_BY, "digest": DIGEST,
 }, ("schema", "action", "possible", "pause_s", "gain_s_per_step", "break_even_s", "if_stay_s", "bytes_per_link", "plan"))
 
 WHAT_IF = open_object({
     "schema": {"const": "espalier.what-if/1"}, "plan": described(TEXT, "content hash of the plan that runs"),
     "iteration_s": SECONDS, "if_stay_s": or_null(SECONDS), "horizon_s": or_null(SECONDS),
     "recommended": one_of("stay", "shift", "re-place", "reroute", "reshape"), "actions": array(CHANGE), "notes": array(TEXT), **ASKED,
+    "made_by": MADE_BY, "digest": DIGEST,
 }, ("schema", "plan", "iteration_s", "if_stay_s", "recommended", "actions", "running", "change", "prices"))
 SURVIVAL = open_object({
     "schema": {"const": "espalier.survival/1"}, "plan": TEXT, "most": WHOLE, "losses": WHOLE, "covered": WHOLE, "plans": WHOLE,
     "classes": array(open_object({"nodes": array(WHOLE), "losses": WHOLE, "holds": TEXT, "action": CHANGE}, ("nodes", "losses", "action"))), **ASKED,
+    "made_by": MADE_BY, "digest": DIGEST,
 }, ("schema", "plan", "most", "losses", "covered", "classes", "running", "prices"))
 
 OBSERVATION = open_object({

@@ -559,6 +559,7 @@ class ResultDocument(Document):
     reasons: list[str]
     notes: list[str] | None = None  # what the job says that was not planned
     operators: list[OperatorReport] | None = None
+    digest: str | None = None  # xxh64 of the document's canonical text without digest and timing
     timing: Timing | None = dataclasses.field(default=None, compare=False)  # wall-clock values, the only ones
 
     _nested: ClassVar[dict[str, type[Document]]] = {"made_by": MadeBy, "plan": PlanDocument, "prediction": Prediction, "search": SearchSummary, "runnable": EngineAnswer, "engines": EngineAnswer, "restriction": Restriction, "simplest": Simplest, "batch_hint": BatchHint, "alternatives": Alternative, "operators": OperatorReport, "timing": Timing}
@@ -642,8 +643,10 @@ class Change(Document):
     running: PlanDocument | None = None  # the plan that runs
     change: Disturbance | None = None  # what happened to the cluster
     prices: MovePrices | None = None  # of all moves
+    made_by: MadeBy | None = None
+    digest: str | None = None  # xxh64 of the document's canonical text without digest and timing
 
-    _nested: ClassVar[dict[str, type[Document]]] = {"move": Move, "plan": PlanDocument, "priced_as": PlanDocument, "running": PlanDocument, "change": Disturbance, "prices": MovePrices}
+    _nested: ClassVar[dict[str, type[Document]]] = {"move": Move, "plan": PlanDocument, "priced_as": PlanDocument, "running": PlanDocument, "change": Disturbance, "prices": MovePrices, "made_by": MadeBy}
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -661,8 +664,10 @@ class WhatIf(Document):
     running: PlanDocument  # the plan that runs
     change: Disturbance  # what happened to the cluster
     prices: MovePrices  # of all moves
+    made_by: MadeBy | None = None
+    digest: str | None = None  # xxh64 of the document's canonical text without digest and timing
 
-    _nested: ClassVar[dict[str, type[Document]]] = {"actions": Change, "running": PlanDocument, "change": Disturbance, "prices": MovePrices}
+    _nested: ClassVar[dict[str, type[Document]]] = {"actions": Change, "running": PlanDocument, "change": Disturbance, "prices": MovePrices, "made_by": MadeBy}
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -691,8 +696,10 @@ class Survival(Document):
     running: PlanDocument  # the plan that runs
     change: Disturbance | None = None  # what happened to the cluster
     prices: MovePrices  # of all moves
+    made_by: MadeBy | None = None
+    digest: str | None = None  # xxh64 of the document's canonical text without digest and timing
 
-    _nested: ClassVar[dict[str, type[Document]]] = {"classes": LossClass, "running": PlanDocument, "change": Disturbance, "prices": MovePrices}
+    _nested: ClassVar[dict[str, type[Document]]] = {"classes": LossClass, "running": PlanDocument, "change": Disturbance, "prices": MovePrices, "made_by": MadeBy}
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -7,6 +7,8 @@
 //   certificate    lower_bound_s ≤ iteration_s; gap = (iteration − bound)/iteration; `optimal` exactly where the reason is "optimal",
 //                  only with no gap, and with no runner-up that is faster (baselines need not lie in the space)
 //   devices        every device has work, where the search was to leave none out
+//   digest         the document is as it was written: what only a search could derive again (bounds, counters, reasons, what stands beside the
+//                  answer) belongs to this plan and prediction (digest.h)
 //   counters       the values of every dimension add up to space_size; so do pruned and simulated configurations of a finished uniform
 //                  search, and never exceed it otherwise; of larger spaces, whose simulated plans are more, they reach it
 //   alternatives   time, peak and `fits` of every named configuration equal those of simulating it
@@ -25,6 +27,9 @@ namespace espalier::report {
 
 /// `text`: of a result that result_from_json reads. `job`: of its plan.
 std::vector<Finding> check_result(std::string_view text, const Job& job, const PlannerResult& claimed);
+
+/// What no check speaks of, by key.
+std::vector<std::string> not_verified(std::string_view text);
 
 /// Searches for what the result says it was asked for, and compares the whole documents but for wall-clock values.
 /// Call only when check_result found no other build. `how`: threads, interruption and progress.

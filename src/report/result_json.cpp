@@ -9,6 +9,7 @@
 #include "job/space.h"
 #include "plan/plan_json.h"
 #include "report/beside_json.h"
+#include "report/digest.h"
 
 namespace espalier::report {
 namespace {
@@ -287,7 +288,7 @@ void write_alternatives(JsonWriter& w, const std::vector<Alternative>& alternati
   for (const Alternative& a : alternatives) {
     w.compact_next().begin_object();
     w.key("label").value(a.label);
-    if (a.plan) w.key("configuration").value(a.plan->label());
+    if (a.plan || !a.plan_label.empty()) w.key("configuration").value(a.plan ? a.plan->label() : a.plan_label);
     w.key("baseline").value(a.baseline);
     w.key("fits").value(a.fits);
     w.key("iteration_s").seconds(a.iteration_ns);
@@ -321,14 +322,14 @@ void write_timing(JsonWriter& w, const PlannerResult& result) {
 }  // namespace espalier::report
 
 namespace espalier {
+namespace {
 
-std::string to_json(const PlannerResult& result, bool timing, PlanSchema plan_schema) {
+std::string written_result(const PlannerResult& result, bool timing, PlanSchema plan_schema, const std::string& digest) {
   using namespace report;
   JsonWriter w;
   w.begin_object();
   w.key("schema").value("espalier.result/1");
-  w.key("made_by").compact_next().begin_object();
-  w.key("version").value(result.made_by.version).key("calibration").value(result.made_by.calibration).end_object();
+  write_made_by(w, result.made_by);
   w.key("engine").value(result.plan.engine);
   w.key("plan").raw(to_json(result.plan, plan_schema));
   write_prediction(w, result.prediction);
@@ -345,9 +346,16 @@ std::string to_json(const PlannerResult& result, bool timing, PlanSchema plan_sc
     for (const std::string& note : result.notes) w.value(note);
     w.end_array();
   }
+  write_digest(w, digest);
   if (timing) write_timing(w, result);
   w.end_object();
   return w.text();
+}
+
+}  // namespace
+
+std::string to_json(const PlannerResult& result, bool timing, PlanSchema plan_schema) {
+  return report::sealed([&](const std::string& digest) { return written_result(result, timing, plan_schema, digest); });
 }
 
 }  // namespace espalier
