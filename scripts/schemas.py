@@ -297,7 +297,7 @@ RESULT = open_object({
     "notes": array(TEXT, description="what the job says that was not planned"),
     "operators": array(open_object({"first_layer": WHOLE, "devices": POSITIVE, "name": TEXT, "partition": TEXT}, ("name", "partition"))),
     "digest": DIGEST,
-    "timing": open_object({"phases": mapping(SECONDS), "total_s": SECONDS, "search_s": SECONDS, "threads": POSITIVE}, description="wall-clock values, the only ones"),
+    "timing": open_object({"phases": mapping(SECONDS), "total_s": SECONDS, "search_s": SECONDS, "threads": POSITIVE, "digest": TEXT}, description="wall-clock values, the only ones"),
 }, ("schema", "engine", "plan", "prediction", "alternatives", "reasons"))
 
 ERROR = open_object({

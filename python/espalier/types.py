@@ -537,6 +537,7 @@ class Timing(Document):
     total_s: float | None = None  # seconds, nine digits
     search_s: float | None = None  # seconds, nine digits
     threads: int | None = None
+    digest: str | None = None
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -3,6 +3,7 @@
 // prediction beside them. It detects edits and corruption. It is no signature: whoever edits a document can compute the digest again.
 //
 //   digest = xxh64 of the canonical text of the document without its keys `digest` and `timing`
+//   timing.digest = the same of `timing`, so that documents of equal answers differ in `timing` alone
 //
 // The canonical text depends on values alone: keys in the order of their bytes, no spaces, numbers in the shortest form that reads back equal (a whole
 // number without point or exponent). Pretty-printing, sorted keys and 0.10 for 0.1 change nothing.

@@ -114,7 +114,6 @@ Result<CheckReport> check_result(const Job& job, const PlannerResult& claimed, s
   // An unsound plan has no figures to compare with.
   if (!check::check_sound(claimed.plan, job.model, job.cluster, job.engine_model.get()).ok()) return report;
   append(*report, report::check_result(text, job, claimed));
-  report->not_verified = report::not_verified(text);
   const bool ours = claimed.made_by == this_build();
   if (options.search_again && ours) append(*report, report::check_search(text, job, claimed, options.how));
   return report;

@@ -319,12 +319,6 @@ std::vector<Finding> check_result(std::string_view text, const Job& job, const P
   return findings.take("as simulated again");
 }
 
-std::vector<std::string> not_verified(std::string_view text) {
-  const auto root = tree_of(text, "result");
-  if (!root || root->find("timing") == nullptr) return {};
-  return {"timing: wall-clock values, which no other run repeats"};
-}
-
 std::vector<Finding> check_search(std::string_view text, Job job, const PlannerResult& claimed, PlannerOptions how) {
   const SearchRequest& asked = claimed.search.asked;
   if (!searched(claimed.search.reason)) return {{"search-again", false, "the result comes from no search"}};

@@ -28,9 +28,6 @@ namespace espalier::report {
 /// `text`: of a result that result_from_json reads. `job`: of its plan.
 std::vector<Finding> check_result(std::string_view text, const Job& job, const PlannerResult& claimed);
 
-/// What no check speaks of, by key.
-std::vector<std::string> not_verified(std::string_view text);
-
 /// Searches for what the result says it was asked for, and compares the whole documents but for wall-clock values.
 /// Call only when check_result found no other build. `how`: threads, interruption and progress.
 std::vector<Finding> check_search(std::string_view text, Job job, const PlannerResult& claimed, PlannerOptions how);

@@ -305,8 +305,10 @@ void write_alternatives(JsonWriter& w, const std::vector<Alternative>& alternati
   w.end_array();
 }
 
-void write_timing(JsonWriter& w, const PlannerResult& result) {
-  w.key("timing").compact_next().begin_object();
+/// On one line, with a digest of its own: the document without it has the same digest on every run.
+std::string written_timing(const PlannerResult& result, const std::string& digest) {
+  JsonWriter w;
+  w.compact_next().begin_object();
   if (searched(result.search.reason) && !result.search.phases.empty()) {
     w.key("phases").begin_object();
     for (const PhaseSummary& p : result.search.phases) w.key(p.name).seconds(to_ns(p.seconds));
@@ -315,7 +317,13 @@ void write_timing(JsonWriter& w, const PlannerResult& result) {
   w.key("total_s").seconds(to_ns(result.total_s));
   w.key("search_s").seconds(to_ns(result.search_s));
   w.key("threads").value(result.threads);
+  write_digest(w, digest);
   w.end_object();
+  return w.text();
+}
+
+void write_timing(JsonWriter& w, const PlannerResult& result) {
+  w.key("timing").raw(sealed([&](const std::string& digest) { return written_timing(result, digest); }));
 }
 
 }  // namespace
