@@ -133,10 +133,10 @@ void check_classes(const ClaimedAnswer& claimed, const adapt::Situation& situati
 bool check_seal(const ClaimedAnswer& claimed, std::vector<Finding>& out) {
   if (claimed.digest) out.push_back(*claimed.digest);
   if (!claimed.made_by || *claimed.made_by == this_build()) return true;
-  out.push_back({"made-by", false,
-                 say("made by espalier ", claimed.made_by->version, " (figures ", claimed.made_by->calibration,
-                     "), this is espalier ", this_build().version, " (figures ", this_build().calibration,
-                     "); its figures are not compared")});
+  out.push_back(
+      {"made-by", false,
+       say("made by espalier ", claimed.made_by->version, " (figures ", claimed.made_by->calibration, "), this is espalier ",
+           this_build().version, " (figures ", this_build().calibration, "); its figures are not compared")});
   return false;
 }
 

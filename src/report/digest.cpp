@@ -102,9 +102,11 @@ Finding check_digest(const Node& root, const std::vector<std::string>& binds) {
   const Node* claimed = root.find("digest");
   const std::string found = digest_of(root);
   if (claimed == nullptr)
-    return {"digest", false, "the document names its build and has no digest: it was edited, or written before digests were; plan again"};
+    return {"digest", false,
+            "the document names its build and has no digest: it was edited, or written before digests were; plan again"};
   if (claimed->kind != NodeKind::string || claimed->text != found)
-    return {"digest", false, base::cat("claimed ", base::to_json(*claimed), ", the content has ", found, ": edited after it was written")};
+    return {"digest", false,
+            base::cat("claimed ", base::to_json(*claimed), ", the content has ", found, ": edited after it was written")};
   // Wall-clock values, which no other run repeats, are tied down by themselves.
   const Node* timing = root.find("timing");
   const Node* own = timing == nullptr ? nullptr : timing->find("digest");

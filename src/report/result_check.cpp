@@ -298,8 +298,8 @@ std::vector<Finding> check_result(std::string_view text, const Job& job, const P
   if (!again) return {{"prediction", false, again.error().message()}};
   const auto said = tree_of(text, "result"), found = tree_of(to_json(*again, false), "simulation");
   if (!said || !found) return {{"prediction", false, (said ? found : said).error().message()}};
-  const Finding digest = check_digest(*said, present_keys(*said, {"search", "runnable", "engines", "restriction", "simplest",
-                                                                  "batch_hint", "reasons", "notes"}));
+  const Finding digest = check_digest(
+      *said, present_keys(*said, {"search", "runnable", "engines", "restriction", "simplest", "batch_hint", "reasons", "notes"}));
   findings.add(digest);
   compare_prediction(*said, *found, findings);
   for (const Finding& f : check_beside(with_margin, claimed)) findings.add(f);

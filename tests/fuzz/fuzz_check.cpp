@@ -48,7 +48,8 @@ extern "C" std::size_t LLVMFuzzerCustomMutator(std::uint8_t* data, std::size_t s
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const CheckReport report = checked(std::string(fuzz::text_of(data, size)));
   fuzz::expect(!report.findings.empty(), "a check finds something");
-  for (const Finding& f : report.findings) fuzz::expect(!f.name.empty() && !f.text.empty(), "a finding has a name and a text", f.name);
+  for (const Finding& f : report.findings)
+    fuzz::expect(!f.name.empty() && !f.text.empty(), "a finding has a name and a text", f.name);
   (void)to_text(report, "document");
   (void)to_json(report, "document");
   return 0;

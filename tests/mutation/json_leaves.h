@@ -103,7 +103,9 @@ inline void set_real(Node& node, double value) {
   node.text.clear();
 }
 
-inline std::size_t below(Engine& engine, std::size_t n) { return engine() % n; }  // not std::uniform_int_distribution: same on every library
+inline std::size_t below(Engine& engine, std::size_t n) {
+  return engine() % n;
+}  // not std::uniform_int_distribution: same on every library
 
 /// Another plausible text: a hash with one digit changed, a word of the document, or a letter more.
 inline std::string other_text(const std::string& text, const std::vector<std::string>& words, Engine& engine) {

@@ -23,8 +23,10 @@ constexpr const char* kModel =
 
 constexpr const char* kEqual = "{nodes: 4, devices_per_node: 2, device: a100-sxm-80gb}";
 constexpr const char* kGroups =
-    "{groups: [{name: new, nodes: 1, devices_per_node: 2, device: a100-sxm-80gb, price_per_device_hour: 3}, {name: old, nodes: 1, "
-    "devices_per_node: 2, device: a40, price_per_device_hour: 1}], links: [{from: new, to: old, bandwidth: 200Gb/s, latency: 50us, both: true}]}";
+    "{groups: [{name: new, nodes: 1, devices_per_node: 2, device: a100-sxm-80gb, price_per_device_hour: 3}, {name: old, nodes: "
+    "1, "
+    "devices_per_node: 2, device: a40, price_per_device_hour: 1}], links: [{from: new, to: old, bandwidth: 200Gb/s, latency: "
+    "50us, both: true}]}";
 
 Job job_on(const std::string& cluster, const std::string& search, const std::string& training = "global_batch: 64",
            const std::string& more = "") {
@@ -59,7 +61,8 @@ void add_results(std::vector<LeafDocument>& out) {
   all.engines = all.restriction = true;
   simple.simple = true;
   out.push_back({"one group", planned(job_on(kEqual, "{" + few + "}"), {})});
-  out.push_back({"everything beside it", planned(job_on(kEqual, "{" + few + "}", "global_batch: 60", ", engine: megatron-core"), all)});
+  out.push_back(
+      {"everything beside it", planned(job_on(kEqual, "{" + few + "}", "global_batch: 60", ", engine: megatron-core"), all)});
   out.push_back({"simplest", planned(job_on(kEqual, "{" + few + "}"), simple)});
   out.push_back({"layer-wise", planned(job_on(kEqual, "{space: layerwise, " + few + "}", "global_batch: 64, tokens: 1e9"))});
   out.push_back({"nothing uniform fits", planned(load_job(R"({
@@ -68,8 +71,8 @@ void add_results(std::vector<LeafDocument>& out) {
       cluster: {nodes: 3, devices_per_node: 1, device: a100-sxm-40gb, inter_node: {bandwidth: 100Gb/s, nics_per_node: 1, latency: 2us},
                 memory_limit: 2GiB},
       training: {sequence_length: 2048, global_batch: 48, precision: fp16}, engine: generic, search: {space: layerwise}})",
-                                                       "test", "", {})
-                                                  .value())});
+                                                          "test", "", {})
+                                                     .value())});
   out.push_back({"partitions", planned(job_on("{nodes: 1, devices_per_node: 4, device: a100-sxm-80gb}",
                                               "{space: spatial_temporal, fix: {cp: 1, recompute: none, pp: 1}}"))});
   out.push_back({"several groups", planned(job_on(kGroups, "{devices: any, " + few + "}"))});

@@ -179,8 +179,8 @@ TEST(LeafMutation, FiguresAreDerivedAgainWhateverTheDigest) {
       const auto has = [&](const char* part) { return path.find(part) != std::string::npos; };
       const bool figure = path.rfind("prediction.", 0) == 0 || has(".move.") || has("bytes_per_link") || has("iteration_s") ||
                           has("pause_s") || has("break_even_s") || has("runs_on") || has("memory_margin");
-      const bool of_a_search = has("layerwise") || has("partitions.") || has("phases") || has("restriction") || has("batch_hint") ||
-                               has("engines[") || has("runnable");
+      const bool of_a_search = has("layerwise") || has("partitions.") || has("phases") || has("restriction") ||
+                               has("batch_hint") || has("engines[") || has("runnable");
       if (!figure || of_a_search || below(engine, 8) != 0) continue;
       Node changed = root;
       change(leaf_at(changed, leaves[i]), words, engine);
