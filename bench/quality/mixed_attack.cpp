@@ -9,9 +9,10 @@
 // tried as well and counted apart ("wide"). One JSON object a line; exit code 1 on a violation, 3 where all are wide.
 //
 //   espalier_bench_quality_mixed_attack [--clusters 60] [--from 0] [--seed 1] [--tries 2000] [--time 0] [--plan-time 120] [--threads 1] [--out DIR]
+//                                       [--job FILE [--flow]]
 //
 // Job i of a seed is the same whatever the other arguments are: `--from 17 --clusters 1` runs it alone. --time: begin no job after so many
-// seconds; --plan-time: limit of a search; --out: folder for the job and the faster plan of every violation (JOB.yaml, JOB.KIND.plan.json).
+// seconds; --plan-time: limit of a search; --job: that job file instead, attacked with a seed of its own for each "cluster"; --out: folder for the job and the faster plan of every violation (JOB.yaml, JOB.KIND.plan.json).
 #include <algorithm>
 #include <array>
 #include <climits>
@@ -268,19 +269,37 @@ struct Totals {
   }
 };
 
-/// Empty line: not begun.
-Outcome attack(const Arguments& arguments, std::int64_t index, std::string& line) {
-  const Stopwatch watch;
+/// A job with the text that it was read from.
+struct Subject {
+  std::string name, text;
+  Result<Job> job;
+};
+
+Subject subject_of(const Arguments& arguments, std::int64_t index) {
   const std::int64_t seed = arguments.whole("--seed");
-  const std::string name = name_of(seed, index), out = arguments.text("--out");
+  if (const std::string& file = arguments.text("--job"); !file.empty()) {
+    auto job = load_job_file(file, {});
+    if (job && arguments.flag("--flow")) job->network = NetworkKind::flow;
+    return {cat("job-", seed, "-", index), "", std::move(job)};
+  }
+  const std::string name = name_of(seed, index);
   Random random(seed_of(seed, index));
   const JobText text = random_groups_job(random, index % 4 == 0, false);
+  return {name, text_of(text), load(text, name)};
+}
+
+Outcome attack(const Arguments& arguments, std::int64_t index, std::string& line) {
+  const Stopwatch watch;
+  const Subject subject = subject_of(arguments, index);
+  const std::string& name = subject.name;
+  const std::string& out = arguments.text("--out");
+  const Result<Job>& job = subject.job;
   Outcome o;
-  const auto job = load(text, name);
   if (!job) {
+    o.internal = true;
     o.error = job.error().message();
     line = cat("{\"bench\": \"mixed attack\", \"job\": ", json_text(name), ", \"not_a_job\": ", json_text(o.error), "}\n");
-    write_file(out, name + ".yaml", text_of(text));
+    write_file(out, name + ".yaml", subject.text);
     return o;
   }
   o.above_64 = job->cluster.devices() > 64;
@@ -297,9 +316,9 @@ Outcome attack(const Arguments& arguments, std::int64_t index, std::string& line
     o.internal = answer.error().kind == ErrorKind::internal;
   }
   const std::int64_t tries = arguments.whole("--tries");
-  Attack(*job, name, out, seed_of(seed, index) ^ 0x5eedU, o).run(tries, answer ? &*answer : nullptr);
+  Attack(*job, name, out, seed_of(arguments.whole("--seed"), index) ^ 0x5eedU, o).run(tries, answer ? &*answer : nullptr);
   const bool found = o.internal || o.broken > 0 || o.denied[0] + o.denied[1] > 0;
-  if (found) write_file(out, name + ".yaml", text_of(text));
+  if (found) write_file(out, name + ".yaml", subject.text);
   line = line_of(name, *job, o, answer ? answer->plan.label() : "", plan_s, watch.seconds());
   return o;
 }
@@ -309,7 +328,7 @@ Outcome attack(const Arguments& arguments, std::int64_t index, std::string& line
 int main(int argc, char** argv) {
   const Arguments arguments(argc, argv,
                             {{"--clusters", "60"}, {"--from", "0"}, {"--seed", "1"}, {"--tries", "2000"}, {"--time", "0"},
-                             {"--plan-time", "120"}, {"--threads", "1"}, {"--out", ""}});
+                             {"--plan-time", "120"}, {"--threads", "1"}, {"--out", ""}, {"--job", ""}, {"--flow", "no"}});
   const Stopwatch watch;
   const auto count = static_cast<std::size_t>(arguments.whole("--clusters"));
   std::vector<Outcome> outcomes(count);

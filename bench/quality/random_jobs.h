@@ -21,10 +21,10 @@ inline const std::vector<std::string>& devices_of(bool bf16) {
   return bf16 ? newer : all;
 }
 
-inline std::string llama_text(Random& random) {
-  const std::int64_t heads = random.of<std::int64_t>({8, 16, 32}), hidden = heads * random.of<std::int64_t>({64, 128});
+inline std::string llama_text(Random& random, bool large) {
+  const std::int64_t heads = large ? 32 : random.of<std::int64_t>({8, 16, 32}), hidden = heads * random.of<std::int64_t>({64, 128});
   return cat("{model_type: llama, hidden_size: ", hidden, ", intermediate_size: ", hidden * random.between(2, 4),
-             ", num_hidden_layers: ", random.between(3, 16), ", num_attention_heads: ", heads,
+             ", num_hidden_layers: ", large ? random.between(12, 32) : random.between(3, 16), ", num_attention_heads: ", heads,
              ", num_key_value_heads: ", random.one_in(2) ? heads : heads / 4,
              ", vocab_size: ", random.of<std::int64_t>({8192, 32000, 50304, 128256}),
              ", tie_word_embeddings: ", random.one_in(2) ? "true" : "false", "}");
@@ -63,7 +63,7 @@ inline std::string image_text(Random& random) {
              ", num_hidden_layers: ", random.between(6, 24), ", image_size: 224, patch_size: 16}");
 }
 
-inline void draw_model(Random& random, JobText& job) {
+inline void draw_model(Random& random, JobText& job, bool large) {
   job.sequence = std::to_string(random.of<std::int64_t>({512, 1024, 2048, 4096}));
   switch (random.below(10)) {
     case 0: job.model = experts_text(random); break;
@@ -82,7 +82,7 @@ inline void draw_model(Random& random, JobText& job) {
       job.sequence = std::to_string(random.of<std::int64_t>({512, 1024, 2048}));
       break;
     default:
-      job.model = llama_text(random);
+      job.model = llama_text(random, large);
       if (random.one_in(7)) {
         job.sequence = "1024";
         job.lengths = cat("{histogram: [[128, 3], [300, 2], [1024, 1]], packing: ", random.one_in(2) ? "packed" : "balanced", "}");
@@ -118,8 +118,8 @@ inline void draw_speed(Random& random, GroupText& g) {
 
 /// What joins the groups: every kind of sharing, complete or as a chain, between groups or two sites.
 inline void draw_join(Random& random, JobText& job) {
-  job.join_Gbps = random.of<double>({1, 5, 10, 25, 50, 100, 200, 400});
-  job.join_us = random.of<double>({2, 5, 50, 1000, 10000});
+  job.join_Gbps = random.of<double>({1, 5, 10, 25, 50, 100, 100, 200, 400, 400});
+  job.join_us = random.of<double>({2, 5, 5, 50, 1000, 10000});
   const std::int64_t how = random.below(10);
   job.join = how < 4 ? Join::inter_group : how < 5 ? Join::none : how < 8 ? Join::links : Join::matrix;
   if (job.join == Join::none || job.join == Join::inter_group) return;
@@ -127,7 +127,7 @@ inline void draw_join(Random& random, JobText& job) {
   const bool chain = random.one_in(3);
   const auto link = [&](const std::string& from, const std::string& to) {
     job.links.push_back({from, to, random.of<std::string>({"", "line", "node", "node_pair"}),
-                         random.of<double>({1, 5, 10, 25, 100, 400}), random.of<double>({5, 50, 1000, 10000})});
+                         random.of<double>({1, 5, 10, 25, 100, 200, 400}), random.of<double>({5, 5, 50, 1000, 10000})});
   };
   if (random.one_in(4)) {
     for (std::size_t g = 0; g < job.groups.size(); ++g) job.groups[g].site = g == 0 ? "east" : "west";
@@ -146,7 +146,7 @@ inline void draw_memory(Random& random, JobText& job) {
 /// Two to four groups. `large`: above 64 devices, else at most 64 and mostly few.
 inline JobText random_groups_job(Random& random, bool large, bool explicit_links) {
   JobText job;
-  draw_model(random, job);
+  draw_model(random, job, large);
   const std::vector<std::string>& kinds = devices_of(job.precision == "bf16");
   const bool equal = random.one_in(4);
   do {
@@ -171,9 +171,9 @@ inline JobText random_groups_job(Random& random, bool large, bool explicit_links
 /// One group of equal nodes.
 inline JobText random_single_job(Random& random, bool any) {
   JobText job;
-  draw_model(random, job);
+  draw_model(random, job, false);
   do job.groups = {random_group(random, "a", random.of(devices_of(job.precision == "bf16")), true)};
-  while (job.total() > 32 || job.total() < 2);
+  while (job.total() > (random.one_in(4) ? 32 : 16) || job.total() < 2);
   draw_memory(random, job);
   if (any) job.devices = "any";
   return job;

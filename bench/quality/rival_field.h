@@ -135,6 +135,8 @@ class Field {
 
   /// Nothing: a rule of whole plans is broken.
   std::optional<Judged> judge(const Rival& rival);
+  /// One pipeline by itself, as a plan with its samples as batch.
+  std::optional<Judged> judge_alone(const Part& part);
 
   /// Whether the docs of the space name such plans: uniform ones on the whole cluster or on one group, chains of stages, one stage with unequal
   /// replicas, uniform pipelines next to each other, one on each of several groups.
@@ -142,6 +144,8 @@ class Field {
 
  private:
   [[nodiscard]] std::vector<Stage> uniform_stages(const Part& part) const;
+  /// Whether the chunks of stages hold the layers in order, as their schedule numbers them.
+  [[nodiscard]] bool in_order(const Part& part) const;
   [[nodiscard]] bool whole_group(const std::vector<std::int64_t>& region) const;
   [[nodiscard]] bool is_chain(const Part& part) const;
   [[nodiscard]] bool is_chain_stage(const Stage& stage) const;
@@ -204,6 +208,20 @@ inline bool Field::legal_stage(const Stage& stage, const Part& part, std::int64_
   return true;
 }
 
+inline bool Field::in_order(const Part& part) const {
+  std::int32_t next = 0;
+  for (std::int32_t c = 0; c < part.schedule.stages * part.schedule.virtual_stages; ++c) {
+    const ChunkPlace at = place_of_chunk(part.schedule, c);
+    const Stage& stage = part.stages[static_cast<std::size_t>(at.stage)];
+    if (stage.chunks.size() != static_cast<std::size_t>(part.schedule.virtual_stages)) return false;
+    for (const LayerRange& range : stage.chunks[static_cast<std::size_t>(at.local_chunk)].ranges) {
+      if (range.first != next || range.last < range.first) return false;
+      next = range.last + 1;
+    }
+  }
+  return next == layers();
+}
+
 inline bool Field::legal(const Rival& rival) {
   std::int64_t samples = 0, devices = 0;
   for (const Part& part : rival) {
@@ -213,7 +231,7 @@ inline bool Field::legal(const Rival& rival) {
       if (!legal(part.strategy, part.schedule, static_cast<std::int64_t>(part.region.size()), part.samples)) return false;
       continue;
     }
-    if (part.stages.size() != static_cast<std::size_t>(part.schedule.stages)) return false;
+    if (part.stages.size() != static_cast<std::size_t>(part.schedule.stages) || !in_order(part)) return false;
     const std::int64_t at_once =
         std::int64_t{part.schedule.micro_batch} * part.stages.front().chunks.front().ranges.front().strategy.dp;
     if (at_once * part.schedule.microbatches != part.samples) return false;
@@ -300,6 +318,15 @@ inline Rival Field::read(const Plan& plan) const {
 
 inline std::optional<Judged> Field::judge(const Rival& rival) {
   const Plan made = plan(rival);
+  if (unpriced(made) || !plan_violations(room_.model, made).empty()) return std::nullopt;
+  const auto found = evaluator_.evaluate(problem_, costs_, made);
+  if (!found) return std::nullopt;
+  return Judged{found->iteration_ns, found->fits};
+}
+
+inline std::optional<Judged> Field::judge_alone(const Part& part) {
+  Plan made = plan({part});
+  made.training.global_batch = part.samples;
   if (unpriced(made) || !plan_violations(room_.model, made).empty()) return std::nullopt;
   const auto found = evaluator_.evaluate(problem_, costs_, made);
   if (!found) return std::nullopt;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <array>
+#include <map>
 #include <string_view>
 
 #include "random.h"
@@ -39,6 +40,7 @@ class Makers {
   Rival alone();
   Rival fewer();
   Rival pipelines();
+  Rival balanced_pipelines();
   Rival chain();
   Rival replicas();
   std::vector<std::size_t> some_groups(std::size_t least);
@@ -57,8 +59,19 @@ class Makers {
   bool divide(Part& part);
   void set_blocks(LayerRange& range);
 
+  /// A pipeline on a group that was fast for its samples.
+  struct Known {
+    Part part;
+    std::int64_t ns = 0;
+  };
+  /// The fastest that some tries find for so many samples on a group; nothing: none fits.
+  std::optional<Known> known(std::size_t g, std::int64_t samples);
+  void try_part(std::size_t g, std::int64_t samples, Known& best);
+  [[nodiscard]] double pace_of(std::size_t g);
+
   Field& field_;
   Random& random_;
+  std::map<std::pair<std::size_t, std::int64_t>, Known> known_;
 };
 
 inline std::int64_t Makers::divisor_of(std::int64_t n, std::int64_t most) {
@@ -216,6 +229,70 @@ inline Rival Makers::pipelines() {
   return {};
 }
 
+/// A random pipeline, or one that was fast for other samples, or a change of the best so far.
+inline void Makers::try_part(std::size_t g, std::int64_t samples, Known& best) {
+  Part part;
+  part.region = run_of(field_.cluster().first_device(g), field_.group_size(g));
+  part.samples = samples;
+  const std::int64_t roll = random_.below(3);
+  if (roll == 0 && best.ns > 0) {
+    part = best.part;
+    if (!change_uniform(part)) return;
+  } else if (roll == 1 && !known_.empty()) {
+    auto at = known_.lower_bound({g, random_.between(1, field_.batch())});
+    if (at == known_.end() || at->first.first != g || at->second.ns == 0) return;
+    part = at->second.part;
+    part.samples = samples;
+    if (!divide(part) || !field_.legal(part.strategy, part.schedule, field_.group_size(g), samples)) return;
+  } else if (!draw(field_.group_size(g), samples, part.strategy, part.schedule)) {
+    return;
+  }
+  const auto judged = field_.judge_alone(part);
+  if (judged && judged->fits && (best.ns == 0 || judged->ns < best.ns)) best = {part, judged->ns};
+}
+
+inline std::optional<Makers::Known> Makers::known(std::size_t g, std::int64_t samples) {
+  Known best = known_[{g, samples}];
+  const int tries = best.ns == 0 ? 40 : random_.one_in(2) ? 12 : 0;
+  for (int i = 0; i < tries; ++i) try_part(g, samples, best);
+  known_[{g, samples}] = best;
+  return best.ns > 0 ? std::optional(best) : std::nullopt;
+}
+
+/// Samples a second that a group reached so far.
+inline double Makers::pace_of(std::size_t g) {
+  double most = 0;
+  const auto half = std::max<std::int64_t>(1, field_.batch() / 2);
+  if (!known_.contains({g, half})) known(g, half);
+  for (const auto& [key, value] : known_)
+    if (key.first == g && value.ns > 0) most = std::max(most, static_cast<double>(key.second) / static_cast<double>(value.ns));
+  return most;
+}
+
+/// Pipelines on groups that end about together, each fast by itself.
+inline Rival Makers::balanced_pipelines() {
+  const std::vector<std::size_t> groups = some_groups(2);
+  std::vector<double> paces;
+  for (const std::size_t g : groups) paces.push_back(pace_of(g));
+  if (std::any_of(paces.begin(), paces.end(), [](double p) { return p <= 0; })) return {};
+  std::vector<std::int64_t> samples = deal(paces, field_.batch(), 1);
+  if (samples.empty()) return {};
+  const std::int64_t grain = random_.of<std::int64_t>({1, 2, 2, 4, 8});
+  for (std::size_t k = 1; k < samples.size(); ++k) {
+    const std::int64_t moved = samples[k] % grain;
+    if (samples[k] == moved) continue;
+    samples[k] -= moved;
+    samples[0] += moved;
+  }
+  Rival out;
+  for (std::size_t k = 0; k < groups.size(); ++k) {
+    auto own = known(groups[k], samples[k]);
+    if (!own) return {};
+    out.push_back(std::move(own->part));
+  }
+  return out;
+}
+
 /// A group's devices as equal stages: a power of two inside a node, or whole nodes; some are left out at times.
 inline std::vector<DeviceRange> Makers::tiles(std::size_t g) {
   const NodeGroup& group = field_.cluster().groups[g];
@@ -346,7 +423,7 @@ inline Rival Makers::make(RivalKind kind) {
   switch (kind) {
     case RivalKind::whole: return whole();
     case RivalKind::alone: return alone();
-    case RivalKind::pipelines: return pipelines();
+    case RivalKind::pipelines: return random_.one_in(3) ? pipelines() : balanced_pipelines();
     case RivalKind::chain: return chain();
     case RivalKind::replicas: return replicas();
     case RivalKind::fewer: return fewer();
