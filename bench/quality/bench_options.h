@@ -2,6 +2,7 @@
 // Arguments of a bench ("--seed 7"), clocks, and files that it leaves behind.
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <cstdio>
@@ -20,8 +21,13 @@ namespace espalier::bench {
 class Arguments {
  public:
   Arguments(int argc, char** argv, std::map<std::string, std::string> known) : values_(std::move(known)) {
+    values_.emplace("--brief", "no");
     for (int i = 1; i < argc; ++i) {
       const std::string name = argv[i];
+      if (name.rfind("--", 0) != 0) {
+        names_problems_ = true;
+        continue;
+      }
       const auto at = values_.find(name);
       if (at == values_.end()) refuse(name);
       const bool flag = at->second == "no" || at->second == "yes";
@@ -33,6 +39,12 @@ class Arguments {
   [[nodiscard]] const std::string& text(const std::string& name) const { return values_.at(name); }
   [[nodiscard]] std::int64_t whole(const std::string& name) const { return std::strtoll(text(name).c_str(), nullptr, 10); }
   [[nodiscard]] double real(const std::string& name) const { return std::strtod(text(name).c_str(), nullptr); }
+  /// A count, with --brief a tenth of it.
+  [[nodiscard]] std::int64_t count(const std::string& name) const {
+    return flag("--brief") ? std::max<std::int64_t>(1, whole(name) / 10) : whole(name);
+  }
+  /// Words without dashes choose problems of other benches (./dev bench quality WORD): then there is nothing to run.
+  [[nodiscard]] bool names_problems() const { return names_problems_; }
   [[nodiscard]] bool flag(const std::string& name) const { return text(name) == "yes"; }
 
  private:
@@ -43,6 +55,7 @@ class Arguments {
     std::exit(2);
   }
   std::map<std::string, std::string> values_;
+  bool names_problems_ = false;
 };
 
 class Stopwatch {

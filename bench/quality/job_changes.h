@@ -25,7 +25,8 @@ enum class ChangeKind : std::uint8_t {
   batch
 };
 inline constexpr std::array<std::string_view, 10> kChangeKinds = {
-    "intra bandwidth", "inter bandwidth", "join bandwidth", "latency", "device", "memory", "node more", "group more", "order", "batch"};
+    "intra bandwidth", "inter bandwidth", "join bandwidth", "latency", "device",
+    "memory",          "node more",       "group more",     "order",   "batch"};
 
 struct Change {
   ChangeKind kind;
@@ -84,7 +85,8 @@ class Changes {
     change(ChangeKind::device, "peak x 1.25", [](GroupText& t) { t.peak = 1.25; });
     change(ChangeKind::device, "memory bandwidth x 1.25", [](GroupText& t) { t.memory_bandwidth = 1.25; });
     for (const auto& [device, speed] : own.speed)
-      change(ChangeKind::device, cat("speed of device ", device, " up"), [device = device](GroupText& t) { t.speed.erase(device); });
+      change(ChangeKind::device, cat("speed of device ", device, " up"),
+             [device = device](GroupText& t) { t.speed.erase(device); });
     // A node more needs the leave to leave devices out; on several groups that is the usual choice.
     const bool leaves_out = job_.devices == "any" || (several() && job_.devices.empty());
     if (leaves_out && own.nodes < 16) change(ChangeKind::node, "a node more", [](GroupText& t) { ++t.nodes; });
@@ -109,8 +111,7 @@ class Changes {
   void of_order() {
     if (!several() || has_speeds()) return;  // speeds name devices by number
     add(ChangeKind::order, "groups reversed", [](JobText& j) { std::reverse(j.groups.begin(), j.groups.end()); });
-    if (job_.groups.size() > 2)
-      add(ChangeKind::order, "groups shuffled", [&](JobText& j) { random_.shuffle(j.groups); });
+    if (job_.groups.size() > 2) add(ChangeKind::order, "groups shuffled", [&](JobText& j) { random_.shuffle(j.groups); });
   }
   [[nodiscard]] bool has_speeds() const {
     return std::any_of(job_.groups.begin(), job_.groups.end(), [](const GroupText& g) { return !g.speed.empty(); });
@@ -130,7 +131,8 @@ class Changes {
         return g;
       }();
       add(ChangeKind::group, like ? "a group more, as the first" : cat("a group more, ", more.device), [&](JobText& j) {
-        if (j.join == Join::links) j.links.push_back({more.site.empty() ? j.groups.front().name : j.groups.front().site, "z", "", 25, 50});
+        if (j.join == Join::links)
+          j.links.push_back({more.site.empty() ? j.groups.front().name : j.groups.front().site, "z", "", 25, 50});
         j.groups.push_back(more);
         if (j.join == Join::links) j.groups.back().site.clear();
       });

@@ -76,8 +76,8 @@ inline std::string group_text(const GroupText& g, std::int64_t first_device, boo
   if (!alone) out = cat("name: ", g.name, ", ", g.site.empty() ? "" : cat("site: ", g.site, ", "), out);
   if (g.intra_GBps > 0 && g.per_node > 1)
     out += cat(", intra_node: {bandwidth: ", figure(g.intra_GBps), "GB/s, latency: ", figure(g.intra_us), "us}");
-  out += cat(", inter_node: {bandwidth: ", figure(g.inter_Gbps), "Gb/s, nics_per_node: ", g.nics, ", latency: ", figure(g.inter_us),
-             "us}");
+  out += cat(", inter_node: {bandwidth: ", figure(g.inter_Gbps), "Gb/s, nics_per_node: ", g.nics,
+             ", latency: ", figure(g.inter_us), "us}");
   std::string speeds;
   for (const auto& [device, speed] : g.speed)
     speeds += cat(speeds.empty() ? "" : ", ", "\"rank:", first_device + device, "\": ", figure(speed));
@@ -91,12 +91,12 @@ inline std::string join_text(const JobText& job) {
     return cat(", inter_group: {bandwidth: ", figure(job.join_Gbps), "Gb/s, latency: ", figure(job.join_us), "us}");
   for (const LinkText& l : job.links) {
     if (job.join == Join::links)
-      rows += cat(rows.empty() ? "" : ", ", "{from: ", l.from, ", to: ", l.to, ", bandwidth: ", figure(l.Gbps), "Gb/s, latency: ",
-                  figure(l.us), "us, both: true", l.sharing.empty() ? "" : cat(", sharing: ", l.sharing), "}");
+      rows += cat(rows.empty() ? "" : ", ", "{from: ", l.from, ", to: ", l.to, ", bandwidth: ", figure(l.Gbps),
+                  "Gb/s, latency: ", figure(l.us), "us, both: true", l.sharing.empty() ? "" : cat(", sharing: ", l.sharing), "}");
     else
       for (const bool back : {false, true})
-        rows += cat(rows.empty() ? "" : ", ", "{from: ", back ? l.to : l.from, ", to: ", back ? l.from : l.to, ", gbps: ",
-                    figure(l.Gbps), ", delay_ms: ", figure(l.us * 1e-3), "}");
+        rows += cat(rows.empty() ? "" : ", ", "{from: ", back ? l.to : l.from, ", to: ", back ? l.from : l.to,
+                    ", gbps: ", figure(l.Gbps), ", delay_ms: ", figure(l.us * 1e-3), "}");
   }
   const std::string sharing = job.matrix_sharing.empty() ? "" : cat(", sharing: ", job.matrix_sharing);
   return job.join == Join::links ? cat(", links: [", rows, "]") : cat(", matrix: [", rows, "]", sharing);

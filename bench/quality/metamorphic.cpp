@@ -4,19 +4,19 @@
 // each pair the answer of the better job may not be slower. The old answer is carried over and simulated under the better job as well: `same_plan_s`.
 //
 // Theorems. Bandwidth, latency, device and memory: for all spaces, where the price of a plan is monotone; then the old answer is a plan of the
-// new space that is not slower. Node, group: where devices may be left out (`devices: any`, the usual choice on several groups). Order: the space is the same
-// set of plans, so that neither order may be slower. Batch: of a plan with m micro-batches that fits with 2m and then takes at most twice as long; only
-// pairs whose old answer does so are counted, others are listed.
+// new space that is not slower. Node, group: where devices may be left out (`devices: any`, the usual choice on several groups). Batch: of a plan with
+// m micro-batches that fits with 2m and then takes at most twice as long; only pairs whose old answer does so are counted, others are listed. Order: uniform
+// plans on the whole cluster follow the order of the file; an answer should not depend on it, so that neither order may be slower.
 //
-// One JSON object a pair that is violated, then pairs and violations by kind of change and class:
+// One JSON object a pair that is violated and one a job, then pairs and violations by kind of change and class:
 //     uniform      equal devices, one strategy, closed network                      0 wanted
 //     certified    several groups, both answers called optimal                       0 wanted
 //     groups       several groups otherwise                                          at most 0.5 % of pairs, 2 % in size
 //     layer-wise, flow                                                               listed only
 // Exit code 1 where these are missed.
 //
-//   espalier_bench_quality_metamorphic [--jobs 40] [--from 0] [--seed 1] [--kind all|uniform|any|groups|layerwise|flow] [--plan-time 60]
-//                                      [--time 0] [--threads 1] [--changes 0] [--out DIR] [--layerwise] [--groups]
+//   espalier_bench_quality_metamorphic [--jobs 40] [--from 0] [--seed 1] [--kind all|uniform|any|groups|layerwise|flow] [--plan-time 30]
+//                                      [--time 0] [--threads 1] [--changes 8] [--out DIR] [--layerwise] [--groups] [--brief]
 //
 // --changes: at most so many of each job, drawn; 0: all, some twenty. --plan-time: limit of a search; --time: begin no job after so many seconds.
 // Job i of a seed and kind is the same whatever the other arguments are: `--from 17 --jobs 1` runs it alone. --out: folder for both jobs of each violation.
@@ -74,11 +74,19 @@ class Pairs {
       : arguments_(arguments), name_(std::move(name)), text_(text) {}
 
   JobOutcome run(Random& random, std::string& lines) {
+    const Stopwatch watch;
     const Planned before = planned(text_, "before");
     if (before.answer)
       for (const Change& change : chosen(random)) compare(before, change);
     if (before.infeasible) ++o_.no_answer;
-    lines = lines_.empty() ? "\n" : lines_;
+    std::int64_t pairs = 0, violations = 0;
+    for (const auto& [key, tally] : o_.tallies) {
+      pairs += tally.pairs;
+      violations += tally.violations;
+    }
+    lines = lines_ + cat("{\"bench\": \"metamorphic\", \"job\": ", json_text(name_), ", \"devices\": ", text_.total(),
+                         ", \"pairs\": ", pairs, ", \"violations\": ", violations, ", \"seconds\": ", figure(watch.seconds()),
+                         before.infeasible ? cat(", \"no_answer\": ", json_text(before.error)) : "", "}\n");
     return o_;
   }
 
@@ -109,10 +117,12 @@ class Pairs {
     options.time_limit_s = arguments_.real("--plan-time");
     try {
       auto answer = plan(*out.job, options);
-      if (answer)
+      if (answer) {
         out.answer = std::move(*answer);
-      else
-        out.error = answer.error().message(), out.internal = answer.error().kind == ErrorKind::internal;
+      } else {
+        out.error = answer.error().message();
+        out.internal = answer.error().kind == ErrorKind::internal;
+      }
     } catch (const std::exception& e) {
       out.error = e.what();
       out.internal = true;
@@ -124,8 +134,8 @@ class Pairs {
   }
 
   void report_error(const JobText& text, const std::string& what, const std::string& error) {
-    lines_ += cat("{\"bench\": \"metamorphic\", \"job\": ", json_text(name_), ", \"change\": ", json_text(what), ", \"error\": ",
-                  json_text(error), "}\n");
+    lines_ += cat("{\"bench\": \"metamorphic\", \"job\": ", json_text(name_), ", \"change\": ", json_text(what),
+                  ", \"error\": ", json_text(error), "}\n");
     write_file(arguments_.text("--out"), cat(name_, ".error", ++errors_, ".yaml"), text_of(text));
   }
 
@@ -181,18 +191,20 @@ class Pairs {
     report(before, after, change, c, same, size, listed);
   }
 
-  void report(const Planned& before, const Planned& after, const Change& change, Class c, std::int64_t same, double size, bool listed) {
+  void report(const Planned& before, const Planned& after, const Change& change, Class c, std::int64_t same, double size,
+              bool listed) {
     char figures[300];
     std::snprintf(figures, sizeof figures, "\"size\": %.6f, \"before_s\": %.9f, \"after_s\": %.9f, \"same_plan_s\": %.9f", size,
                   static_cast<double>(before.ns()) * 1e-9, after.answer ? static_cast<double>(after.ns()) * 1e-9 : 0.0,
                   static_cast<double>(same) * 1e-9);
     const auto optimal = [](const Planned& p) { return p.answer && p.answer->search.optimal ? "true" : "false"; };
-    lines_ += cat("{\"bench\": \"metamorphic\", \"job\": ", json_text(name_), ", \"class\": ",
-                  json_text(kClasses[static_cast<std::size_t>(c)]), ", \"change\": ",
-                  json_text(kChangeKinds[static_cast<std::size_t>(change.kind)]), ", \"what\": ", json_text(change.what), ", \"counted\": ",
-                  listed ? "false" : "true", ", ", figures, ", \"optimal\": [", optimal(before), ", ", optimal(after), "], \"plan\": ",
-                  json_text(before.answer->plan.label()), ", \"then\": ",
-                  json_text(after.answer ? after.answer->plan.label() : after.error), "}\n");
+    lines_ +=
+        cat("{\"bench\": \"metamorphic\", \"job\": ", json_text(name_),
+            ", \"class\": ", json_text(kClasses[static_cast<std::size_t>(c)]),
+            ", \"change\": ", json_text(kChangeKinds[static_cast<std::size_t>(change.kind)]),
+            ", \"what\": ", json_text(change.what), ", \"counted\": ", listed ? "false" : "true", ", ", figures,
+            ", \"optimal\": [", optimal(before), ", ", optimal(after), "], \"plan\": ", json_text(before.answer->plan.label()),
+            ", \"then\": ", json_text(after.answer ? after.answer->plan.label() : after.error), "}\n");
     const std::string& out = arguments_.text("--out");
     const std::string file = cat(name_, ".", ++reported_);
     write_file(out, file + ".before.yaml", text_of(text_));
@@ -214,8 +226,8 @@ std::string kind_of(const Arguments& arguments, std::int64_t index) {
   if (arguments.flag("--layerwise")) return "layerwise";
   if (arguments.flag("--groups")) return "groups";
   if (arguments.text("--kind") != "all") return arguments.text("--kind");
-  static const std::vector<std::string> turns = {"groups", "uniform", "groups", "any",  "groups", "uniform",
-                                                 "groups", "layerwise", "groups", "flow"};
+  static const std::vector<std::string> turns = {"groups",  "uniform", "groups",    "any",    "groups",
+                                                 "uniform", "groups",  "layerwise", "groups", "flow"};
   return turns[static_cast<std::size_t>(index) % turns.size()];
 }
 
@@ -230,7 +242,7 @@ JobText job_of(const std::string& kind, Random& random) {
   }
   JobText job;
   const bool small = kind == "flow" || !random.one_in(8);
-  do job = random_groups_job(random, false, true);
+  do job = random_groups_job(random, random.one_in(3) ? Size::tiny : Size::middle, true);
   while (job.devices == "all" || job.total() > (small ? 12 : 32));
   job.flow = kind == "flow";
   return job;
@@ -239,10 +251,12 @@ JobText job_of(const std::string& kind, Random& random) {
 void print(const Tallies& all, const std::array<Tally, kClasses.size()>& by_class) {
   const auto line = [](std::string_view c, std::string_view change, const Tally& t) {
     std::printf(
-        "{\"bench\": \"metamorphic\", \"class\": \"%.*s\", \"change\": \"%.*s\", \"pairs\": %lld, \"violations\": %lld, \"share\": %.5f, "
+        "{\"bench\": \"metamorphic\", \"class\": \"%.*s\", \"change\": \"%.*s\", \"pairs\": %lld, \"violations\": %lld, "
+        "\"share\": %.5f, "
         "\"worst\": %.5f, \"same_plan_slower\": %lld, \"listed\": %lld}\n",
         static_cast<int>(c.size()), c.data(), static_cast<int>(change.size()), change.data(), static_cast<long long>(t.pairs),
-        static_cast<long long>(t.violations), t.pairs > 0 ? static_cast<double>(t.violations) / static_cast<double>(t.pairs) : 0.0, t.worst,
+        static_cast<long long>(t.violations),
+        t.pairs > 0 ? static_cast<double>(t.violations) / static_cast<double>(t.pairs) : 0.0, t.worst,
         static_cast<long long>(t.price), static_cast<long long>(t.listed));
   };
   for (const auto& [key, tally] : all)
@@ -253,17 +267,28 @@ void print(const Tallies& all, const std::array<Tally, kClasses.size()>& by_clas
 bool holds(const std::array<Tally, kClasses.size()>& of) {
   const Tally& groups = of[static_cast<std::size_t>(Class::groups)];
   const bool rare = static_cast<double>(groups.violations) <= kShare * static_cast<double>(groups.pairs) && groups.worst <= kSize;
-  return of[static_cast<std::size_t>(Class::uniform)].violations == 0 && of[static_cast<std::size_t>(Class::certified)].violations == 0 && rare;
+  return of[static_cast<std::size_t>(Class::uniform)].violations == 0 &&
+         of[static_cast<std::size_t>(Class::certified)].violations == 0 && rare;
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
   const Arguments arguments(argc, argv,
-                            {{"--jobs", "40"}, {"--from", "0"}, {"--seed", "1"}, {"--kind", "all"}, {"--plan-time", "60"}, {"--time", "0"},
-                             {"--threads", "1"}, {"--changes", "0"}, {"--out", ""}, {"--layerwise", "no"}, {"--groups", "no"}});
+                            {{"--jobs", "40"},
+                             {"--from", "0"},
+                             {"--seed", "1"},
+                             {"--kind", "all"},
+                             {"--plan-time", "30"},
+                             {"--time", "0"},
+                             {"--threads", "1"},
+                             {"--changes", "8"},
+                             {"--out", ""},
+                             {"--layerwise", "no"},
+                             {"--groups", "no"}});
+  if (arguments.names_problems()) return 0;
   const Stopwatch watch;
-  const auto count = static_cast<std::size_t>(arguments.whole("--jobs"));
+  const auto count = static_cast<std::size_t>(arguments.count("--jobs"));
   std::vector<JobOutcome> outcomes(count);
   OrderedLines lines(count);
   base::parallel_for(count, static_cast<int>(arguments.whole("--threads")), 1, [&](std::size_t i, int) {

@@ -8,11 +8,11 @@
 // Rivals outside the spaces that docs/clusters.md names (uniform plans on part of a group, other schedules of chains, layers of unlike pipelines) are
 // tried as well and counted apart ("wide"). One JSON object a line; exit code 1 on a violation, 3 where all are wide.
 //
-//   espalier_bench_quality_mixed_attack [--clusters 60] [--from 0] [--seed 1] [--tries 2000] [--time 0] [--plan-time 120] [--threads 1] [--out DIR]
-//                                       [--job FILE [--flow]]
+//   espalier_bench_quality_mixed_attack [--clusters 60] [--from 0] [--seed 1] [--tries 2000] [--time 0] [--plan-time 60] [--threads 1] [--out DIR]
+//                                       [--job FILE [--flow]] [--brief]
 //
 // Job i of a seed is the same whatever the other arguments are: `--from 17 --clusters 1` runs it alone. --time: begin no job after so many
-// seconds; --plan-time: limit of a search; --job: that job file instead, attacked with a seed of its own for each "cluster"; --out: folder for the job and the faster plan of every violation (JOB.yaml, JOB.KIND.plan.json).
+// seconds; --plan-time: limit of a search; --job: that job file instead, attacked with a seed of its own for each "cluster"; --brief: a tenth of the clusters; --out: folder for the job and the faster plan of every violation (JOB.yaml, JOB.KIND.plan.json).
 #include <algorithm>
 #include <array>
 #include <climits>
@@ -193,16 +193,18 @@ Result<PlannerResult> answer_of(const Job& job, double limit_s) {
   }
 }
 
-std::string line_of(const std::string& name, const Job& job, const Outcome& o, const std::string& label, double plan_s, double all_s) {
+std::string line_of(const std::string& name, const Job& job, const Outcome& o, const std::string& label, double plan_s,
+                    double all_s) {
   std::string worst;
   for (const std::size_t wide : {std::size_t{0}, std::size_t{1}}) {
     const Best& best = o.best[wide];
     if (best.ns == INT64_MAX) continue;
-    worst += cat(", \"", wide == 0 ? "faster" : "wide_faster", "\": ", o.faster[wide], ", \"", wide == 0 ? "ratio" : "wide_ratio", "\": ",
-                 o.answered ? figure(static_cast<double>(o.answer_ns) / static_cast<double>(best.ns) - 1.0) : "null", ", \"",
-                 wide == 0 ? "by" : "wide_by", "\": ", json_text(kRivalKinds[static_cast<std::size_t>(best.kind)]), ", \"",
-                 wide == 0 ? "rival" : "wide_rival", "\": ", json_text(best.label), ", \"", wide == 0 ? "violations" : "wide_violations",
-                 "\": ", o.denied[wide], ", \"", wide == 0 ? "below_bound" : "wide_below_bound", "\": ", o.below_bound[wide]);
+    worst += cat(", \"", wide == 0 ? "faster" : "wide_faster", "\": ", o.faster[wide], ", \"", wide == 0 ? "ratio" : "wide_ratio",
+                 "\": ", o.answered ? figure(static_cast<double>(o.answer_ns) / static_cast<double>(best.ns) - 1.0) : "null",
+                 ", \"", wide == 0 ? "by" : "wide_by", "\": ", json_text(kRivalKinds[static_cast<std::size_t>(best.kind)]),
+                 ", \"", wide == 0 ? "rival" : "wide_rival", "\": ", json_text(best.label), ", \"",
+                 wide == 0 ? "violations" : "wide_violations", "\": ", o.denied[wide], ", \"",
+                 wide == 0 ? "below_bound" : "wide_below_bound", "\": ", o.below_bound[wide]);
   }
   char figures[400];
   std::snprintf(figures, sizeof figures,
@@ -257,15 +259,18 @@ struct Totals {
       std::printf(
           "{\"bench\": \"mixed attack\", \"rivals\": \"%s\", \"optimal_beaten\": %lld, \"worst\": %.5f, \"below_bound\": %lld, "
           "\"worst_below\": %.5f, \"no_answer\": %lld, \"beaten\": %lld, \"worst_beaten\": %.5f}\n",
-          w == 0 ? "named" : "wide", static_cast<long long>(optimal_jobs[w]), worst_optimal[w], static_cast<long long>(bound_jobs[w]),
-          worst_bound[w], static_cast<long long>(unanswered_jobs[w]), static_cast<long long>(beaten_jobs[w]), worst_beaten[w]);
+          w == 0 ? "named" : "wide", static_cast<long long>(optimal_jobs[w]), worst_optimal[w],
+          static_cast<long long>(bound_jobs[w]), worst_bound[w], static_cast<long long>(unanswered_jobs[w]),
+          static_cast<long long>(beaten_jobs[w]), worst_beaten[w]);
     std::printf(
         "{\"bench\": \"mixed attack\", \"jobs\": %lld, \"above_64_devices\": %lld, \"answered\": %lld, \"optimal\": %lld, "
-        "\"internal_errors\": %lld, \"tried\": %lld, \"fit\": %lld, \"not_confirmed\": %lld, \"not_priced\": %lld, \"mean_gap\": %.5f, "
+        "\"internal_errors\": %lld, \"tried\": %lld, \"fit\": %lld, \"not_confirmed\": %lld, \"not_priced\": %lld, \"mean_gap\": "
+        "%.5f, "
         "\"seconds\": %.1f}\n",
-        static_cast<long long>(jobs), static_cast<long long>(above_64), static_cast<long long>(answered), static_cast<long long>(optimal),
-        static_cast<long long>(internal), static_cast<long long>(rivals), static_cast<long long>(fit), static_cast<long long>(refused),
-        static_cast<long long>(broken), answered > 0 ? gap / static_cast<double>(answered) : 0.0, seconds);
+        static_cast<long long>(jobs), static_cast<long long>(above_64), static_cast<long long>(answered),
+        static_cast<long long>(optimal), static_cast<long long>(internal), static_cast<long long>(rivals),
+        static_cast<long long>(fit), static_cast<long long>(refused), static_cast<long long>(broken),
+        answered > 0 ? gap / static_cast<double>(answered) : 0.0, seconds);
   }
 };
 
@@ -274,6 +279,9 @@ struct Subject {
   std::string name, text;
   Result<Job> job;
 };
+
+/// A quarter above 64 devices, a quarter tiny.
+Size size_of(std::int64_t index) { return index % 4 == 0 ? Size::large : index % 4 == 1 ? Size::tiny : Size::middle; }
 
 Subject subject_of(const Arguments& arguments, std::int64_t index) {
   const std::int64_t seed = arguments.whole("--seed");
@@ -284,7 +292,7 @@ Subject subject_of(const Arguments& arguments, std::int64_t index) {
   }
   const std::string name = name_of(seed, index);
   Random random(seed_of(seed, index));
-  const JobText text = random_groups_job(random, index % 4 == 0, false);
+  const JobText text = random_groups_job(random, size_of(index), false);
   return {name, text_of(text), load(text, name)};
 }
 
@@ -327,10 +335,19 @@ Outcome attack(const Arguments& arguments, std::int64_t index, std::string& line
 
 int main(int argc, char** argv) {
   const Arguments arguments(argc, argv,
-                            {{"--clusters", "60"}, {"--from", "0"}, {"--seed", "1"}, {"--tries", "2000"}, {"--time", "0"},
-                             {"--plan-time", "120"}, {"--threads", "1"}, {"--out", ""}, {"--job", ""}, {"--flow", "no"}});
+                            {{"--clusters", "60"},
+                             {"--from", "0"},
+                             {"--seed", "1"},
+                             {"--tries", "2000"},
+                             {"--time", "0"},
+                             {"--plan-time", "60"},
+                             {"--threads", "1"},
+                             {"--out", ""},
+                             {"--job", ""},
+                             {"--flow", "no"}});
+  if (arguments.names_problems()) return 0;
   const Stopwatch watch;
-  const auto count = static_cast<std::size_t>(arguments.whole("--clusters"));
+  const auto count = static_cast<std::size_t>(arguments.count("--clusters"));
   std::vector<Outcome> outcomes(count);
   std::vector<char> begun(count, 0);
   OrderedLines lines(count);

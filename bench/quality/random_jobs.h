@@ -22,7 +22,8 @@ inline const std::vector<std::string>& devices_of(bool bf16) {
 }
 
 inline std::string llama_text(Random& random, bool large) {
-  const std::int64_t heads = large ? 32 : random.of<std::int64_t>({8, 16, 32}), hidden = heads * random.of<std::int64_t>({64, 128});
+  const std::int64_t heads = large ? 32 : random.of<std::int64_t>({8, 16, 32}),
+                     hidden = heads * random.of<std::int64_t>({64, 128});
   return cat("{model_type: llama, hidden_size: ", hidden, ", intermediate_size: ", hidden * random.between(2, 4),
              ", num_hidden_layers: ", large ? random.between(12, 32) : random.between(3, 16), ", num_attention_heads: ", heads,
              ", num_key_value_heads: ", random.one_in(2) ? heads : heads / 4,
@@ -39,15 +40,16 @@ inline std::string gpt_text(Random& random) {
 inline std::string experts_text(Random& random) {
   const std::int64_t heads = random.of<std::int64_t>({8, 16}), hidden = heads * 64;
   return cat("{hidden: ", hidden, ", vocabulary: 32000, repeat: ", random.between(1, 4), ", blocks: [",
-             random.one_in(2) ? cat("{heads: ", heads, ", ffn: ", 4 * hidden, "}, ") : "", "{heads: ", heads, ", kv_heads: ",
-             heads / 2, ", experts: ", random.of<std::int64_t>({4, 8}), ", top_k: 2, ffn: ", 2 * hidden, "}]}");
+             random.one_in(2) ? cat("{heads: ", heads, ", ffn: ", 4 * hidden, "}, ") : "", "{heads: ", heads,
+             ", kv_heads: ", heads / 2, ", experts: ", random.of<std::int64_t>({4, 8}), ", top_k: 2, ffn: ", 2 * hidden, "}]}");
 }
 
 inline std::string state_space_text(Random& random) {
-  return cat("{hidden: ", random.of<std::int64_t>({1024, 2048}), ", vocabulary: 50304, repeat: ", random.between(1, 4),
-             ", blocks: [{count: ", random.between(1, 2),
-             ", mixer: mamba2, mamba_n_heads: 64, mamba_n_groups: 4, mamba_d_state: 64, ffn: 4096}, {heads: 16, kv_heads: 8, ffn: "
-             "4096}]}");
+  return cat(
+      "{hidden: ", random.of<std::int64_t>({1024, 2048}), ", vocabulary: 50304, repeat: ", random.between(1, 4),
+      ", blocks: [{count: ", random.between(1, 2),
+      ", mixer: mamba2, mamba_n_heads: 64, mamba_n_groups: 4, mamba_d_state: 64, ffn: 4096}, {heads: 16, kv_heads: 8, ffn: "
+      "4096}]}");
 }
 
 inline std::string t5_text(Random& random) {
@@ -59,8 +61,9 @@ inline std::string t5_text(Random& random) {
 
 inline std::string image_text(Random& random) {
   const std::int64_t heads = random.of<std::int64_t>({8, 12, 16});
-  return cat("{model_type: vit, hidden_size: ", heads * 64, ", num_attention_heads: ", heads, ", intermediate_size: ", heads * 256,
-             ", num_hidden_layers: ", random.between(6, 24), ", image_size: 224, patch_size: 16}");
+  return cat("{model_type: vit, hidden_size: ", heads * 64, ", num_attention_heads: ", heads,
+             ", intermediate_size: ", heads * 256, ", num_hidden_layers: ", random.between(6, 24),
+             ", image_size: 224, patch_size: 16}");
 }
 
 inline void draw_model(Random& random, JobText& job, bool large) {
@@ -70,7 +73,8 @@ inline void draw_model(Random& random, JobText& job, bool large) {
     case 1: job.model = state_space_text(random); break;
     case 2:
       job.model = t5_text(random);
-      job.sequence = cat("{encoder: ", random.of<std::int64_t>({256, 512}), ", decoder: ", random.of<std::int64_t>({128, 256}), "}");
+      job.sequence =
+          cat("{encoder: ", random.of<std::int64_t>({256, 512}), ", decoder: ", random.of<std::int64_t>({128, 256}), "}");
       break;
     case 3:
       job.model = image_text(random);
@@ -85,7 +89,8 @@ inline void draw_model(Random& random, JobText& job, bool large) {
       job.model = llama_text(random, large);
       if (random.one_in(7)) {
         job.sequence = "1024";
-        job.lengths = cat("{histogram: [[128, 3], [300, 2], [1024, 1]], packing: ", random.one_in(2) ? "packed" : "balanced", "}");
+        job.lengths =
+            cat("{histogram: [[128, 3], [300, 2], [1024, 1]], packing: ", random.one_in(2) ? "packed" : "balanced", "}");
       }
   }
   job.batch = random.one_in(4) ? random.between(8, 96) : random.of<std::int64_t>({8, 12, 16, 24, 32, 48, 64, 96});
@@ -143,8 +148,15 @@ inline void draw_memory(Random& random, JobText& job) {
   if (random.one_in(2)) job.margin = 0;
 }
 
-/// Two to four groups. `large`: above 64 devices, else at most 64 and mostly few.
-inline JobText random_groups_job(Random& random, bool large, bool explicit_links) {
+enum class Size : std::uint8_t {
+  tiny,    ///< at most 8 devices, where searches prove most
+  middle,  ///< at most 64, mostly at most 24
+  large,   ///< above 64
+};
+
+/// Two to four groups.
+inline JobText random_groups_job(Random& random, Size size, bool explicit_links) {
+  const bool large = size == Size::large;
   JobText job;
   draw_model(random, job, large);
   const std::vector<std::string>& kinds = devices_of(job.precision == "bf16");
@@ -154,13 +166,14 @@ inline JobText random_groups_job(Random& random, bool large, bool explicit_links
     const std::string one = random.of(kinds);
     job.groups.clear();
     for (std::int64_t g = 0; g < count; ++g)
-      job.groups.push_back(random_group(random, std::string(1, static_cast<char>('a' + g)), equal ? one : random.of(kinds),
-                                        explicit_links));
-  } while (large ? job.total() <= 64 : job.total() > (random.one_in(4) ? 64 : 24));
+      job.groups.push_back(
+          random_group(random, std::string(1, static_cast<char>('a' + g)), equal ? one : random.of(kinds), explicit_links));
+  } while (large ? job.total() <= 64 : job.total() > (size == Size::tiny ? 8 : random.one_in(4) ? 64 : 24));
   if (large) job.batch = std::max<std::int64_t>(job.batch, 48);
   draw_join(random, job);
   draw_memory(random, job);
-  if (random.one_in(6)) draw_speed(random, job.groups[static_cast<std::size_t>(random.below(static_cast<std::int64_t>(job.groups.size())))]);
+  if (random.one_in(6))
+    draw_speed(random, job.groups[static_cast<std::size_t>(random.below(static_cast<std::int64_t>(job.groups.size())))]);
   if (random.one_in(8)) job.devices = "all";
   if (random.one_in(8)) job.devices = "any";
   if (random.one_in(10)) job.schedules = "[1f1b, zb-h1]";

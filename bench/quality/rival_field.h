@@ -90,7 +90,7 @@ class Field {
         facts_(rule_facts(room_.model, room_.cluster, room_.training, engine_->split)),
         costs_(room_.model, room_.cluster, room_.training, *engine_),
         evaluator_(1, job.network),
-        problem_{&room_.model, &room_.cluster, room_.training, engine_, room_.search} {
+        problem_(problem_of(room_, *engine_)) {
     const auto layers = static_cast<std::int32_t>(room_.model.layers.size());
     splits_.resize(static_cast<std::size_t>(layers) + 1);
     for (std::int32_t chunks = 1; chunks <= layers; ++chunks)
@@ -143,6 +143,9 @@ class Field {
   [[nodiscard]] bool documented(const Rival& rival) const;
 
  private:
+  static search::Problem problem_of(const Job& job, const EngineModel& engine) {
+    return {&job.model, &job.cluster, job.training, &engine, job.search};
+  }
   [[nodiscard]] std::vector<Stage> uniform_stages(const Part& part) const;
   /// Whether the chunks of stages hold the layers in order, as their schedule numbers them.
   [[nodiscard]] bool in_order(const Part& part) const;
@@ -254,8 +257,7 @@ inline std::vector<Stage> Field::uniform_stages(const Part& part) const {
     std::vector<std::int64_t> devices;
     for (std::int64_t d = 0; d < s.dp; ++d)
       for (std::int64_t k = 0; k < inner; ++k) {
-        const std::int64_t place =
-            s.order == RankOrder::tp_cp_pp_dp ? k + inner * (i + stages * d) : k + inner * (d + s.dp * i);
+        const std::int64_t place = s.order == RankOrder::tp_cp_pp_dp ? k + inner * (i + stages * d) : k + inner * (d + s.dp * i);
         devices.push_back(part.region[static_cast<std::size_t>(place)]);
       }
     Stage stage;
@@ -305,7 +307,8 @@ inline Rival Field::read(const Plan& plan) const {
     }
     std::sort(part.region.begin(), part.region.end());
     const Strategy& s = part.strategy;
-    const bool same_size = part.region.size() == static_cast<std::size_t>(std::int64_t{s.tp} * s.cp * s.dp * part.schedule.stages);
+    const bool same_size =
+        part.region.size() == static_cast<std::size_t>(std::int64_t{s.tp} * s.cp * s.dp * part.schedule.stages);
     if (!same_size || !same_stages(uniform_stages(part), pipeline.stages)) {
       part.uniform = false;
       part.region.clear();
@@ -351,7 +354,8 @@ inline bool Field::is_chain_stage(const Stage& stage) const {
   const LayerRange& range = stage.chunks.front().ranges.front();
   const Strategy& s = range.strategy;
   const bool long_sequence = room_.training.sequence.main >= 16'384;
-  if ((s.tp & (s.tp - 1)) != 0 || s.tp > node || (s.cp > 1 && !long_sequence) || (s.ep & (s.ep - 1)) != 0 || s.etp != 1) return false;
+  if ((s.tp & (s.tp - 1)) != 0 || s.tp > node || (s.cp > 1 && !long_sequence) || (s.ep & (s.ep - 1)) != 0 || s.etp != 1)
+    return false;
   if (s.sp == SequenceParallel::ulysses || s.order != RankOrder::tp_cp_dp_pp || s.offload != Offload::none || s.overlap.tp)
     return false;
   if (shards_optimizer(s.zero) && s.shard != s.data_ranks()) return false;
@@ -362,7 +366,8 @@ inline bool Field::is_chain(const Part& part) const {
   const bool named = room_.search.allow.contains("schedule");
   const bool zero_bubble = named && part.schedule.kind == ScheduleKind::zb_h1;
   if (part.schedule.kind != ScheduleKind::one_f_one_b && !zero_bubble) return false;
-  if (batch() % (std::int64_t{part.schedule.micro_batch} * part.schedule.microbatches) != 0 && part.samples != batch()) return false;
+  if (batch() % (std::int64_t{part.schedule.micro_batch} * part.schedule.microbatches) != 0 && part.samples != batch())
+    return false;
   const std::vector<Stage> stages = pipeline(part, 0).stages;
   return std::all_of(stages.begin(), stages.end(), [&](const Stage& s) { return is_chain_stage(s); });
 }

@@ -14,7 +14,8 @@ namespace espalier::bench {
 using property::Random;
 
 enum class RivalKind : std::uint8_t { whole, alone, pipelines, chain, replicas, fewer, edited };
-inline constexpr std::array<std::string_view, 7> kRivalKinds = {"whole", "alone", "pipelines", "chain", "replicas", "fewer", "edited"};
+inline constexpr std::array<std::string_view, 7> kRivalKinds = {"whole",    "alone", "pipelines", "chain",
+                                                                "replicas", "fewer", "edited"};
 
 class Makers {
  public:
@@ -88,7 +89,8 @@ inline void Makers::draw_schedule(Schedule& schedule) {
   schedule.kind = static_cast<ScheduleKind>(random_.below(5));
   const std::int64_t most = field_.layers() / schedule.stages;
   if (schedule.kind == ScheduleKind::zb_v) schedule.virtual_stages = 2;
-  if (schedule.kind == ScheduleKind::interleaved) schedule.virtual_stages = static_cast<std::int32_t>(random_.between(2, std::max<std::int64_t>(2, most)));
+  if (schedule.kind == ScheduleKind::interleaved)
+    schedule.virtual_stages = static_cast<std::int32_t>(random_.between(2, std::max<std::int64_t>(2, most)));
 }
 
 inline void Makers::draw_recompute(Strategy& s, const Schedule& schedule) {
@@ -201,8 +203,9 @@ inline std::vector<std::int64_t> Makers::deal(const std::vector<double>& paces, 
     left -= out.back();
   }
   for (std::size_t i = 0; left != 0; i = (i + 1) % out.size()) {
-    if (left > 0) ++out[i], --left;
-    if (left < 0 && out[i] > least) --out[i], ++left;
+    const std::int64_t step = left > 0 ? 1 : out[i] > least ? -1 : 0;
+    out[i] += step;
+    left -= step;
   }
   return out;
 }
@@ -400,10 +403,12 @@ inline Rival Makers::replicas() {
     stage.samples_per_replica = deal(paces, at_once, 1);
     const auto& dealt = stage.samples_per_replica;
     if (dealt.empty()) return {};
-    if (std::all_of(dealt.begin(), dealt.end(), [&](std::int64_t n) { return n == dealt.front(); })) stage.samples_per_replica.clear();
+    if (std::all_of(dealt.begin(), dealt.end(), [&](std::int64_t n) { return n == dealt.front(); }))
+      stage.samples_per_replica.clear();
   }
   if (shards_optimizer(s.zero) && random_.one_in(3) && !equal_only) {
-    for (const double bytes : room) stage.state_shares.push_back(std::max<std::int64_t>(1, static_cast<std::int64_t>(bytes * 1e-9)));
+    for (const double bytes : room)
+      stage.state_shares.push_back(std::max<std::int64_t>(1, static_cast<std::int64_t>(bytes * 1e-9)));
     const auto& parts = stage.state_shares;
     if (std::all_of(parts.begin(), parts.end(), [&](std::int64_t n) { return n == parts.front(); })) stage.state_shares.clear();
   }
@@ -439,7 +444,8 @@ inline bool Makers::divide(Part& part) {
   const std::int32_t dp = part.uniform ? part.strategy.dp : part.stages.front().chunks.front().ranges.front().strategy.dp;
   if (part.samples < dp || part.samples % dp != 0) return false;
   const std::int64_t before = part.schedule.micro_batch, each = part.samples / dp;
-  part.schedule.micro_batch = static_cast<std::int32_t>(each % before == 0 && !random_.one_in(3) ? before : divisor_of(each, each));
+  part.schedule.micro_batch =
+      static_cast<std::int32_t>(each % before == 0 && !random_.one_in(3) ? before : divisor_of(each, each));
   part.schedule.microbatches = static_cast<std::int32_t>(each / part.schedule.micro_batch);
   return true;
 }
@@ -458,9 +464,18 @@ inline bool Makers::change_uniform(Part& part) {
   switch (random_.below(14)) {
     case 0: degrees(s.tp, s.dp); break;
     case 1: degrees(s.dp, s.tp); break;
-    case 2: degrees(s.dp, schedule.stages); draw_schedule(schedule); break;
-    case 3: degrees(schedule.stages, s.dp); draw_schedule(schedule); break;
-    case 4: degrees(schedule.stages, s.tp); draw_schedule(schedule); break;
+    case 2:
+      degrees(s.dp, schedule.stages);
+      draw_schedule(schedule);
+      break;
+    case 3:
+      degrees(schedule.stages, s.dp);
+      draw_schedule(schedule);
+      break;
+    case 4:
+      degrees(schedule.stages, s.tp);
+      draw_schedule(schedule);
+      break;
     case 5: s.sp = static_cast<SequenceParallel>(random_.below(3)); break;
     case 6: s.order = static_cast<RankOrder>(random_.below(3)); break;
     case 7:
@@ -469,7 +484,10 @@ inline bool Makers::change_uniform(Part& part) {
     case 10: draw_recompute(s, schedule); break;
     case 11: s.ep = static_cast<std::int32_t>(divisor_of(8, 8)); break;
     case 12: degrees(s.dp, s.cp); break;
-    default: schedule.micro_batch = 1; part.samples % s.dp == 0 ? schedule.micro_batch = static_cast<std::int32_t>(divisor_of(part.samples / s.dp, part.samples)) : 1;
+    default:
+      schedule.micro_batch = 1;
+      part.samples % s.dp == 0 ? schedule.micro_batch = static_cast<std::int32_t>(divisor_of(part.samples / s.dp, part.samples))
+                               : 1;
   }
   repair(s, schedule);
   if (part.samples % s.dp != 0) return false;
@@ -509,8 +527,9 @@ inline bool Makers::move_boundary(Part& part) {
 inline bool Makers::change_stage(Part& part) {
   const std::int64_t at_once =
       std::int64_t{part.schedule.micro_batch} * part.stages.front().chunks.front().ranges.front().strategy.dp;
-  Stage& stage = random_.of(part.stages) == part.stages.front() ? part.stages.front()
-                                                                : part.stages[static_cast<std::size_t>(random_.below(static_cast<std::int64_t>(part.stages.size())))];
+  Stage& stage = random_.of(part.stages) == part.stages.front()
+                     ? part.stages.front()
+                     : part.stages[static_cast<std::size_t>(random_.below(static_cast<std::int64_t>(part.stages.size())))];
   const auto devices = static_cast<std::int64_t>(devices_in(stage.devices).size());
   const std::int64_t node = field_.cluster().groups[field_.cluster().group_of(stage.devices.front().first)].devices_per_node;
   Strategy s = stage.chunks.front().ranges.front().strategy;
@@ -518,8 +537,13 @@ inline bool Makers::change_stage(Part& part) {
   if (fresh.dp == 0) return false;
   switch (random_.below(5)) {
     case 0: s.recompute = fresh.recompute; break;
-    case 1: s.zero = fresh.dp == s.dp ? fresh.zero : s.zero; s.shard = shards_optimizer(s.zero) ? static_cast<std::int32_t>(s.data_ranks()) : 1; break;
-    case 2: s.sp = s.tp > 1 ? (s.sp == SequenceParallel::none ? SequenceParallel::megatron : SequenceParallel::none) : s.sp; break;
+    case 1:
+      s.zero = fresh.dp == s.dp ? fresh.zero : s.zero;
+      s.shard = shards_optimizer(s.zero) ? static_cast<std::int32_t>(s.data_ranks()) : 1;
+      break;
+    case 2:
+      s.sp = s.tp > 1 ? (s.sp == SequenceParallel::none ? SequenceParallel::megatron : SequenceParallel::none) : s.sp;
+      break;
     default: {
       const Overlap before = s.overlap;
       s = fresh;
@@ -547,7 +571,8 @@ inline bool Makers::swap_stages(Part& part) {
   const auto p = static_cast<std::int64_t>(part.stages.size());
   if (p < 2 || part.schedule.virtual_stages != 1) return false;
   const auto i = static_cast<std::size_t>(random_.below(p)), j = static_cast<std::size_t>(random_.below(p));
-  if (i == j || part.stages[i].chunks.front().ranges.size() != 1 || part.stages[j].chunks.front().ranges.size() != 1) return false;
+  if (i == j || part.stages[i].chunks.front().ranges.size() != 1 || part.stages[j].chunks.front().ranges.size() != 1)
+    return false;
   const std::int64_t at_once =
       std::int64_t{part.schedule.micro_batch} * part.stages.front().chunks.front().ranges.front().strategy.dp;
   std::swap(part.stages[i].devices, part.stages[j].devices);
@@ -570,7 +595,8 @@ inline bool Makers::change_samples_at_once(Part& part) {
 
 inline bool Makers::change_replicas(Part& part) {
   for (Stage& stage : part.stages) {
-    std::vector<std::int64_t>& shares = !stage.state_shares.empty() && random_.one_in(2) ? stage.state_shares : stage.samples_per_replica;
+    std::vector<std::int64_t>& shares =
+        !stage.state_shares.empty() && random_.one_in(2) ? stage.state_shares : stage.samples_per_replica;
     if (shares.size() < 2) return false;
     const auto n = static_cast<std::int64_t>(shares.size());
     std::int64_t& from = shares[static_cast<std::size_t>(random_.below(n))];
