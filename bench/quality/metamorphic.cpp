@@ -8,6 +8,9 @@
 // m micro-batches that fits with 2m and then takes at most twice as long; only pairs whose old answer does so are counted, others are listed. Order: uniform
 // plans on the whole cluster follow the order of the file; an answer should not depend on it, so that neither order may be slower.
 //
+// Prices alone: --plans random legal plans of each job (not of layer-wise ones) are priced under every better network and device; none may be slower. Many
+// more of these are tried than of answers, and a violation needs no search to be blamed.
+//
 // One JSON object a pair that is violated and one a job, then pairs and violations by kind of change and class:
 //     uniform      equal devices, one strategy, closed network                      0 wanted
 //     certified    several groups, both answers called optimal                       0 wanted
@@ -16,7 +19,7 @@
 // Exit code 1 where these are missed.
 //
 //   espalier_bench_quality_metamorphic [--jobs 40] [--from 0] [--seed 1] [--kind all|uniform|any|groups|layerwise|flow] [--plan-time 30]
-//                                      [--time 0] [--threads 1] [--changes 8] [--out DIR] [--layerwise] [--groups] [--brief]
+//                                      [--time 0] [--threads 1] [--changes 8] [--plans 24] [--out DIR] [--layerwise] [--groups] [--brief]
 //
 // --changes: at most so many of each job, drawn; 0: all, some twenty. --plan-time: limit of a search; --time: begin no job after so many seconds.
 // Job i of a seed and kind is the same whatever the other arguments are: `--from 17 --jobs 1` runs it alone. --out: folder for both jobs of each violation.
@@ -31,7 +34,8 @@
 #include "bench_options.h"
 #include "espalier/planner.h"
 #include "job_changes.h"
-#include "rival_field.h"
+#include "planner/estimate.h"
+#include "rival_makers.h"
 
 namespace {
 
@@ -64,7 +68,7 @@ struct Planned {
 };
 
 struct JobOutcome {
-  Tallies tallies;
+  Tallies tallies, prices;  ///< of answers, and of given plans
   std::int64_t planned = 0, internal = 0, no_job = 0, no_answer = 0;
 };
 
@@ -79,6 +83,7 @@ class Pairs {
     if (before.answer)
       for (const Change& change : chosen(random)) compare(before, change);
     if (before.infeasible) ++o_.no_answer;
+    if (before.job && text_.space.empty()) price(*before.job, random);
     std::int64_t pairs = 0, violations = 0;
     for (const auto& [key, tally] : o_.tallies) {
       pairs += tally.pairs;
@@ -91,6 +96,66 @@ class Pairs {
   }
 
  private:
+  /// Given plans under every better network and device: none may become slower.
+  void price(const Job& before, Random& random) {
+    Field field(before);
+    Makers makers(field, random);
+    std::vector<std::pair<Plan, std::int64_t>> plans;
+    const auto wanted = static_cast<std::size_t>(arguments_.whole("--plans"));
+    for (std::size_t i = 0; i < 4 * wanted && plans.size() < wanted; ++i) {
+      const Rival rival = makers.make(draw_kind(random));
+      if (rival.empty()) continue;
+      Plan plan = field.document(rival);
+      if (const auto ns = priced_ns(before, plan)) plans.emplace_back(std::move(plan), *ns);
+    }
+    for (const Change& change : Changes(text_, random).all()) {
+      if (change.kind > ChangeKind::device) continue;
+      const auto after = load(change.job, name_);
+      for (const auto& [plan, ns] : plans)
+        if (after) price(*after, change, plan, ns);
+    }
+  }
+
+  [[nodiscard]] RivalKind draw_kind(Random& random) const {
+    if (text_.groups.size() == 1) return text_.devices == "any" && random.one_in(2) ? RivalKind::chain : RivalKind::whole;
+    return random.of<RivalKind>(
+        {RivalKind::whole, RivalKind::alone, RivalKind::pipelines, RivalKind::chain, RivalKind::replicas});
+  }
+
+  static std::optional<std::int64_t> priced_ns(const Job& job, const Plan& plan) {
+    try {
+      const auto priced = planner::predict_plan(job, plan);
+      return priced ? std::optional(priced->iteration_ns) : std::nullopt;
+    } catch (const std::exception&) {
+      return std::nullopt;
+    }
+  }
+
+  void price(const Job& after, const Change& change, const Plan& plan, std::int64_t before_ns) {
+    const auto ns = priced_ns(after, plan);
+    if (!ns) return;
+    const bool mixed = text_.groups.size() > 1 || text_.devices == "any" || !text_.groups.front().speed.empty();
+    const Class c = text_.flow ? Class::flow : mixed ? Class::groups : Class::uniform;
+    Tally& tally = o_.prices[{c, change.kind}];
+    ++tally.pairs;
+    if (*ns <= before_ns) return;
+    const double size = static_cast<double>(*ns) / static_cast<double>(before_ns) - 1.0;
+    const bool worst = size > tally.worst;
+    ++tally.violations;
+    tally.worst = std::max(tally.worst, size);
+    if (!worst) return;
+    char figures[120];
+    std::snprintf(figures, sizeof figures, "\"price_size\": %.6f, \"before_ns\": %lld, \"after_ns\": %lld", size,
+                  static_cast<long long>(before_ns), static_cast<long long>(*ns));
+    lines_ += cat("{\"bench\": \"metamorphic\", \"job\": ", json_text(name_),
+                  ", \"class\": ", json_text(kClasses[static_cast<std::size_t>(c)]), ", \"what\": ", json_text(change.what), ", ",
+                  figures, ", \"plan\": ", json_text(plan.label()), "}\n");
+    const std::string file = cat(name_, ".price", ++priced_);
+    write_file(arguments_.text("--out"), file + ".before.yaml", text_of(text_));
+    write_file(arguments_.text("--out"), file + ".after.yaml", text_of(change.job));
+    write_file(arguments_.text("--out"), file + ".plan.json", to_json(plan));
+  }
+
   /// All changes, or some of them.
   std::vector<Change> chosen(Random& random) {
     std::vector<Change> all = Changes(text_, random).all();
@@ -216,7 +281,7 @@ class Pairs {
   const JobText& text_;
   JobOutcome o_;
   std::string lines_;
-  int errors_ = 0, reported_ = 0;
+  int errors_ = 0, reported_ = 0, priced_ = 0;
 };
 
 const std::vector<std::string> kKinds = {"uniform", "any", "groups", "layerwise", "flow"};
@@ -246,6 +311,22 @@ JobText job_of(const std::string& kind, Random& random) {
   while (job.devices == "all" || job.total() > (small ? 12 : 32));
   job.flow = kind == "flow";
   return job;
+}
+
+void print_prices(const Tallies& prices) {
+  for (const auto& [key, t] : prices)
+    std::printf(
+        "{\"bench\": \"metamorphic\", \"prices\": \"%s\", \"change\": \"%s\", \"pairs\": %lld, \"violations\": %lld, \"worst\": "
+        "%.5f}\n",
+        std::string(kClasses[static_cast<std::size_t>(key.first)]).c_str(),
+        std::string(kChangeKinds[static_cast<std::size_t>(key.second)]).c_str(), static_cast<long long>(t.pairs),
+        static_cast<long long>(t.violations), t.worst);
+}
+
+/// Of the closed network; under the flow network they are listed.
+bool prices_hold(const Tallies& prices) {
+  return std::all_of(prices.begin(), prices.end(),
+                     [](const auto& row) { return row.first.first == Class::flow || row.second.violations == 0; });
 }
 
 void print(const Tallies& all, const std::array<Tally, kClasses.size()>& by_class) {
@@ -283,6 +364,7 @@ int main(int argc, char** argv) {
                              {"--time", "0"},
                              {"--threads", "1"},
                              {"--changes", "8"},
+                             {"--plans", "24"},
                              {"--out", ""},
                              {"--layerwise", "no"},
                              {"--groups", "no"}});
@@ -303,7 +385,7 @@ int main(int argc, char** argv) {
     }
     lines.put(i, std::move(text));
   });
-  Tallies all;
+  Tallies all, prices;
   std::array<Tally, kClasses.size()> by_class;
   JobOutcome sum;
   for (const JobOutcome& o : outcomes) {
@@ -311,16 +393,18 @@ int main(int argc, char** argv) {
       all[key].add(tally);
       by_class[static_cast<std::size_t>(key.first)].add(tally);
     }
+    for (const auto& [key, tally] : o.prices) prices[key].add(tally);
     sum.planned += o.planned;
     sum.internal += o.internal;
     sum.no_job += o.no_job;
     sum.no_answer += o.no_answer;
   }
+  print_prices(prices);
   print(all, by_class);
   std::printf(
       "{\"bench\": \"metamorphic\", \"jobs\": %zu, \"planned\": %lld, \"without_answer\": %lld, \"internal_errors\": %lld, "
       "\"not_a_job\": %lld, \"seconds\": %.1f}\n",
       count, static_cast<long long>(sum.planned), static_cast<long long>(sum.no_answer), static_cast<long long>(sum.internal),
       static_cast<long long>(sum.no_job), watch.seconds());
-  return holds(by_class) && sum.internal == 0 && sum.no_job == 0 ? 0 : 1;
+  return holds(by_class) && prices_hold(prices) && sum.internal == 0 && sum.no_job == 0 ? 0 : 1;
 }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -148,6 +149,40 @@ inline void draw_memory(Random& random, JobText& job) {
   if (random.one_in(2)) job.margin = 0;
 }
 
+/// Peak in TFLOP/s, about, so that groups can be drawn that are worth the same.
+inline double about_tflops(const std::string& device) {
+  static const std::map<std::string, double> peaks = {
+      {"h100-sxm-80gb", 989}, {"h200-sxm", 989}, {"a100-sxm-80gb", 312}, {"a100-sxm-40gb", 312},
+      {"l40s", 362},          {"l4", 121},       {"rtx-4090", 165},      {"a10g", 70},
+      {"a40", 150},           {"t4", 65},        {"v100-sxm-32gb", 125}, {"v100-sxm-16gb", 125},
+      {"titan-rtx", 130}};
+  return peaks.at(device);
+}
+
+/// Whether no group is worth more than six times another.
+inline bool balanced(const JobText& job) {
+  double least = 1e30, most = 0;
+  for (const GroupText& g : job.groups) {
+    const double worth = about_tflops(g.device) * static_cast<double>(g.nodes * g.per_node);
+    least = std::min(least, worth);
+    most = std::max(most, worth);
+  }
+  return most <= 6 * least;
+}
+
+/// Long sequences, many samples and fast links: all groups are worth having.
+inline void make_busy(Random& random, JobText& job) {
+  job.batch = std::max<std::int64_t>(job.batch, 32);
+  if (job.sequence == "512") job.sequence = "2048";
+  job.join_Gbps = std::max(job.join_Gbps, 100.0);
+  job.join_us = std::min(job.join_us, 50.0);
+  for (LinkText& l : job.links) {
+    l.Gbps = std::max(l.Gbps, random.of<double>({50, 100, 400}));
+    l.us = std::min(l.us, 50.0);
+  }
+  for (GroupText& g : job.groups) g.inter_Gbps = std::max(g.inter_Gbps, random.of<double>({25, 100, 400}));
+}
+
 enum class Size : std::uint8_t {
   tiny,    ///< at most 8 devices, where searches prove most
   middle,  ///< at most 64, mostly at most 24
@@ -160,7 +195,7 @@ inline JobText random_groups_job(Random& random, Size size, bool explicit_links)
   JobText job;
   draw_model(random, job, large);
   const std::vector<std::string>& kinds = devices_of(job.precision == "bf16");
-  const bool equal = random.one_in(4);
+  const bool equal = random.one_in(4), busy = random.one_in(2);
   do {
     const std::int64_t count = random.one_in(2) ? 2 : random.between(2, 4);
     const std::string one = random.of(kinds);
@@ -168,9 +203,13 @@ inline JobText random_groups_job(Random& random, Size size, bool explicit_links)
     for (std::int64_t g = 0; g < count; ++g)
       job.groups.push_back(
           random_group(random, std::string(1, static_cast<char>('a' + g)), equal ? one : random.of(kinds), explicit_links));
-  } while (large ? job.total() <= 64 : job.total() > (size == Size::tiny ? 8 : random.one_in(4) ? 64 : 24));
+  } while ((busy && !balanced(job)) || (large ? job.total() <= 64
+                                              : job.total() > (size == Size::tiny ? 8
+                                                               : random.one_in(4) ? 64
+                                                                                  : 24)));
   if (large) job.batch = std::max<std::int64_t>(job.batch, 48);
   draw_join(random, job);
+  if (busy) make_busy(random, job);
   draw_memory(random, job);
   if (random.one_in(6))
     draw_speed(random, job.groups[static_cast<std::size_t>(random.below(static_cast<std::int64_t>(job.groups.size())))]);
