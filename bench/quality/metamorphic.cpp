@@ -9,7 +9,7 @@
 // plans on the whole cluster follow the order of the file; an answer should not depend on it, so that neither order may be slower.
 //
 // Prices alone: --plans random legal plans of each job (not of layer-wise ones) are priced under every better network and device; none may be slower. Many
-// more of these are tried than of answers, and a violation needs no search to be blamed.
+// more of these are tried than of answers, and a violation needs no search to be blamed. With --prices nothing else is done.
 //
 // One JSON object a pair that is violated and one a job, then pairs and violations by kind of change and class:
 //     uniform      equal devices, one strategy, closed network                      0 wanted
@@ -19,7 +19,8 @@
 // Exit code 1 where these are missed.
 //
 //   espalier_bench_quality_metamorphic [--jobs 40] [--from 0] [--seed 1] [--kind all|uniform|any|groups|layerwise|flow] [--plan-time 30]
-//                                      [--time 0] [--threads 1] [--changes 8] [--plans 24] [--out DIR] [--layerwise] [--groups] [--brief]
+//                                      [--time 0] [--threads 1] [--changes 8] [--plans 24] [--out DIR] [--prices] [--layerwise] [--groups]
+//                                      [--brief]
 //
 // --changes: at most so many of each job, drawn; 0: all, some twenty. --plan-time: limit of a search; --time: begin no job after so many seconds.
 // Job i of a seed and kind is the same whatever the other arguments are: `--from 17 --jobs 1` runs it alone. --out: folder for both jobs of each violation.
@@ -79,7 +80,7 @@ class Pairs {
 
   JobOutcome run(Random& random, std::string& lines) {
     const Stopwatch watch;
-    const Planned before = planned(text_, "before");
+    const Planned before = arguments_.flag("--prices") ? loaded() : planned(text_, "before");
     if (before.answer)
       for (const Change& change : chosen(random)) compare(before, change);
     if (before.infeasible) ++o_.no_answer;
@@ -164,6 +165,11 @@ class Pairs {
     random.shuffle(all);
     all.resize(most);
     return all;
+  }
+  Planned loaded() {
+    Planned out;
+    if (auto job = load(text_, name_)) out.job = std::move(*job);
+    return out;
   }
   Planned planned(const JobText& text, const std::string& what) {
     Planned out;
@@ -366,6 +372,7 @@ int main(int argc, char** argv) {
                              {"--changes", "8"},
                              {"--plans", "24"},
                              {"--out", ""},
+                             {"--prices", "no"},
                              {"--layerwise", "no"},
                              {"--groups", "no"}});
   if (arguments.names_problems()) return 0;
