@@ -6,13 +6,15 @@
 // a printed bound, is a violation; the planner's public simulate() confirms it. So is a job that has no answer although a rival fits.
 //
 // Rivals outside the spaces that docs/clusters.md names (uniform plans on part of a group, other schedules of chains, layers of unlike pipelines) are
-// tried as well and counted apart ("wide"). One JSON object a line; exit code 1 on a violation, 3 where all are wide.
+// tried as well and counted apart ("wide"). "beaten" counts answers of finished searches that a rival beats within their bound. One JSON object a line;
+// exit code 1 on a violation, 3 where all are wide.
 //
 //   espalier_bench_quality_mixed_attack [--clusters 60] [--from 0] [--seed 1] [--tries 2000] [--time 0] [--plan-time 60] [--threads 1] [--out DIR]
 //                                       [--job FILE [--flow]] [--brief]
 //
-// Job i of a seed is the same whatever the other arguments are: `--from 17 --clusters 1` runs it alone. --time: begin no job after so many
-// seconds; --plan-time: limit of a search; --job: that job file instead, attacked with a seed of its own for each "cluster"; --brief: a tenth of the clusters; --out: folder for the job and the faster plan of every violation (JOB.yaml, JOB.KIND.plan.json).
+// Job i of a seed is the same whatever the other arguments are: `--from 17 --clusters 1` runs it alone. --tries: rivals of each cluster. --time: begin no
+// job after so many seconds. --plan-time: limit of a search. --job: this job file instead, attacked with another seed for each "cluster". --brief: a tenth
+// of the clusters. --out: folder for the job and the fastest rival of every violation (NAME.yaml, NAME.faster.plan.json, NAME.wide.plan.json).
 #include <algorithm>
 #include <array>
 #include <climits>
@@ -43,6 +45,7 @@ struct Best {
 struct Outcome {
   std::string error;  ///< of the planner; empty: an answer
   bool internal = false, answered = false, optimal = false, above_64 = false;
+  bool cut_short = false;  ///< the search met its limit of time
   std::int64_t answer_ns = INT64_MAX, bound_ns = 0, tried = 0, fit = 0, refused = 0, broken = 0;
   /// [named by the docs, wide]: rivals faster than the answer, and of these those that the answer denies.
   std::array<std::int64_t, 2> faster{}, denied{}, below_bound{};
@@ -215,11 +218,13 @@ std::string line_of(const std::string& name, const Job& job, const Outcome& o, c
                 static_cast<double>(o.bound_ns) * 1e-9, o.gap, static_cast<long long>(o.tried), static_cast<long long>(o.fit),
                 static_cast<long long>(o.refused), static_cast<long long>(o.broken), plan_s, all_s);
   return cat("{\"bench\": \"mixed attack\", \"job\": ", json_text(name), ", ", figures, ", \"plan\": ", json_text(label),
-             o.error.empty() ? "" : cat(", \"error\": ", json_text(o.error)), worst, "}\n");
+             o.cut_short ? ", \"end\": \"time limit\"" : "", o.error.empty() ? "" : cat(", \"error\": ", json_text(o.error)),
+             worst, "}\n");
 }
 
 struct Totals {
-  std::int64_t jobs = 0, above_64 = 0, answered = 0, optimal = 0, internal = 0, rivals = 0, fit = 0, broken = 0, refused = 0;
+  std::int64_t jobs = 0, above_64 = 0, answered = 0, cut_short = 0, optimal = 0, internal = 0, rivals = 0, fit = 0, broken = 0,
+               refused = 0;
   std::array<std::int64_t, 2> optimal_jobs{}, bound_jobs{}, unanswered_jobs{}, beaten_jobs{};
   std::array<double, 2> worst_optimal{}, worst_bound{}, worst_beaten{};
   double gap = 0;
@@ -228,6 +233,7 @@ struct Totals {
     ++jobs;
     above_64 += o.above_64 ? 1 : 0;
     answered += o.answered ? 1 : 0;
+    cut_short += o.cut_short ? 1 : 0;
     optimal += o.optimal ? 1 : 0;
     internal += o.internal ? 1 : 0;
     rivals += o.tried;
@@ -245,8 +251,8 @@ struct Totals {
     }
     const auto best = static_cast<double>(o.best[w].ns);
     const double ratio = static_cast<double>(o.answer_ns) / best - 1.0;
-    if (ratio > 0) ++beaten_jobs[w];
-    worst_beaten[w] = std::max(worst_beaten[w], ratio);
+    if (!o.cut_short && ratio > 0) ++beaten_jobs[w];
+    if (!o.cut_short) worst_beaten[w] = std::max(worst_beaten[w], ratio);
     if (o.optimal && ratio > 0) ++optimal_jobs[w];
     if (o.optimal) worst_optimal[w] = std::max(worst_optimal[w], ratio);
     if (o.below_bound[w] == 0) return;
@@ -263,14 +269,15 @@ struct Totals {
           static_cast<long long>(bound_jobs[w]), worst_bound[w], static_cast<long long>(unanswered_jobs[w]),
           static_cast<long long>(beaten_jobs[w]), worst_beaten[w]);
     std::printf(
-        "{\"bench\": \"mixed attack\", \"jobs\": %lld, \"above_64_devices\": %lld, \"answered\": %lld, \"optimal\": %lld, "
+        "{\"bench\": \"mixed attack\", \"jobs\": %lld, \"above_64_devices\": %lld, \"answered\": %lld, \"time_limit\": %lld, "
+        "\"optimal\": %lld, "
         "\"internal_errors\": %lld, \"tried\": %lld, \"fit\": %lld, \"not_confirmed\": %lld, \"not_priced\": %lld, \"mean_gap\": "
         "%.5f, "
         "\"seconds\": %.1f}\n",
         static_cast<long long>(jobs), static_cast<long long>(above_64), static_cast<long long>(answered),
-        static_cast<long long>(optimal), static_cast<long long>(internal), static_cast<long long>(rivals),
-        static_cast<long long>(fit), static_cast<long long>(refused), static_cast<long long>(broken),
-        answered > 0 ? gap / static_cast<double>(answered) : 0.0, seconds);
+        static_cast<long long>(cut_short), static_cast<long long>(optimal), static_cast<long long>(internal),
+        static_cast<long long>(rivals), static_cast<long long>(fit), static_cast<long long>(refused),
+        static_cast<long long>(broken), answered > 0 ? gap / static_cast<double>(answered) : 0.0, seconds);
   }
 };
 
@@ -319,6 +326,7 @@ Outcome attack(const Arguments& arguments, std::int64_t index, std::string& line
     o.answer_ns = answer->prediction.iteration_ns;
     o.bound_ns = answer->search.lower_bound_ns;
     o.gap = answer->search.gap;
+    o.cut_short = answer->search.reason == SearchEnd::time_limit;
   } else {
     o.error = answer.error().message();
     o.internal = answer.error().kind == ErrorKind::internal;
