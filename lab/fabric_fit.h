@@ -4,7 +4,7 @@
 //   fabric    r = log(collective_s / measured) over operations, group sizes and message sizes; five scalars (efficiency, hop, start, ramp,
 //             small group), priors of cluster/fabric_calibration.h, Huber's loss from 10 %
 //   network   the same over all-gathers across nodes, with efficiency and congestion free
-//   overlap   r = log(pair_time(c, w, κ) / measured) of a GEMM (w alone) and an all-gather (c alone) run at once; κ from slowdown_of with the
+//   overlap   r = log(pair_time(c, w, κ) / measured) of a GEMM (w alone) and an all-gather (c alone) run at once; κ from cost/overlap.h with the
 //             all-gather's own measured bus rate; three scalars for all devices, Huber's loss from 3 %
 // Two rows of three are fitted, the third (by a hash of the row) is held out and judged; the shipped coefficients are from the two.
 #pragma once

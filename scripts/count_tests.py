@@ -29,9 +29,10 @@ FLOORS = {
 # Module -> what of tests/ proves it.
 SHARED = {
     "planner": ("golden/answer", "golden/estimate", "golden/unfolded.h", "property/simplest"),
-    "report": ("golden/inspect", "golden/messages", "golden/engines", "golden/golden.h", "mutation/result", "mutation/change"),
+    "report": ("golden/inspect", "golden/messages", "golden/engines", "golden/golden.h", "mutation/result", "mutation/change",
+               "mutation/leaf", "mutation/json_leaves"),
     "cost": ("property/bound_test", "property/exact_memory", "property/partition_counts", "property/steps"),
-    "search": ("property/attack", "property/group_bounds", "property/layerwise", "property/memory_limits", "property/random_problem.h",
+    "search": ("property/attack", "property/device_groups_test", "property/every_", "property/group_bounds", "property/layerwise", "property/memory_limits", "property/random_problem.h",
                "property/remembered", "property/search_equals_exhaustive", "property/threads"),
     "sim": ("property/flow", "property/random_timing.h", "simgrid/"),
     "check": ("mutation/", "property/check_bounds", "property/layered_plan", "property/move_agreement"),

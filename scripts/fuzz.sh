@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # Runs every fuzz target for SECONDS, one after the other, and fails on the first finding (its input is kept and named).
-#   scripts/fuzz.sh SECONDS [TARGET …]        targets: json yaml toml import_config import_cluster lengths measured_step model cluster cluster_tables trace observation change job plan result run_record runlog calibration profile engines galvatron tables safetensors tokens checkpoint; default all
+#   scripts/fuzz.sh SECONDS [TARGET …]        targets: json yaml toml import_config import_cluster lengths measured_step model cluster cluster_tables trace observation change check job plan result run_record runlog calibration profile engines galvatron tables safetensors tokens checkpoint; default all
 # Needs the fuzz build (`./dev fuzz SECONDS` does both). BUILD=DIR names another build directory. What a target learns is kept in
 # DIR/fuzz/corpus/TARGET, so that the next run starts there.
 set -euo pipefail
@@ -15,7 +15,7 @@ shift
 root=$(cd "$(dirname "$0")/.." && pwd)
 build=${BUILD:-$root/build/fuzz}
 targets=("$@")
-((${#targets[@]})) || targets=(json yaml toml import_config import_cluster lengths measured_step model cluster cluster_tables trace observation change job plan result run_record runlog calibration profile engines galvatron tables safetensors tokens checkpoint)
+((${#targets[@]})) || targets=(json yaml toml import_config import_cluster lengths measured_step model cluster cluster_tables trace observation change check job plan result run_record runlog calibration profile engines galvatron tables safetensors tokens checkpoint)
 
 # Real files from which a target may start, beside its small hand-made seeds.
 extra_seeds() {

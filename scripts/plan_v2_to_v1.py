@@ -11,6 +11,8 @@ import json
 import re
 import sys
 
+from digest import digest
+
 MODULES, EP = ', "modules": []}', ', "ep": false}'
 
 
@@ -79,7 +81,10 @@ def main():
     if refused:
         print(refused, file=sys.stderr)
         return 5
-    sys.stdout.write(converted(text))
+    out = converted(text)
+    if "digest" in document:
+        out = out.replace(f'"digest": "{document["digest"]}"', f'"digest": "{digest(json.loads(out))}"')
+    sys.stdout.write(out)
     return 0
 
 

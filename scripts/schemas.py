@@ -139,6 +139,7 @@ GROUP = {
                    description="of one node: a name of the catalogue, or figures; bandwidth: what one device reaches to its memory, per direction, while "
                                "all talk; kernel_launch: what a bare launch takes"),
     "fabric": array({"type": "object"}, minItems=1),
+    "memory_limit": described(TEXT, "36GiB: caps what a plan may use of each device, of the whole cluster or of one group"),
     **TRAITS,
 }
 SHARING = one_of("line", "node", "node_pair", description="who shares the bandwidth of a link")
@@ -163,7 +164,6 @@ CLUSTER = closed_object({
                        description="a CSV file beside the cluster file, or rows: capacity of links over time"),
     "events": either(TEXT, array(either(TEXT, EVENT)), description="a CSV file beside the cluster file, or its rows"),
     "segment": described(POSITIVE, "nodes of each NVLink domain that the job occupies"),
-    "memory_limit": described(TEXT, "36GiB: caps what a plan may use of each device"),
 })
 
 JOB = closed_object({
@@ -267,9 +267,13 @@ RESTRICTION = open_object({"engine": TEXT, "label": TEXT, "iteration_s": SECONDS
 ASKED = open_object({"space": one_of(*SPACES), "devices": one_of("equal", "any", "all"), "allow": mapping(array(ANY)), "forbid": mapping(array(ANY)), "limits": mapping(WHOLE),
                      "memory_margin": COUNT, "node_limit": WHOLE, "disabled_rules": array(TEXT), "left_out_phases": array(TEXT), "exhaustive": YES_NO, "simple": YES_NO, "simple_within": COUNT, "engines": YES_NO, "restriction": YES_NO, "alternatives": WHOLE}, ("space", "alternatives"))
 
+MADE_BY = open_object({"version": TEXT, "calibration": TEXT}, ("version", "calibration"))
+# Ties what only a search could derive again to the rest of the document: check compares it.
+DIGEST = described(TEXT, "xxh64 of the document's canonical text without digest and timing")
+
 RESULT = open_object({
     "schema": {"const": "espalier.result/1"},
-    "made_by": open_object({"version": TEXT, "calibration": TEXT}, ("version", "calibration")),
+    "made_by": MADE_BY,
     "engine": TEXT,
     "plan": PLAN,
     "prediction": PREDICTION,
@@ -292,7 +296,8 @@ RESULT = open_object({
     "reasons": array(TEXT),
     "notes": array(TEXT, description="what the job says that was not planned"),
     "operators": array(open_object({"first_layer": WHOLE, "devices": POSITIVE, "name": TEXT, "partition": TEXT}, ("name", "partition"))),
-    "timing": open_object({"phases": mapping(SECONDS), "total_s": SECONDS, "search_s": SECONDS, "threads": POSITIVE}, description="wall-clock values, the only ones"),
+    "digest": DIGEST,
+    "timing": open_object({"phases": mapping(SECONDS), "total_s": SECONDS, "search_s": SECONDS, "threads": POSITIVE, "digest": TEXT}, description="wall-clock values, the only ones"),
 }, ("schema", "engine", "plan", "prediction", "alternatives", "reasons"))
 
 ERROR = open_object({
@@ -325,16 +330,19 @@ CHANGE = open_object({
     "plan": described(or_null(PLAN), "null: the plan that runs"),
     "priced_as": described(PLAN, "no plan has exactly the global batch: that of the next larger one, not to be run"),
     "observed": {"type": "object"}, "others": array({"type": "object"}), "horizon_s": or_null(SECONDS), **ASKED,
+    "made_by": MADE_BY, "digest": DIGEST,
 }, ("schema", "action", "possible", "pause_s", "gain_s_per_step", "break_even_s", "if_stay_s", "bytes_per_link", "plan"))
 
 WHAT_IF = open_object({
     "schema": {"const": "espalier.what-if/1"}, "plan": described(TEXT, "content hash of the plan that runs"),
     "iteration_s": SECONDS, "if_stay_s": or_null(SECONDS), "horizon_s": or_null(SECONDS),
     "recommended": one_of("stay", "shift", "re-place", "reroute", "reshape"), "actions": array(CHANGE), "notes": array(TEXT), **ASKED,
+    "made_by": MADE_BY, "digest": DIGEST,
 }, ("schema", "plan", "iteration_s", "if_stay_s", "recommended", "actions", "running", "change", "prices"))
 SURVIVAL = open_object({
     "schema": {"const": "espalier.survival/1"}, "plan": TEXT, "most": WHOLE, "losses": WHOLE, "covered": WHOLE, "plans": WHOLE,
     "classes": array(open_object({"nodes": array(WHOLE), "losses": WHOLE, "holds": TEXT, "action": CHANGE}, ("nodes", "losses", "action"))), **ASKED,
+    "made_by": MADE_BY, "digest": DIGEST,
 }, ("schema", "plan", "most", "losses", "covered", "classes", "running", "prices"))
 
 OBSERVATION = open_object({
@@ -370,7 +378,12 @@ OVER_TIME = open_object({
     "schema": {"const": "espalier.over-time/1"}, "length_s": COUNT, "epochs": POSITIVE, "states": described(POSITIVE, "different ones of the cluster"),
     "best_static": described(WHOLE, "which of `plans` does best where it is never changed"), "best_worst_case": WHOLE,
     "offered": described(WHOLE, "plans that the policy chooses from: the first so many"), "detection_s": COUNT, "checkpoint_age_s": COUNT,
-    "factor": described(COUNT, "F of the policy's bound"), "bound_s": COUNT, "regret": described({"type": "number"}, "against the clairvoyant"),
+    "factor": described(COUNT, "F of the policy's bound"),
+    "bound_s": described(COUNT, "what the policy loses at most: factor · (clairvoyant_of_offered_s + cheapest_move_s) + noise_s + unnoticed_s"),
+    "clairvoyant_of_offered_s": described(COUNT, "what the clairvoyant of the offered plans loses"),
+    "cheapest_move_s": described(COUNT, "between two of the offered plans; 0 where one is offered"),
+    "noise_s": described(COUNT, "losses too small to move for"), "unnoticed_s": described(COUNT, "until changes are noticed"),
+    "regret": described({"type": "number"}, "against the clairvoyant"),
     "runs": array(open_object({"name": one_of("static", "static, worst case", "online", "clairvoyant"), "samples_per_s": COUNT, "lost_s": COUNT,
                                "pauses_s": COUNT, "changes": WHOLE,
                                "decisions": array(open_object({"at_s": COUNT, "plan": WHOLE}, ("at_s", "plan")))},

@@ -128,7 +128,8 @@ class Equations:
         self.link_rate = link["bandwidth"] * link["efficiency"] / f["tensor_communication"]
         self.own = 1 / (TP - 1)
         self.kappa_c = d["overlap_communication_slowdown"]
-        bus = self.link_rate / (1 + link["small_group"] * self.own)
+        size = A * TOKENS * HIDDEN  # of the only collectives beside compute: bytes that pass a rank over their whole time
+        bus = size * (TP - 1) / TP / self.gather(size)
         self.kappa_w = d["overlap_compute_slowdown"] + d["overlap_traffic"] * bus / d["bandwidth"]
         if self.kappa_c > 1:
             self.kappa_w = min(self.kappa_w, self.kappa_c / (self.kappa_c - 1))

@@ -39,6 +39,7 @@ struct MoveOptions {
   double warm_up_s = 0;  ///< what the first steps take longer, together
   /// What a device reads of a checkpoint, bytes per second, all devices at once: 2 TB/s over 16,384 devices (Llama 3, storage sustained).
   double storage_per_device = 122e6;
+  bool storage_stated = false;    ///< the rate above was stated; otherwise answers that read storage note that it is assumed
   double checkpoint_age_s = 900;  ///< work since the last checkpoint: half of an interval of 30 minutes
 };
 
@@ -54,8 +55,8 @@ struct LinkLoad {
 struct Move {
   std::int64_t kept_bytes = 0;     ///< that devices of the new plan hold already
   std::int64_t peer_bytes = 0;     ///< from devices that are there
-  std::int64_t storage_bytes = 0;  ///< from the last checkpoint
-  std::int64_t lost_bytes = 0;     ///< held by nobody any more: why it is read
+  std::int64_t storage_bytes = 0;  ///< from the last checkpoint: where bytes are lost, or where peers would take longer
+  std::int64_t lost_bytes = 0;     ///< held by nobody any more
   std::vector<LinkLoad> links;     ///< those with bytes, busiest first
   double transfer_s = 0, storage_s = 0, rollback_s = 0, restart_s = 0, warm_up_s = 0;
   [[nodiscard]] double pause_s() const { return transfer_s + storage_s + rollback_s + restart_s + warm_up_s; }
@@ -92,7 +93,7 @@ struct Change {
 struct Disturbance {
   std::vector<std::string> lost;                            ///< "node:3"
   std::vector<std::pair<std::string, double>> slow;         ///< "rank:17" or "node:2", factor of durations, ≥ 1
-  std::vector<std::pair<std::string, double>> links;        ///< "a-b", "node:2", "rank:17", factor of bandwidth, ≤ 1
+  std::vector<std::pair<std::string, double>> links;        ///< "a-b", "node:2", "rank:17", factor of bandwidth, ≤ 1; 0: lost
   std::vector<std::pair<std::string, std::int64_t>> added;  ///< group, nodes
   [[nodiscard]] bool empty() const { return lost.empty() && slow.empty() && links.empty() && added.empty(); }
 };

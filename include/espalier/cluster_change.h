@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Clusters over time: what is there at a moment, how token buckets fill and empty, and made-up traces to plan against.
 //
-//   for (Seconds at : change_times(cluster)) { ClusterState state = state_at(cluster, at); … }
+//   const std::vector<Seconds> times = change_times(cluster);                 // when something changes,
+//   const std::vector<ClusterState> states = states_over_time(cluster);     // and what is there from then on
 //
 // Made-up traces are functions of their arguments and a seed alone: the same bytes on every machine. They give CapacityTrace and
 // ClusterEvent values, as files do; docs/clusters.md shows each as a picture.
@@ -52,6 +53,13 @@ struct ClusterState {
 ClusterState state_at(const Cluster& cluster, Seconds at);
 /// Moments at which something changes, ascending, each once; 0 is always among them.
 std::vector<Seconds> change_times(const Cluster& cluster);
+/// state_at() of each of change_times(), replayed once: the time grows with the number of events, not with its square.
+std::vector<ClusterState> states_over_time(const Cluster& cluster);
+/// A link with a smaller share of its bandwidth is lost: what large transfers would take over it is beyond any training.
+inline constexpr double kLostBelow = 1e-6;
+/// The state in which lost links have a factor of 0, and nodes whose way to the network is lost, or that of one of their devices, are away. If all are,
+/// the first one that is there stays, alone.
+ClusterState without_lost_links(const Cluster& cluster, ClusterState state);
 
 // ---- token buckets ---------------------------------------------------------------------------------------------------------
 //

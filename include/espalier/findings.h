@@ -16,6 +16,8 @@ struct Finding {
 
 struct CheckReport {
   std::vector<Finding> findings;
+  /// What the document holds and nothing checks, by key: "notes". `ok` covers everything else.
+  std::vector<std::string> not_verified = {};
   /// Whether every check holds.
   [[nodiscard]] bool ok() const;
 };

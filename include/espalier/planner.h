@@ -111,6 +111,7 @@ struct Alternative {
   std::optional<Plan> plan;
   /// Of a uniform configuration, as result.json names it; empty where the configuration is illegal.
   std::optional<std::pair<Strategy, Schedule>> configuration = std::nullopt;
+  std::string plan_label = {};  ///< label of `plan`; a result that was read has it and no `plan`
 };
 
 /// What a search was asked for, so that a result can be searched again.

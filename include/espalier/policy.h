@@ -57,6 +57,16 @@ struct TraceRun {
   std::vector<TraceDecision> decisions;
 };
 
+/// What the policy loses at most, in seconds at the best rate; the proof is in src/adapt/policy.h.
+struct PolicyBound {
+  double factor = 1;           ///< F
+  double clairvoyant_s = 0;    ///< what the clairvoyant of the offered plans loses; that of all plans may lose less
+  double cheapest_move_s = 0;  ///< between two of the offered plans; 0 where one is offered
+  double noise_s = 0;          ///< losses too small to move for: `hysteresis` of the time
+  double unnoticed_s = 0;      ///< until changes are noticed: `detection_s` of every epoch
+  [[nodiscard]] double lost_s() const { return factor * (clairvoyant_s + cheapest_move_s) + noise_s + unnoticed_s; }
+};
+
 struct OverTime {
   double length_s = 0;
   std::int64_t epochs = 0, states = 0;  ///< times at which something changed, and different states of the cluster
@@ -66,8 +76,7 @@ struct OverTime {
   double checkpoint_age_s = 0;                  ///< work lost where states are
   std::size_t offered = 1;  ///< the policy chooses from the first so many plans; 1: from the best that never changes alone
   double detection_s = 0;   ///< until the policy notices a change
-  double factor = 0;        ///< F of the policy: it loses at most F times what the clairvoyant does, and F cheapest moves
-  double bound_s = 0;       ///< that
+  PolicyBound bound;        ///< of what the policy loses
   double regret = 0;        ///< samples of the clairvoyant that the policy misses, as a share
   PlannerResult start;      ///< the best static plan on the nodes of the start: the answer
 };

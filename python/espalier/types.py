@@ -537,6 +537,7 @@ class Timing(Document):
     total_s: float | None = None  # seconds, nine digits
     search_s: float | None = None  # seconds, nine digits
     threads: int | None = None
+    digest: str | None = None
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -559,6 +560,7 @@ class ResultDocument(Document):
     reasons: list[str]
     notes: list[str] | None = None  # what the job says that was not planned
     operators: list[OperatorReport] | None = None
+    digest: str | None = None  # xxh64 of the document's canonical text without digest and timing
     timing: Timing | None = dataclasses.field(default=None, compare=False)  # wall-clock values, the only ones
 
     _nested: ClassVar[dict[str, type[Document]]] = {"made_by": MadeBy, "plan": PlanDocument, "prediction": Prediction, "search": SearchSummary, "runnable": EngineAnswer, "engines": EngineAnswer, "restriction": Restriction, "simplest": Simplest, "batch_hint": BatchHint, "alternatives": Alternative, "operators": OperatorReport, "timing": Timing}
@@ -642,8 +644,10 @@ class Change(Document):
     running: PlanDocument | None = None  # the plan that runs
     change: Disturbance | None = None  # what happened to the cluster
     prices: MovePrices | None = None  # of all moves
+    made_by: MadeBy | None = None
+    digest: str | None = None  # xxh64 of the document's canonical text without digest and timing
 
-    _nested: ClassVar[dict[str, type[Document]]] = {"move": Move, "plan": PlanDocument, "priced_as": PlanDocument, "running": PlanDocument, "change": Disturbance, "prices": MovePrices}
+    _nested: ClassVar[dict[str, type[Document]]] = {"move": Move, "plan": PlanDocument, "priced_as": PlanDocument, "running": PlanDocument, "change": Disturbance, "prices": MovePrices, "made_by": MadeBy}
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -661,8 +665,10 @@ class WhatIf(Document):
     running: PlanDocument  # the plan that runs
     change: Disturbance  # what happened to the cluster
     prices: MovePrices  # of all moves
+    made_by: MadeBy | None = None
+    digest: str | None = None  # xxh64 of the document's canonical text without digest and timing
 
-    _nested: ClassVar[dict[str, type[Document]]] = {"actions": Change, "running": PlanDocument, "change": Disturbance, "prices": MovePrices}
+    _nested: ClassVar[dict[str, type[Document]]] = {"actions": Change, "running": PlanDocument, "change": Disturbance, "prices": MovePrices, "made_by": MadeBy}
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -691,8 +697,10 @@ class Survival(Document):
     running: PlanDocument  # the plan that runs
     change: Disturbance | None = None  # what happened to the cluster
     prices: MovePrices  # of all moves
+    made_by: MadeBy | None = None
+    digest: str | None = None  # xxh64 of the document's canonical text without digest and timing
 
-    _nested: ClassVar[dict[str, type[Document]]] = {"classes": LossClass, "running": PlanDocument, "change": Disturbance, "prices": MovePrices}
+    _nested: ClassVar[dict[str, type[Document]]] = {"classes": LossClass, "running": PlanDocument, "change": Disturbance, "prices": MovePrices, "made_by": MadeBy}
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -815,7 +823,11 @@ class OverTime(Document):
     detection_s: float | None = None
     checkpoint_age_s: float | None = None
     factor: float  # F of the policy's bound
-    bound_s: float
+    bound_s: float  # what the policy loses at most: factor · (clairvoyant_of_offered_s + cheapest_move_s) + noise_s + unnoticed_s
+    clairvoyant_of_offered_s: float | None = None  # what the clairvoyant of the offered plans loses
+    cheapest_move_s: float | None = None  # between two of the offered plans; 0 where one is offered
+    noise_s: float | None = None  # losses too small to move for
+    unnoticed_s: float | None = None  # until changes are noticed
     regret: float  # against the clairvoyant
     runs: list[TraceRun]
     plans: list[TracePlan]

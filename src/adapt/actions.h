@@ -12,7 +12,8 @@
 //             did dp/(dp − f) times the work of the stage in every micro-batch: the mean of what a fair schedule gives, no bubble used beyond those of
 //             the schedule, so that ReCycle's decoupled backward passes and staggered updates stay below it. Who survives must hold the weights
 //             (no ZeRO, experts within a replica) and have room for the activations.
-//   reshape   The job planned again on what is there, on fewer nodes where that is faster, and without the slow or narrowed nodes; the fastest counts.
+//   reshape   The job planned again on what is there, on fewer nodes where that is faster, and without the slow or narrowed nodes; where links
+//             are lost on each part of it that is still joined; the fastest counts.
 #pragma once
 
 #include "adapt/situation.h"
@@ -44,5 +45,8 @@ struct Planned {
   bool bound = false;
 };
 Result<Planned> plan_on(const Situation& s, const std::vector<std::int64_t>& nodes);
+/// The fastest plan on the nodes that are there: on all of them, or without those that are slow or narrowed; where links are lost, on one of the
+/// parts whose groups reach each other.
+Result<Planned> plan_here(const Situation& s, const std::vector<std::int64_t>& here);
 
 }  // namespace espalier::adapt

@@ -18,7 +18,7 @@ double rate_of(const FabricLevel& level, bool alone) {
 
 }  // namespace
 
-Loads::Loads(const Cluster& cluster, const ClusterState& state) : cluster_(&cluster) {
+Loads::Loads(const Cluster& cluster, const ClusterState& state) : cluster_(&cluster), ways_(cluster, state) {
   for (std::size_t g = 0; g < cluster.groups.size(); ++g)
     for (std::int64_t n = 0; n < cluster.groups[g].nodes; ++n) {
       const auto node = static_cast<std::int64_t>(group_of_.size());
@@ -39,6 +39,15 @@ Loads::Loads(const Cluster& cluster, const ClusterState& state) : cluster_(&clus
     of_devices[node] -= (1.0 - c.factor) / static_cast<double>(cluster.groups[group_of_[node]].devices_per_node);
   }
   for (std::size_t node = 0; node < factor_.size(); ++node) factor_[node] *= of_devices[node];
+}
+
+bool Loads::narrowed(std::int64_t device) const {
+  return factor_[static_cast<std::size_t>(node_of_[static_cast<std::size_t>(device)])] < 1.0;
+}
+
+bool Loads::reaches(std::int64_t from, std::int64_t to) {
+  const auto group = [&](std::int64_t d) { return group_of_[static_cast<std::size_t>(node_of_[static_cast<std::size_t>(d)])]; };
+  return group(from) == group(to) || ways_.way(group(from), group(to)) != nullptr;
 }
 
 int Loads::distance(std::int64_t from, std::int64_t to) const {
@@ -74,46 +83,72 @@ void Loads::send(std::int64_t from, std::int64_t to, std::int64_t bytes) {
   raise(latency_s_, inside.latency.count());
 }
 
+FabricLevel Loads::way_level(std::int64_t from, std::int64_t to) const {
+  return distance(from, to) == 2 && !cluster_->inter.empty() ? cluster_->inter.back() : level(from, to);
+}
+
+const GroupPath* Loads::links_between(std::size_t from_node, std::size_t to_node) {
+  if (group_of_[from_node] == group_of_[to_node] || cluster_->links.empty()) return nullptr;
+  const GroupPath* path = ways_.way(group_of_[from_node], group_of_[to_node]);
+  ESPALIER_CHECK(path != nullptr);  // whoever is not reached is never asked
+  return path;
+}
+
+Loads::EndSeconds Loads::end_s(std::size_t node, const FabricLevel& way, bool linked, double bytes) const {
+  const NodeGroup& group = cluster_->groups[group_of_[node]];
+  const bool own = linked && group.node_bandwidth.count() > 0;
+  const double all = own ? group.node_bandwidth.count() : rate_of(way, false) * static_cast<double>(group.devices_per_node);
+  return {bytes / (all * factor_[node]), bytes / (rate_of(way, true) * factor_[node])};
+}
+
+double Loads::link_s(const GroupLink& link, std::size_t from_group, std::size_t to_group, double bytes) const {
+  const std::int64_t shared =
+      link.sharing == LinkSharing::line ? 1 : std::min(cluster_->groups[from_group].nodes, cluster_->groups[to_group].nodes);
+  const auto known = link_factor_.find(link.name());
+  const double factor = known == link_factor_.end() ? 1.0 : known->second;
+  return bytes / (link.bandwidth.count() * factor * static_cast<double>(shared));
+}
+
 void Loads::over_network(std::int64_t from, std::int64_t to, std::int64_t bytes) {
   const auto a = static_cast<std::size_t>(node_of_[static_cast<std::size_t>(from)]),
              b = static_cast<std::size_t>(node_of_[static_cast<std::size_t>(to)]);
-  const bool between = group_of_[a] != group_of_[b];
-  const FabricLevel way = between && !cluster_->inter.empty() ? cluster_->inter.back() : level(from, to);
+  const FabricLevel way = way_level(from, to);
   const auto size = static_cast<double>(bytes);
-  double latency = way.latency.count();
-  if (between && !cluster_->links.empty()) {
-    const GroupPath path = cluster_->path(group_of_[a], group_of_[b]);
-    latency = path.latency.count();
-    for (const std::size_t i : path.links) {
-      const GroupLink& link = cluster_->links[i];
-      const std::int64_t shared = link.sharing == LinkSharing::line
-                                      ? 1
-                                      : std::min(cluster_->groups[group_of_[a]].nodes, cluster_->groups[group_of_[b]].nodes);
-      const auto known = link_factor_.find(link.name());
-      const double factor = known == link_factor_.end() ? 1.0 : known->second;
+  const GroupPath* path = links_between(a, b);
+  if (path != nullptr)
+    for (const std::size_t i : path->links) {
+      const GroupLink& link = ways_.links()[i];
       Way& on = between_[link.name()];
       on.bytes += bytes;
-      on.seconds += size / (link.bandwidth.count() * factor * static_cast<double>(shared));
+      on.seconds += link_s(link, group_of_[a], group_of_[b], size);
     }
-  }
   const auto end = [&](std::size_t node, std::int64_t device, Way& way_of_node, std::vector<double>& alone) {
-    const NodeGroup& group = cluster_->groups[group_of_[node]];
-    const bool own = between && !cluster_->links.empty() && group.node_bandwidth.count() > 0;
-    const double all = own ? group.node_bandwidth.count() : rate_of(way, false) * static_cast<double>(group.devices_per_node);
+    const EndSeconds takes = end_s(node, way, path != nullptr, size);
     way_of_node.bytes += bytes;
-    way_of_node.seconds += size / (all * factor_[node]);
-    double& device_s = alone[static_cast<std::size_t>(device)];
-    device_s += size / (rate_of(way, true) * factor_[node]);
+    way_of_node.seconds += takes.node;
+    alone[static_cast<std::size_t>(device)] += takes.device;
   };
   end(a, from, nodes_[a].out, out_s_);
   end(b, to, nodes_[b].in, in_s_);
-  raise(latency_s_, latency);
+  raise(latency_s_, path != nullptr ? path->latency.count() : way.latency.count());
 }
 
-double Loads::sent_s(std::int64_t device, bool inside) const {
-  if (inside) return inside_out_s_[static_cast<std::size_t>(device)];
-  const auto node = static_cast<std::size_t>(node_of_[static_cast<std::size_t>(device)]);
-  return std::max(nodes_[node].out.seconds, out_s_[static_cast<std::size_t>(device)]);
+double Loads::busy_s(std::int64_t from, std::int64_t to, std::int64_t bytes) {
+  const auto d = static_cast<std::size_t>(from);
+  const auto size = static_cast<double>(bytes);
+  if (distance(from, to) == 0) return inside_out_s_[d] + size / rate_of(level(from, to), false);
+  const auto a = static_cast<std::size_t>(node_of_[d]), b = static_cast<std::size_t>(node_of_[static_cast<std::size_t>(to)]);
+  const GroupPath* path = links_between(a, b);
+  const EndSeconds takes = end_s(a, way_level(from, to), path != nullptr, size);
+  double busy = std::max(nodes_[a].out.seconds + takes.node, out_s_[d] + takes.device);
+  if (path == nullptr) return busy;
+  for (const std::size_t i : path->links) {
+    const GroupLink& link = ways_.links()[i];
+    const auto on = between_.find(link.name());
+    const double so_far = on == between_.end() ? 0.0 : on->second.seconds;
+    busy = std::max(busy, so_far + link_s(link, group_of_[a], group_of_[b], size));
+  }
+  return busy;
 }
 
 std::vector<LinkLoad> Loads::links() const {

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "adapt/present.h"
 #include "espalier/adapt.h"
 #include "espalier/cluster.h"
 #include "espalier/cluster_change.h"
@@ -16,14 +17,18 @@ namespace espalier::adapt {
 
 class Loads {
  public:
-  /// Both outlive this value.
+  /// The cluster outlives this value.
   Loads(const Cluster& cluster, const ClusterState& state);
 
   /// 0: the same node, 1: the same node group, 2: another group.
   [[nodiscard]] int distance(std::int64_t from, std::int64_t to) const;
+  /// Whether there is any way: links at factor 0 are none.
+  bool reaches(std::int64_t from, std::int64_t to);
+  /// Whether the way of the device's node to the network is narrower than usual.
+  [[nodiscard]] bool narrowed(std::int64_t device) const;
   void send(std::int64_t from, std::int64_t to, std::int64_t bytes);
-  /// Seconds that the way out of a device is busy so far, over the network or inside its node.
-  [[nodiscard]] double sent_s(std::int64_t device, bool inside) const;
+  /// Seconds until the way out of `from`, and the links between groups, had carried these bytes in addition to what they carry so far.
+  double busy_s(std::int64_t from, std::int64_t to, std::int64_t bytes);
 
   /// All links with bytes, busiest first.
   [[nodiscard]] std::vector<LinkLoad> links() const;
@@ -38,7 +43,16 @@ class Loads {
   struct Ends {
     Way out, in, inside;
   };
+  /// What a node's way to the network takes for some bytes: of the node together, and of the one device that sends or receives.
+  struct EndSeconds {
+    double node = 0, device = 0;
+  };
   void over_network(std::int64_t from, std::int64_t to, std::int64_t bytes);
+  [[nodiscard]] EndSeconds end_s(std::size_t node, const FabricLevel& way, bool linked, double bytes) const;
+  [[nodiscard]] double link_s(const GroupLink& link, std::size_t from_group, std::size_t to_group, double bytes) const;
+  [[nodiscard]] FabricLevel way_level(std::int64_t from, std::int64_t to) const;
+  /// Links between the groups of these nodes; nullptr inside a group, and where a level joins the groups.
+  const GroupPath* links_between(std::size_t from_node, std::size_t to_node);
   [[nodiscard]] FabricLevel level(std::int64_t from, std::int64_t to) const;
   static void raise(double& most, double value) { most = value > most ? value : most; }
 
@@ -50,6 +64,7 @@ class Loads {
   std::vector<Ends> nodes_;
   std::map<std::string, Way> between_;  // links between groups
   std::map<std::string, double> link_factor_;
+  Ways ways_;
   double latency_s_ = 0;
 };
 

@@ -5,6 +5,7 @@
 #include <map>
 #include <set>
 #include <tuple>
+#include <utility>
 
 #include "adapt/loads.h"
 #include "base/check.h"
@@ -131,7 +132,8 @@ class Mover {
     Move& m = move_;
     m.restart_s = scene_->options.restart_s;
     m.warm_up_s = scene_->options.warm_up_s;
-    if (m.lost_bytes > 0) {
+    // States of the last checkpoint are older than those of the peers: all ranks go back to them, or none.
+    if (m.lost_bytes > 0 || storage_s() + scene_->options.checkpoint_age_s < loads_.seconds()) {
       from_storage();
       return m;
     }
@@ -176,39 +178,57 @@ class Mover {
     }
   }
 
-  /// From the nearest holders, the least busy ones first.
+  /// Holders that may give to a device: of its own node; else of its group where one of them has its full way to the network; else any.
+  std::vector<std::int64_t> sources(std::int64_t device, const std::vector<std::int64_t>& holders) {
+    std::vector<std::int64_t> all, near;
+    bool inside = false, wide = false;
+    for (const std::int64_t holder : holders) {
+      if (!loads_.reaches(holder, device)) continue;
+      all.push_back(holder);
+      const int distance = loads_.distance(holder, device);
+      if (distance == 0 && !std::exchange(inside, true)) near.clear();
+      if (distance == (inside ? 0 : 1)) near.push_back(holder);
+      wide |= distance == 1 && !loads_.narrowed(holder);
+    }
+    return inside || wide ? near : all;
+  }
+
+  /// In parts, each from the source whose way would have carried it first.
   void fetch(std::int64_t device, std::int64_t bytes, const std::vector<std::int64_t>* holders) {
-    if (holders == nullptr) {
+    const std::vector<std::int64_t> from = holders == nullptr ? std::vector<std::int64_t>() : sources(device, *holders);
+    if (from.empty()) {
       move_.lost_bytes += bytes;
       return;
     }
     move_.peer_bytes += bytes;
-    int nearest = 2;
-    for (const std::int64_t holder : *holders) nearest = std::min(nearest, loads_.distance(holder, device));
-    std::vector<std::int64_t> near;
-    for (const std::int64_t holder : *holders)
-      if (loads_.distance(holder, device) == nearest) near.push_back(holder);
-    constexpr std::size_t kMostSources = 8;
-    const std::size_t parts = std::min(near.size(), kMostSources);
-    std::stable_sort(near.begin(), near.end(), [&](std::int64_t a, std::int64_t b) {
-      return loads_.sent_s(a, nearest == 0) < loads_.sent_s(b, nearest == 0);
-    });
-    for (std::size_t k = 0; k < parts; ++k) {
-      const auto p = static_cast<std::int64_t>(parts), i = static_cast<std::int64_t>(k);
-      const std::int64_t part = bytes / p + (i < bytes % p ? 1 : 0);
-      if (part > 0) loads_.send(near[k], device, part);
+    constexpr std::size_t kMostParts = 8;
+    const auto parts = static_cast<std::int64_t>(std::min(from.size(), kMostParts));
+    for (std::int64_t k = 0; k < parts; ++k) {
+      const std::int64_t part = bytes / parts + (k < bytes % parts ? 1 : 0);
+      if (part == 0) continue;
+      std::int64_t first = from.front();
+      double least = loads_.busy_s(first, device, part);
+      for (const std::int64_t holder : from)
+        if (const double busy = loads_.busy_s(holder, device, part); busy < least) {
+          least = busy;
+          first = holder;
+        }
+      loads_.send(first, device, part);
     }
+  }
+
+  /// What the device that reads most of a checkpoint takes.
+  [[nodiscard]] double storage_s() const {
+    std::int64_t most = 0;
+    for (const auto& [device, bytes] : reads_) most = std::max(most, bytes);
+    return static_cast<double>(most) / scene_->options.storage_per_device;
   }
 
   void from_storage() {
     Move& m = move_;
     m.kept_bytes = m.peer_bytes = 0;
-    std::int64_t most = 0;
-    for (const auto& [device, bytes] : reads_) {
-      m.storage_bytes += bytes;
-      most = std::max(most, bytes);
-    }
-    m.storage_s = static_cast<double>(most) / scene_->options.storage_per_device;
+    for (const auto& [device, bytes] : reads_) m.storage_bytes += bytes;
+    m.storage_s = storage_s();
     m.rollback_s = scene_->options.checkpoint_age_s;
     m.links = {{"storage", m.storage_bytes, m.storage_s}};
   }

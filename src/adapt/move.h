@@ -4,10 +4,12 @@
 // Gradients are empty between steps; parameters and optimizer states (with master weights) move.
 //
 //     of every rank of the new plan     needs = what it will hold − what the same device holds now
-//     a missing byte comes from         a device that holds it and is still there: of its own node, else of its node group, else of any; among
-//                                       those the one whose way out has sent least so far
+//     a missing byte comes from         a device that holds it, is still there and is reached: of its own node, else of its node group if the way of
+//                                       any holder there is as wide as usual, else of any; in up to eight parts, each from the holder whose way out
+//                                       and links between groups would have carried it first
 //     storage                           If nobody holds some byte, the states of the last checkpoint are the newest that are whole: every rank
-//                                       reads all that it will hold, and the steps since then are lost
+//                                       reads all that it will hold, and the steps since then are lost. The same where that is sooner than the
+//                                       transfer between peers:  storage + rollback < transfer
 //
 // Seconds are the most that any link needs for its bytes alone, plus the latency of the slowest way: a lower bound of any schedule of these
 // transfers, and what a schedule reaches that keeps the busiest link busy. Links: of each device its way inside the node, of each node its way

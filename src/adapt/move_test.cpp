@@ -106,6 +106,61 @@ TEST(Move, TheNearestHolderGives) {
   for (const LinkLoad& link : m.links) EXPECT_EQ(link.link.substr(0, 6), "inside") << link.link;
 }
 
+constexpr const char* kOne = "{nodes: 1, devices_per_node: 1, device: a100-sxm-80gb}";
+
+// Two replicas go from nodes 0 and 1 to 2 and 3. Node 0 is narrowed to a thousandth: it gives nothing, and node 1 gives to both.
+TEST(Move, ANarrowedHolderIsPassedOver) {
+  const Job job = small_job(kFour), two = small_job("{nodes: 2, devices_per_node: 1, device: a100-sxm-80gb}");
+  const Plan plan = small_plan(two, 1, 1, 2);
+  Scene scene = scene_of(job);
+  const Move usual = move_of(scene, in_order(plan, 2), {&plan, {2, 3}}).value();
+  scene.state.capacity = {{"node:0", 0.001}};
+  const Move m = move_of(scene, in_order(plan, 2), {&plan, {2, 3}}).value();
+  for (const LinkLoad& link : m.links) EXPECT_NE(link.link, "node:0 out");
+  EXPECT_EQ(m.peer_bytes, 2 * states(job));
+  EXPECT_LT(m.transfer_s, 2.1 * usual.transfer_s) << "one gives to both, in place of one each";
+  // Both holders are narrowed, one tenfold, one a thousandfold: the eight parts go the way that is free first.
+  scene.state.capacity = {{"node:0", 0.001}, {"node:1", 0.1}};
+  const Move slow = move_of(scene, in_order(plan, 2), {&plan, {2, 3}}).value();
+  EXPECT_EQ(slow.links.front().link, "node:1 out");
+}
+
+// What is left of the only holder's way would take hours; a checkpoint is read, and its age is lost. Where it is older than that, peers are waited for.
+TEST(Move, ACheckpointIsReadWherePeersAreSlower) {
+  const Job job = small_job(kFour);
+  const Plan plan = small_plan(small_job(kOne), 1, 1, 1);
+  Scene scene = scene_of(job);
+  scene.state.capacity = {{"node:0", 1e-6}};
+  scene.options.checkpoint_age_s = 100;
+  const Move m = move_of(scene, {&plan, {0}}, {&plan, {1}}).value();
+  EXPECT_EQ(m.lost_bytes, 0);
+  EXPECT_EQ(m.peer_bytes, 0);
+  EXPECT_EQ(m.storage_bytes, states(job));
+  EXPECT_DOUBLE_EQ(m.storage_s, static_cast<double>(states(job)) / scene.options.storage_per_device);
+  EXPECT_DOUBLE_EQ(m.rollback_s, 100);
+  scene.options.checkpoint_age_s = 1e9;
+  const Move waits = move_of(scene, {&plan, {0}}, {&plan, {1}}).value();
+  EXPECT_EQ(waits.peer_bytes, states(job));
+  EXPECT_GT(waits.transfer_s, 3600);
+}
+
+// Two groups whose link from b to a is lost: what only b holds is lost to a.
+TEST(Move, NothingComesOverALostLink) {
+  const Job job = small_job(
+      "{groups: [{nodes: 1, devices_per_node: 1, device: a100-sxm-80gb}, {nodes: 1, devices_per_node: 1, device: a100-sxm-80gb}],"
+      "links: [{from: a, to: b, bandwidth: 100Gb/s, both: true}]}",
+      "{devices: any}");
+  const Job one = small_job(kOne);
+  const Plan plan = small_plan(one, 1, 1, 1);
+  Scene scene = scene_of(job);
+  const Move usual = move_of(scene, {&plan, {1}}, {&plan, {0}}).value();
+  EXPECT_EQ(usual.peer_bytes, states(one));
+  scene.state.capacity = {{"b-a", 0.0}};
+  const Move m = move_of(scene, {&plan, {1}}, {&plan, {0}}).value();
+  EXPECT_EQ(m.lost_bytes, states(one));
+  EXPECT_EQ(m.storage_bytes, states(one));
+}
+
 /// Least bytes over all permutations of four nodes.
 TEST(Settle, EqualsAllPermutations) {
   const Job job = small_job(kFour);

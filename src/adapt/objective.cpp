@@ -10,7 +10,7 @@
 #include "base/format.h"
 #include "plan/step_tokens.h"
 #include "planner/described.h"
-#include "search/unlike_pipelines.h"
+#include "search/work_bound.h"
 
 namespace espalier {
 namespace {

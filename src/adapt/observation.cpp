@@ -97,7 +97,9 @@ Status read_links(const Job& job, const Observation& seen, double least, Diagnos
       return Error{ErrorKind::bad_input, "$.links", "\"" + link.link + "\"", "a link \"a-b\", a node or a device", ""};
     const double nominal = nominal_gbps(job.cluster, *target);
     if (nominal <= 0 || link.gbps * least > nominal) continue;
-    out.what.links.emplace_back(link.link, std::max(1e-9, link.gbps / nominal));
+    const double factor = link.gbps / nominal;
+    out.what.links.emplace_back(link.link, factor < kLostBelow ? 0.0 : factor);
+    if (factor < kLostBelow) out.notes.push_back(cat("nothing gets through ", link.link, ": it is taken as lost"));
   }
   return std::nullopt;
 }

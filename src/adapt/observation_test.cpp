@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "adapt/test_jobs.h"
 
 namespace espalier::adapt {
@@ -81,6 +83,37 @@ TEST(Diagnosis, NarrowLinksAndLostNodes) {
   ASSERT_EQ(d.what.links.size(), 1u);
   EXPECT_NEAR(d.what.links.front().second, 0.5, 1e-6);
   EXPECT_EQ(d.what.lost, std::vector<std::string>{"node:3"});
+}
+
+// What gives nothing is lost: the node is left, for good.
+TEST(Replan, ALinkThatGivesNothingIsLost) {
+  const Job job = small_job(kFour, "{fix: {zero: 0}}");
+  const Plan plan = small_plan(job, 2, 2, 2);
+  const Replan r = replan(job, plan, read(R"(, "links": [{"link": "node:1", "gbps": 0}])"), {}).value();
+  ASSERT_EQ(r.diagnosis.what.links.size(), 1u);
+  EXPECT_EQ(r.diagnosis.what.links.front().second, 0.0);
+  ASSERT_TRUE(r.ladder.has_value());
+  EXPECT_TRUE(std::isinf(r.ladder->horizon_s));
+  EXPECT_FALSE(r.ladder->if_stay_ns.has_value());
+  const Change& change = r.ladder->actions[r.ladder->recommended];
+  ASSERT_TRUE(change.possible) << change.what;
+  for (const std::int64_t node : change.action == ActionKind::reroute ? std::vector<std::int64_t>{} : change.nodes)
+    EXPECT_NE(node, 1);
+}
+
+// Two stages of two nodes each, and a node of the second hardly gets anything through: its twin has what it has. A plan without it is moved to, for no
+// more than the bytes of the others take.
+TEST(Replan, ANarrowNodeIsLeftWithoutItsLink) {
+  const Job job = small_job("{nodes: 4, devices_per_node: 2, device: a100-sxm-80gb}", "{fix: {pp: 2, zero: 0}}");
+  const Plan plan = small_plan(job, 1, 2, 4);
+  const Replan r = replan(job, plan, read(R"(, "links": [{"link": "node:2", "gbps": 0.001}])"), {}).value();
+  ASSERT_TRUE(r.ladder.has_value());
+  const Change& change = r.ladder->actions[r.ladder->recommended];
+  EXPECT_NE(change.action, ActionKind::stay);
+  ASSERT_TRUE(change.plan.has_value());
+  for (const std::int64_t node : change.nodes) EXPECT_NE(node, 2);
+  for (const LinkLoad& link : change.move.links) EXPECT_EQ(link.link.find("node:2"), std::string::npos) << link.link;
+  EXPECT_LT(change.iteration_ns, *r.ladder->if_stay_ns / 100);
 }
 
 TEST(Diagnosis, OfAnotherPlanIsRefused) {

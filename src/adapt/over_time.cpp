@@ -46,8 +46,7 @@ class Answer {
     const Followed online = follow(rules, out.best_static);
     out.detection_s = rules.detection_s;
     out.offered = online.plans;
-    out.factor = online.factor;
-    out.bound_s = online.bound_s;
+    out.bound = online.bound;
     out.runs = {told("static", still[out.best_static]), told("static, worst case", still[out.best_worst]),
                 told("online", online.run), told("clairvoyant", best)};
     out.checkpoint_age_s = trace_->checkpoint_age_s;
@@ -79,7 +78,7 @@ class Answer {
   struct Followed {
     PolicyRun run;
     std::size_t plans = 1;
-    double factor = 1, bound_s = 0;
+    PolicyBound bound;
   };
   [[nodiscard]] Followed follow(const PolicyRules& rules, std::size_t best_static) const {
     Followed best;
@@ -94,7 +93,7 @@ class Answer {
       PolicyRun run = online_run(some, start, rules);
       if (k > 1 && run.cost_s() >= best.run.cost_s()) continue;
       for (TraceDecision& decision : run.decisions) decision.plan = offered[decision.plan];
-      best = {std::move(run), k, factor_of(some), adapt::bound_s(some, rules, clairvoyant_run(some).cost_s())};
+      best = {std::move(run), k, bound_of(some, rules, clairvoyant_run(some).cost_s())};
     }
     return best;
   }

@@ -48,7 +48,8 @@ class Online {
       left -= step;
       if (left > 0) leave(e);
     }
-    at_s_ = end_of(e);
+    end_s_ += epochs_->length_s[e];
+    at_s_ = end_s_;
   }
 
   /// What keeping a plan costs at the begin of an epoch counts for all of them; the running one pays, or goes.
@@ -94,18 +95,12 @@ class Online {
     return true;
   }
 
-  [[nodiscard]] double end_of(std::size_t e) const {
-    double end = 0;
-    for (std::size_t k = 0; k <= e; ++k) end += epochs_->length_s[k];
-    return end;
-  }
-
   const Epochs* epochs_;
   const PolicyRules* rules_;
   double threshold_;
   std::vector<double> counters_;
   std::size_t plan_;
-  double at_s_ = 0;
+  double at_s_ = 0, end_s_ = 0;  // now, and the end of the last whole epoch
   PolicyRun run_;
 };
 
@@ -140,12 +135,15 @@ double factor_of(const Epochs& epochs) {
   return static_cast<double>(epochs.plans()) * all / cheapest_move(epochs);
 }
 
-double bound_s(const Epochs& epochs, const PolicyRules& rules, double clairvoyant_s) {
-  double time = 0;
-  for (const double length : epochs.length_s) time += length;
-  const double cheapest = epochs.plans() == 1 ? 0.0 : cheapest_move(epochs);
-  return factor_of(epochs) * (clairvoyant_s + cheapest) + rules.hysteresis * time +
-         rules.detection_s * static_cast<double>(epochs.length_s.size());
+PolicyBound bound_of(const Epochs& epochs, const PolicyRules& rules, double clairvoyant_s) {
+  PolicyBound out;
+  out.factor = factor_of(epochs);
+  out.clairvoyant_s = clairvoyant_s;
+  if (epochs.plans() == 1) return out;
+  out.cheapest_move_s = cheapest_move(epochs);
+  for (const double length : epochs.length_s) out.noise_s += rules.hysteresis * length;
+  out.unnoticed_s = rules.detection_s * static_cast<double>(epochs.length_s.size());
+  return out;
 }
 
 PolicyRun static_run(const Epochs& epochs, std::size_t plan) {

@@ -22,11 +22,17 @@
 // moves, which costs at least D, or stays in one plan, whose counter has reached Θ ≥ D. So of P whole phases it pays at least P·D, and online, in
 // those and the one that has not ended, at most (P + 1)·F·D. ∎  Where no states are lost (H = 0), F = K·(1 + d_max / D).
 //
-// Never much worse than standing still: where no states are lost a visit that ends with a move has lost at most D, which is at most the cost of
-// that move, and the last one less than D. So whatever the best static plan loses,  online ≤ 2·(its moves) + D                             (**)
+// Never much worse than standing still, where no states are lost. A visit that ends with a move has lost at most D, no more than that move costs.
+// A visit that ends with a phase and without a move has lost at most D, and so much has every plan lost in that phase, the best static one too. The
+// last visit loses less than D. So   online ≤ static + 2·(its moves) + (its f) + D                                                          (**)
 //
 // Hysteresis w: l_e(a) ≤ w counts as nothing (noise), so that plans within the window of the best never move; adds w·(time) to (*) and (**).
-// Detection δ: what begins an epoch is noticed δ seconds later; until then the running plan goes on; adds δ for every epoch.
+// Detection δ: what begins an epoch is noticed δ seconds later; until then the running plan goes on; adds δ for every epoch. Answers state
+//
+//     online ≤ F·(clairvoyant + D) + w·(time) + δ·(epochs)
+//
+// term by term, with the clairvoyant of the very plans that the policy chooses from; that of more plans may lose less. One plan is its own
+// clairvoyant: F = 1, and nothing is added.
 #pragma once
 
 #include <cstdint>
@@ -68,6 +74,6 @@ double cheapest_move(const Epochs& epochs);
 double threshold_of(const Epochs& epochs);
 double factor_of(const Epochs& epochs);
 /// The right-hand side of (*) with what hysteresis and detection add.
-double bound_s(const Epochs& epochs, const PolicyRules& rules, double clairvoyant_s);
+PolicyBound bound_of(const Epochs& epochs, const PolicyRules& rules, double clairvoyant_s);
 
 }  // namespace espalier::adapt

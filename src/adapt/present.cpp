@@ -63,8 +63,17 @@ void drop_joins(base::Node& root, const std::vector<base::Node>& kept) {
   }
 }
 
-/// The source with these numbers of nodes, group by group, and without what changes over time or belongs to single devices.
-std::string source_with(const std::string& source, const std::vector<std::int64_t>& nodes) {
+/// A group that is named by its place keeps that name when others before it go.
+void set_name(base::Node& group, const std::string& name) {
+  if (!text_of(group, "name").empty()) return;
+  base::Node text;
+  text.kind = base::NodeKind::string;
+  text.text = name;
+  group.members.emplace_back("name", text);
+}
+
+/// The source of a cluster with these numbers of nodes, group by group, and without what changes over time or belongs to single devices.
+std::string source_with(const Cluster& cluster, const std::string& source, const std::vector<std::int64_t>& nodes) {
   auto document = base::read_json(source, "cluster");
   if (!document) return source;
   base::Node& root = document->root;
@@ -82,6 +91,9 @@ std::string source_with(const std::string& source, const std::vector<std::int64_
     set_integer(kept.back(), "nodes", nodes[g]);
   }
   const bool fewer = kept.size() < groups->second.items.size();
+  if (fewer)
+    for (std::size_t g = 0, k = 0; g < nodes.size() && k < kept.size(); ++g)
+      if (nodes[g] > 0) set_name(kept[k++], cluster.groups[g].name);
   groups->second.items = kept;
   if (fewer) drop_joins(root, kept);
   return base::to_json(root);
@@ -131,17 +143,29 @@ void narrow(std::vector<FabricLevel>& levels, double factor) {
   }
 }
 
+/// A link at factor 0 lets nothing through, one with a detour carries nothing: whoever has another way takes it.
+void drop_lost_links(std::vector<GroupLink>& links, const ClusterState& state) {
+  std::erase_if(links, [&](const GroupLink& link) {
+    const auto is_it = [name = link.name()](const std::string& called) { return called == name; };
+    return link.bandwidth.count() <= 0 ||
+           std::any_of(state.capacity.begin(), state.capacity.end(),
+                       [&](const CapacityFactor& c) { return c.factor <= 0 && is_it(c.target); }) ||
+           std::any_of(state.detours.begin(), state.detours.end(), [&](const Detour& d) { return is_it(d.link); });
+  });
+}
+
+/// Links between groups and sites of which nodes are there.
+void drop_links_of_absent(Cluster& cluster) {
+  std::set<std::string> there;
+  for (const NodeGroup& group : cluster.groups) there.insert({group.name, group.site});
+  std::erase_if(cluster.links, [&](const GroupLink& link) { return !there.contains(link.from) || !there.contains(link.to); });
+}
+
 void narrow_links(Cluster& cluster, const ClusterState& state) {
   for (const CapacityFactor& c : state.capacity)
     if (const auto at = cluster.link_called(c.target))
       cluster.links[*at].bandwidth = BytesPerSecond(cluster.links[*at].bandwidth.count() * c.factor);
-  for (const Detour& detour : state.detours)
-    if (const auto at = cluster.link_called(detour.link))
-      cluster.links.erase(cluster.links.begin() + static_cast<std::ptrdiff_t>(*at));
-  // A link at factor 0 lets nothing through: whoever has another way takes it.
-  cluster.links.erase(std::remove_if(cluster.links.begin(), cluster.links.end(),
-                                     [](const GroupLink& link) { return link.bandwidth.count() <= 0; }),
-                      cluster.links.end());
+  drop_lost_links(cluster.links, state);
 }
 
 /// Speeds of the devices that are left, by their numbers of now.
@@ -161,14 +185,18 @@ void set_speeds(const Cluster& whole, const ClusterState& state, const std::vect
   }
 }
 
-Status all_reached(const Cluster& cluster) {
-  if (cluster.links.empty()) return std::nullopt;
+Status no_way(const Cluster& cluster, std::size_t a, std::size_t b) {
+  return Error{ErrorKind::infeasible, "cluster", cat("no way from ", cluster.groups[a].name, " to ", cluster.groups[b].name),
+               "groups that reach each other", "take one of them out: --lose"};
+}
+
+/// `linked`: links join the groups of the whole cluster; without any that is left none reaches another.
+Status all_reached(const Cluster& cluster, bool linked) {
+  if (!linked || cluster.groups.size() < 2) return std::nullopt;
+  if (cluster.links.empty()) return no_way(cluster, 0, 1);
   for (std::size_t a = 0; a < cluster.groups.size(); ++a)
     for (std::size_t b = 0; b < cluster.groups.size(); ++b)
-      if (a != b && cluster.path(a, b).bandwidth.count() <= 0)
-        return Error{ErrorKind::infeasible, "cluster",
-                     cat("no way from ", cluster.groups[a].name, " to ", cluster.groups[b].name), "groups that reach each other",
-                     "take one of them out: --lose"};
+      if (a != b && cluster.path(a, b).bandwidth.count() <= 0) return no_way(cluster, a, b);
   return std::nullopt;
 }
 
@@ -209,6 +237,7 @@ Result<Present> present_on(const Cluster& whole, const std::string& source, cons
     out.cluster.groups.push_back(std::move(group));
   }
   narrow(out.cluster.inter, least);
+  drop_links_of_absent(out.cluster);
   narrow_links(out.cluster, state);
   if (out.cluster.groups.size() == 1 && !whole.homogeneous()) {
     out.cluster.inter = std::exchange(out.cluster.groups.front().inter, {});
@@ -216,9 +245,42 @@ Result<Present> present_on(const Cluster& whole, const std::string& source, cons
     out.cluster.egress.clear();
   }
   set_speeds(whole, state, out.node_of, out);
-  if (Status error = all_reached(out.cluster)) return *error;
-  out.source = source_with(source, counts);
+  if (Status error = all_reached(out.cluster, !whole.links.empty())) return *error;
+  out.source = source_with(whole, source, counts);
   return out;
+}
+
+std::string without_changes(const std::string& source) {
+  auto document = base::read_json(source, "cluster");
+  if (!document) return source;
+  drop(document->root, {"capacity", "events"});
+  return base::to_json(document->root);
+}
+
+Ways::Ways(const Cluster& whole, const ClusterState& state) : open_(whole), linked_(!whole.links.empty()) {
+  drop_lost_links(open_.links, state);
+}
+
+const GroupPath* Ways::way(std::size_t from, std::size_t to) {
+  if (from != to && linked_ && open_.links.empty()) return nullptr;
+  const auto [at, is_new] = known_.try_emplace({from, to});
+  if (is_new) at->second = open_.path(from, to);
+  return linked_ && from != to && at->second.bandwidth.count() <= 0 ? nullptr : &at->second;
+}
+
+std::vector<std::vector<std::int64_t>> joined_parts(const Cluster& whole, const ClusterState& state,
+                                                    const std::vector<std::int64_t>& nodes) {
+  Ways ways(whole, state);
+  std::vector<std::vector<std::int64_t>> parts;
+  for (const std::int64_t node : nodes) {
+    const std::size_t group = whole.group_of_node(node);
+    const auto joins = [&](const std::vector<std::int64_t>& part) {
+      return ways.joined(whole.group_of_node(part.front()), group);
+    };
+    const auto at = std::find_if(parts.begin(), parts.end(), joins);
+    (at == parts.end() ? parts.emplace_back() : *at).push_back(node);
+  }
+  return parts;
 }
 
 std::vector<std::int64_t> device_numbers(const Present& present, const Cluster& whole) {
@@ -237,7 +299,7 @@ Result<Enlarged> enlarged(const Cluster& cluster, const std::string& source, std
   const std::int64_t more = nodes * cluster.groups[group].devices_per_node;
   for (std::int64_t d = 0; d < cluster.devices(); ++d) out.moved.push_back(d < end ? d : d + more);
   for (std::size_t g = 0; g < cluster.groups.size(); ++g) counts.push_back(cluster.groups[g].nodes + (g == group ? nodes : 0));
-  out.source = source_with(source, counts);
+  out.source = source_with(cluster, source, counts);
   // Read again: how nodes are joined may depend on how many there are.
   auto read = load_cluster(out.source, "cluster");
   if (!read) return read.error();

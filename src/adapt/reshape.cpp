@@ -63,17 +63,27 @@ Result<Planned> plan_on(const Situation& s, const std::vector<std::int64_t>& nod
   return best;
 }
 
+Result<Planned> plan_here(const Situation& s, const std::vector<std::int64_t>& here) {
+  std::vector<std::vector<std::int64_t>> tried = joined_parts(s.whole, s.state, here);
+  std::vector<std::int64_t> well = healthy_nodes(s);
+  std::erase_if(well, [&](std::int64_t node) { return std::find(here.begin(), here.end(), node) == here.end(); });
+  if (well.size() < here.size())
+    for (std::vector<std::int64_t>& part : joined_parts(s.whole, s.state, well)) tried.push_back(std::move(part));
+  auto best = plan_on(s, tried.front());
+  for (std::size_t k = 1; k < tried.size(); ++k) {
+    auto other = plan_on(s, tried[k]);
+    if (other && (!best || other->iteration_ns < best->iteration_ns)) best = std::move(other);
+  }
+  return best;
+}
+
 Result<Change> reshape(const Situation& s) {
   std::vector<std::int64_t> here;
   const std::set<std::int64_t> away(s.state.away.begin(), s.state.away.end());
   for (std::int64_t node = 0; node < s.whole.nodes(); ++node)
     if (away.count(node) == 0) here.push_back(node);
   if (here.empty()) return impossible(kReshape, "no node is left");
-  auto best = plan_on(s, here);
-  if (const std::vector<std::int64_t> well = healthy_nodes(s); well.size() < here.size() && !well.empty()) {
-    auto without = plan_on(s, well);
-    if (without && (!best || without->iteration_ns < best->iteration_ns)) best = std::move(without);
-  }
+  auto best = plan_here(s, here);
   if (!best) {
     if (best.error().kind == ErrorKind::infeasible) return impossible(kReshape, cat("no plan fits: ", best.error().found));
     return best.error();

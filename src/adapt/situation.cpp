@@ -90,8 +90,7 @@ Status add_links(Situation& s, const Disturbance& what) {
     if (!target) return target.error();
     if (target->kind == ClusterTarget::Kind::group)
       return usage("--link", "\"" + name + "\"", "a link \"a-b\", a node or a device");
-    if (!(factor > 0 && factor <= 1))
-      return usage("--link", base::six_digits(factor), "a factor of bandwidth above 0, at most 1");
+    if (!(factor >= 0 && factor <= 1)) return usage("--link", base::six_digits(factor), "a factor of bandwidth, 0 (lost) to 1");
     links[name] = factor;
   }
   for (const auto& [name, factor] : links)
@@ -162,7 +161,7 @@ Result<Situation> situation_of(const Job& job, const Plan& plan, const Disturban
   s.whole = job.cluster;
   s.whole.capacity.clear();
   s.whole.events.clear();
-  s.source = job.cluster_source;
+  s.source = without_changes(job.cluster_source);
   s.placed.plan = &plan;
   s.placed.devices.resize(static_cast<std::size_t>(job.cluster.devices()));
   std::iota(s.placed.devices.begin(), s.placed.devices.end(), 0);
@@ -173,6 +172,7 @@ Result<Situation> situation_of(const Job& job, const Plan& plan, const Disturban
   s.before_ns = before->prediction.iteration_ns;
   for (const auto add : {add_nodes, add_lost, add_slow, add_links})
     if (Status error = add(s, what)) return *error;
+  s.state = without_lost_links(s.whole, std::move(s.state));
   sort_nodes(s);
   return s;
 }

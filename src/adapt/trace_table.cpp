@@ -29,10 +29,11 @@ double mean_gap(const std::vector<Seconds>& times) {
 std::vector<Epoch> epochs_of(const Cluster& cluster, double asked_s) {
   const std::vector<Seconds> times = change_times(cluster);
   const double end = asked_s > 0 ? asked_s : times.back().count() + mean_gap(times);
+  std::vector<ClusterState> states = states_over_time(cluster);
   std::vector<Epoch> out;
   for (std::size_t i = 0; i < times.size() && times[i].count() < end; ++i) {
     const double until = i + 1 < times.size() ? std::min(end, times[i + 1].count()) : end;
-    ClusterState state = state_at(cluster, times[i]);
+    ClusterState state = without_lost_links(cluster, std::move(states[i]));
     if (!out.empty() && out.back().state == state)
       out.back().length_s += until - times[i].count();
     else
@@ -69,7 +70,7 @@ class Trace {
     s_.whole = job.cluster;
     s_.whole.capacity.clear();
     s_.whole.events.clear();
-    s_.source = job.cluster_source;
+    s_.source = without_changes(job.cluster_source);
     s_.engine = job.engine_model ? job.engine_model.get() : find_engine(job.engine);
     s_.options = options.change;
     if (s_.options.memory == nullptr) s_.options.memory = &memory_;
@@ -99,9 +100,9 @@ class Trace {
     std::optional<Error> last;
     for (const Epoch& epoch : all_) {
       s_.state = epoch.state;
-      const auto present = present_cluster(s_.whole, s_.source, epoch.state);
-      if (!present || !seen.insert(key_of(*present, epoch.state)).second) continue;
-      auto best = best_here(present->node_of);
+      const Nodes here = nodes_there();
+      if (here.empty() || !seen.insert(key_here(here)).second) continue;
+      auto best = plan_here(s_, here);
       if (!best) {
         if (best.error().kind != ErrorKind::infeasible && best.error().kind != ErrorKind::bad_input) return best.error();
         last = best.error();
@@ -114,14 +115,19 @@ class Trace {
     return std::nullopt;
   }
 
-  /// On all nodes, or without those that are slow or narrowed.
-  Result<Planned> best_here(const Nodes& here) {
-    auto best = plan_on(s_, here);
-    const Nodes well = healthy_nodes(s_);
-    if (well.size() == here.size() || well.empty()) return best;
-    auto without = plan_on(s_, well);
-    if (without && (!best || without->iteration_ns < best->iteration_ns)) return without;
-    return best;
+  /// What decides about plans on these nodes in the present state.
+  [[nodiscard]] std::string key_here(const Nodes& here) const {
+    std::string out;
+    for (const Nodes& part : joined_parts(s_.whole, s_.state, here))
+      if (const auto present = present_on(s_.whole, s_.source, s_.state, part)) out += key_of(*present, s_.state) + "\n";
+    return out;
+  }
+
+  [[nodiscard]] Nodes nodes_there() const {
+    Nodes out;
+    for (std::int64_t node = 0; node < s_.whole.nodes(); ++node)
+      if (!std::binary_search(s_.state.away.begin(), s_.state.away.end(), node)) out.push_back(node);
+    return out;
   }
 
   void add(Planned planned) {
@@ -324,8 +330,8 @@ class Trace {
     const Placed placed{&plans_[a].plan, device_numbers(*there, s_.whole)};
     const auto move = move_of(s_.scene(), placed, placed);
     if (!move) return move.error();
-    out.hit_s = move->rollback_s + move->storage_s;
-    out.forced_s = move->restart_s + move->warm_up_s + move->transfer_s;
+    out.hit_s = move->lost_bytes > 0 ? move->rollback_s + move->storage_s : 0.0;
+    out.forced_s = move->pause_s() - out.hit_s;
     exchanges_[places] = out;
     return out;
   }

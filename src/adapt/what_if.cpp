@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // All rungs of the ladder, and which of them trains most in the time that the change lasts.
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <limits>
 
 #include "adapt/actions.h"
+#include "base/format.h"
 
 namespace espalier::adapt {
 namespace {
@@ -14,7 +16,8 @@ constexpr double kForGood = std::numeric_limits<double>::infinity();
 double horizon_of(const Disturbance& what, double asked) {
   if (asked > 0) return asked;
   constexpr double kComputeLasts = 600, kNetworkLasts = 1440;
-  if (!what.lost.empty() || !what.added.empty()) return kForGood;
+  const bool cut = std::any_of(what.links.begin(), what.links.end(), [](const auto& link) { return link.second < kLostBelow; });
+  if (!what.lost.empty() || !what.added.empty() || cut) return kForGood;
   return what.links.empty() ? kComputeLasts : kNetworkLasts;
 }
 
@@ -24,6 +27,11 @@ bool better(const Change& a, const Change& b, double horizon_s) {
   const double ta = static_cast<double>(a.iteration_ns), tb = static_cast<double>(b.iteration_ns);
   if (std::isinf(horizon_s)) return ta != tb ? ta < tb : a.move.pause_s() < b.move.pause_s();
   return (horizon_s - a.move.pause_s()) / ta > (horizon_s - b.move.pause_s()) / tb;
+}
+
+/// Whether the rate of the storage decides about an action: it reads a checkpoint, or its transfer is longer than the work that one would lose.
+bool storage_matters(const Change& change, const MoveOptions& prices) {
+  return change.possible && (change.move.storage_bytes > 0 || change.move.transfer_s > prices.checkpoint_age_s);
 }
 
 }  // namespace
@@ -43,6 +51,11 @@ Result<WhatIf> ladder(const Situation& s, double horizon_s) {
     out.actions.push_back(std::move(*change));
     if (better(out.actions.back(), out.actions[out.recommended], horizon_s)) out.recommended = out.actions.size() - 1;
   }
+  const auto matters = [&](const Change& change) { return storage_matters(change, out.prices); };
+  if (!out.prices.storage_stated && std::any_of(out.actions.begin(), out.actions.end(), matters))
+    out.notes.push_back(base::cat(
+        "the rate at which checkpoints are read is not stated: ", base::six_digits(out.prices.storage_per_device * 1e-6),
+        " MB/s a device is assumed (--storage)"));
   if (bound)
     out.notes.emplace_back(
         "where the way of single nodes is narrowed, all nodes of their group are taken to be so: times with it are upper bounds");

@@ -65,6 +65,44 @@ TEST(Present, WhatIsFasterElsewhereDoesNotHideWhatIsSlower) {
   EXPECT_DOUBLE_EQ(rate({{"node:1", 2.0}}), 1.0);
 }
 
+constexpr const char* kThreeSites =
+    "{groups: [{nodes: 2, devices_per_node: 1, device: a100-sxm-80gb}, {nodes: 1, devices_per_node: 1, device: a100-sxm-80gb}, "
+    "{nodes: 1, "
+    "devices_per_node: 1, device: a100-sxm-80gb}], links: [{from: a, to: b, bandwidth: 100Gb/s, both: true}, {from: b, to: c, "
+    "bandwidth: "
+    "100Gb/s, both: true}]}";
+
+// a – b – c: without the link between b and c there are two parts. Without any link every group is one, and nothing is joined by what is not there.
+TEST(Present, PartsThatAreStillJoined) {
+  const Job job = small_job(kThreeSites, "{devices: any}");
+  ClusterState state;
+  using Parts = std::vector<std::vector<std::int64_t>>;
+  EXPECT_EQ(joined_parts(job.cluster, state, {0, 1, 2, 3}), (Parts{{0, 1, 2, 3}}));
+  state.capacity = {{"c-b", 0.0}};
+  EXPECT_EQ(joined_parts(job.cluster, state, {0, 1, 2, 3}), (Parts{{0, 1, 2}, {3}}));
+  EXPECT_FALSE(present_cluster(job.cluster, job.cluster_source, state).ok());
+  EXPECT_TRUE(present_on(job.cluster, job.cluster_source, state, {0, 1, 2}).ok());
+  state.capacity = {{"a-b", 0.0}, {"b-a", 0.0}, {"b-c", 0.0}, {"c-b", 0.0}};
+  EXPECT_EQ(joined_parts(job.cluster, state, {0, 1, 2, 3}), (Parts{{0, 1}, {2}, {3}}));
+  EXPECT_FALSE(present_cluster(job.cluster, job.cluster_source, state).ok());
+}
+
+// Links of a group whose nodes are gone are gone with it.
+TEST(Present, LinksOfAbsentGroupsAreLeftOut) {
+  const Job job = small_job(kThreeSites, "{devices: any}");
+  ClusterState state;
+  state.away = {3};
+  const Present p = present_cluster(job.cluster, job.cluster_source, state).value();
+  EXPECT_EQ(p.cluster.links.size(), 2u);
+  EXPECT_EQ(load_cluster(p.source, "source").value().links.size(), 2u);
+  // Without the first group the others are still b and c.
+  state.away = {0, 1};
+  const Present later = present_cluster(job.cluster, job.cluster_source, state).value();
+  const Cluster read = load_cluster(later.source, "source").value();
+  EXPECT_EQ(read.groups.front().name, "b");
+  EXPECT_EQ(read.links.size(), 2u);
+}
+
 TEST(WhatIf, NothingChangesNothing) {
   const Job job = small_job(kFour);
   const Plan plan = small_plan(job, 2, 2, 2);

@@ -9,6 +9,7 @@
 
 #include "check/arithmetic.h"
 #include "check/claims.h"
+#include "check/own_cluster.h"
 #include "check/payload.h"
 #include "check/pipelines.h"
 #include "check/program_check.h"
@@ -37,14 +38,20 @@ void append(std::vector<Finding>& all, std::vector<Finding> more) {
 
 namespace {
 
+/// Structure and rules of a plan of one pipeline.
+CheckReport check_one_sound(const Plan& plan, const Model& model, const Cluster& cluster, PlanPart part,
+                            const EngineModel* engine) {
+  CheckReport report{check_structure(plan, model, cluster, part)};
+  if (report.ok()) append(report.findings, check_rules(make_view(plan, model, cluster, part, engine)));
+  return report;
+}
+
 /// A plan of one pipeline. `part`: of a plan of several, whose claims about the step are judged with those of the others.
 CheckReport check_one(const Plan& plan, const Model& model, const Cluster& cluster, const Program& program, const Claims* claims,
                       PlanPart part, const EngineModel* engine) {
-  CheckReport report{check_structure(plan, model, cluster, part)};
+  CheckReport report = check_one_sound(plan, model, cluster, part, engine);
   if (!report.ok()) return report;
   const View view = make_view(plan, model, cluster, part, engine);
-  append(report.findings, check_rules(view));
-  if (!report.ok()) return report;
   ProgramCheck checked = check_program(view, program);
   const bool tables = !checked.findings.empty() && checked.findings.front().ok;  // the program's shape
   append(report.findings, std::move(checked.findings));
@@ -79,8 +86,21 @@ CheckReport check_several(const Plan& plan, const Model& model, const Cluster& c
 
 }  // namespace
 
+CheckReport check_sound(const Plan& plan, const Model& model, const Cluster& cluster, const EngineModel* engine) {
+  if (plan.pipelines.size() == 1) return check_one_sound(plan, model, cluster, PlanPart::whole, engine);
+  CheckReport report{check_pipelines(plan, cluster)};
+  for (std::size_t k = 0; k < plan.pipelines.size() && report.ok(); ++k) {
+    CheckReport of_part = check_one_sound(plan.alone(k), model, cluster, PlanPart::of_several, engine);
+    for (Finding& finding : of_part.findings) finding.text = say("pipeline ", k, ": ", finding.text);
+    append(report.findings, std::move(of_part.findings));
+  }
+  return report;
+}
+
 CheckReport check_plan(const Plan& plan, const Model& model, const Cluster& cluster, const Program& program, const Claims* claims,
                        const EngineModel* engine) {
+  if (const auto own = own_cluster(plan, cluster))
+    return check_one(own->plan, model, own->cluster, counted_from(program, own->first), claims, PlanPart::whole, engine);
   if (plan.pipelines.size() == 1) return check_one(plan, model, cluster, program, claims, PlanPart::whole, engine);
   return check_several(plan, model, cluster, program, claims, engine);
 }

@@ -30,6 +30,10 @@ struct Claims {
   std::vector<Claims> kinds;
 };
 
+/// What must hold before a plan can be lowered or priced: its structure (structure.h, pipelines.h), then the rules of the space. Holds for any plan
+/// that plan_from_json reads. `engine`: as below.
+CheckReport check_sound(const Plan& plan, const Model& model, const Cluster& cluster, const EngineModel* engine = nullptr);
+
 /// `program` is the plan's own structure; `claims` may be null (structure only). `engine`: coefficients and measured times in force (a
 /// calibration, a profile); null: those that ship for the plan's engine.
 CheckReport check_plan(const Plan& plan, const Model& model, const Cluster& cluster, const Program& program, const Claims* claims,

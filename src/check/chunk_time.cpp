@@ -376,11 +376,13 @@ class PlanClock {
     const View table = view_of(view_, view_.chunks.front().ranges.front().strategy);
     const double bytes = static_cast<double>(table_elements(table)) * bytes_.reduce;
     double slowest = 0, fastest = std::numeric_limits<double>::infinity();
-    for (const std::int32_t stage : copies) {
-      const double message = plain_.message(table, view_.stage_of.front(), stage, bytes);
-      slowest = std::max(slowest, message);
-      fastest = std::min(fastest, message);
-    }
+    for (std::size_t n = 0; n < copies.size(); ++n)
+      for (std::size_t before = 0; before <= n; ++before) {  // the embedding's stage, and those of the copies before
+        const std::int32_t from = before == 0 ? view_.stage_of.front() : copies[before - 1];
+        const double message = plain_.message(table, from, copies[n], bytes);
+        slowest = std::max(slowest, message);
+        fastest = std::min(fastest, message);
+      }
     if (most()) return 2 * static_cast<double>(copies.size()) * slowest;
     return copies.size() == 1 ? slowest : fastest / 3;  // a ring among three passes thirds, and its members may share links
   }
@@ -428,11 +430,13 @@ double unlike_exchange_s(const View& view, End end) {
   const View table = view_of(view, view.chunks.front().ranges.front().strategy);
   const double bytes = static_cast<double>(table_elements(table)) * bytes_of(view).reduce;
   double slowest = 0, fastest = std::numeric_limits<double>::infinity();
-  for (const std::int32_t stage : copies) {
-    const double message = unlike_message(view, view.stage_of.front(), stage, bytes);
-    slowest = std::max(slowest, message);
-    fastest = std::min(fastest, message);
-  }
+  for (std::size_t n = 0; n < copies.size(); ++n)
+    for (std::size_t before = 0; before <= n; ++before) {
+      const std::int32_t from = before == 0 ? view.stage_of.front() : copies[before - 1];
+      const double message = unlike_message(view, from, copies[n], bytes);
+      slowest = std::max(slowest, message);
+      fastest = std::min(fastest, message);
+    }
   if (end == End::most) return 2 * static_cast<double>(copies.size()) * slowest;
   return copies.size() == 1 ? slowest : fastest / 3;
 }

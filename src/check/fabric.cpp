@@ -72,13 +72,11 @@ struct Path {
 /// `loss`: how much of λ counts.
 Path path_of(const std::vector<Crossing>& all, std::int64_t size, double loss) {
   Path path;
-  double slowest = 0;
   const auto g = static_cast<double>(size);
+  const auto volume_of = [&](const Crossing& c) { return c.per_byte() * (1 + loss * c.level->small_group / (g - 1)); };
   for (const Crossing& c : all) {
-    const double plain = c.per_byte(), alpha = c.level->latency.count();
-    if (plain > slowest) path.ramp = c.level->ramp;
-    slowest = std::max(slowest, plain);
-    path.volume = std::max(path.volume, plain * (1 + loss * c.level->small_group / (g - 1)));
+    const double alpha = c.level->latency.count();
+    path.volume = std::max(path.volume, volume_of(c));
     path.start = std::max(path.start, c.level->start.count());
     path.ring += (g / static_cast<double>(c.below) - g / static_cast<double>(c.here)) * alpha;
     const FabricKind kind = c.level->kind;
@@ -87,6 +85,7 @@ Path path_of(const std::vector<Crossing>& all, std::int64_t size, double loss) {
     path.exchange += log2_ceil(c.joined) * alpha;
     path.longest = std::max(path.longest, alpha);
   }
+  for (const Crossing& c : all) path.ramp = std::max(path.ramp, c.level->ramp * std::sqrt(volume_of(c) / path.volume));
   return path;
 }
 
@@ -107,12 +106,14 @@ struct Way {
 Way everyone_to_everyone(const std::vector<Crossing>& all, std::int64_t size, double bytes, double times) {
   const Path path = path_of(all, size, 1.0);
   Way way{path.start + times * path.longest, 0, 0};
-  for (const Crossing& c : all) {
+  const auto volume_of = [&](const Crossing& c) {
     const double leaving = bytes * static_cast<double>(size - c.below) / static_cast<double>(size);
     const double own = 1 + c.level->small_group / static_cast<double>(size - 1);
-    const double volume = times * leaving * own * congestion(*c.level, c.joined) / rate(*c.level, c.here - 1);
-    if (volume > way.volume) way = {way.latency, volume, c.level->ramp};
-  }
+    return times * leaving * own * congestion(*c.level, c.joined) / rate(*c.level, c.here - 1);
+  };
+  for (const Crossing& c : all) way.volume = std::max(way.volume, volume_of(c));
+  for (const Crossing& c : all)
+    if (way.volume > 0) way.ramp = std::max(way.ramp, c.level->ramp * std::sqrt(volume_of(c) / way.volume));
   return way;
 }
 
@@ -350,9 +351,14 @@ double stage_message(const View& view, const Stage& from, const Stage& to, doubl
     double time = 0;
     // All that lies on the way: what joins the groups, and the network of each.
     std::vector<FabricLevel> way = {view.cluster->inter.back()};
-    for (const std::size_t g : {a, b})
-      if (!view.cluster->groups[g].inter.empty()) way.push_back(view.cluster->groups[g].inter.back());
     double slowest = std::numeric_limits<double>::infinity(), latency = 0;
+    for (const std::size_t g : {a, b}) {
+      const NodeGroup& end = view.cluster->groups[g];
+      if (!end.inter.empty())
+        way.push_back(end.inter.back());
+      else if (end.node_bandwidth.count() > 0)  // the interfaces of its one node, shared by all devices
+        slowest = std::min(slowest, end.node_bandwidth.count() / static_cast<double>(end.devices_per_node));
+    }
     for (const FabricLevel& level : way) {
       slowest = std::min(slowest, rate(level, 1));
       latency = std::max(latency, level.latency.count());

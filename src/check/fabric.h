@@ -10,7 +10,7 @@
 //     experts     ep, stride etp                  expert replicas   tp·cp·dp/(ep·etp), stride ep·etp
 // At fabric level k (domains of `span` devices) n_k members share a domain (n_{−1} = 1), r_k = n_k/n_{k−1} domains are joined.
 // Bytes S of the whole tensor on a rank, g members, M = S·(g−1)/g, bandwidth β_k·η_k a device, congestion γ_k, small-group loss λ_k:
-//     B_k = n_{k−1}·β_k·η_k/(1 + γ_k·log₂ r_k),  time = L + V + ρ·√(L·V)
+//     B_k = n_{k−1}·β_k·η_k/(1 + γ_k·log₂ r_k),  time = L + V + max_k ρ_k·√(L·V_k)
 //     gather, scatter   V = max_k M(1 + λ_k/(g−1))/B_k                     L = σ + Σ (g/n_{k−1} − g/n_k)·α_k
 //     reduce            V = max_k 2M(1 + λ_k/(2(g−1)))/B_k (ring), that/0.92 (tree), S/(0.7·B) (one level, in the network);
 //                       L = σ + 2·hops

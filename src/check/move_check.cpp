@@ -106,16 +106,33 @@ class Network {
   const MovePrices* prices_;
 };
 
+/// The question, with what its prices state of the network.
+MoveQuestion on_network(MoveQuestion question, const MovePrices& prices) {
+  for (const auto& [name, factor] : prices.narrowed) {
+    const auto target = target_called(*question.cluster, name, "");
+    if (!target || factor >= 1) continue;
+    if (target->kind == ClusterTarget::Kind::node) question.narrowed_nodes.push_back(target->index);
+    if (target->kind == ClusterTarget::Kind::device) question.narrowed_nodes.push_back(question.cluster->node_of(target->index));
+    if (target->kind == ClusterTarget::Kind::link && factor <= 0) question.lost_links.push_back(name);
+  }
+  return question;
+}
+
 class Check {
  public:
   Check(const MoveQuestion& question, const MovePrices& prices, const MoveClaims& claims)
-      : cluster_(*question.cluster), prices_(prices), claims_(claims), found_(moved_bytes(question)) {}
+      : cluster_(*question.cluster),
+        prices_(prices),
+        claims_(claims),
+        found_(moved_bytes(on_network(question, prices))),
+        storage_(found_.lost > 0 || (claims.storage > 0 && found_.peer > 0)) {}
 
   std::vector<Finding> findings() {
     check_bytes();
-    found_.lost > 0 ? check_storage_links() : check_links();
+    storage_ ? check_storage_links() : check_links();
     check_seconds();
-    return {bytes_.finding(say(found_.lost > 0 ? found_.needed : found_.peer, " bytes move, as the two plans say")),
+    check_choice();
+    return {bytes_.finding(say(storage_ ? found_.needed : found_.peer, " bytes move, as the two plans say")),
             links_.finding(say(claims_.links.size(), " links carry what must go over them")),
             seconds_.finding("what the bytes take on their links")};
   }
@@ -126,13 +143,12 @@ class Check {
   }
 
   void check_bytes() {
-    const bool storage = found_.lost > 0;
     bytes_.require(found_.nowhere == 0,
                    [&] { return say(found_.nowhere, " bytes of the model are nowhere in a pipeline of the new plan"); });
     equal(bytes_, "lost bytes", claims_.lost, found_.lost);
-    equal(bytes_, "kept bytes", claims_.kept, storage ? 0 : found_.kept);
-    equal(bytes_, "bytes from peers", claims_.peer, storage ? 0 : found_.peer);
-    equal(bytes_, "bytes from storage", claims_.storage, storage ? found_.needed : 0);
+    equal(bytes_, "kept bytes", claims_.kept, storage_ ? 0 : found_.kept);
+    equal(bytes_, "bytes from peers", claims_.peer, storage_ ? 0 : found_.peer);
+    equal(bytes_, "bytes from storage", claims_.storage, storage_ ? found_.needed : 0);
   }
 
   void check_storage_links() {
@@ -165,14 +181,14 @@ class Check {
     links_.require(sent == taken, [&] { return say("nodes send ", sent, " bytes and take ", taken); });
   }
 
-  /// The least and the most that the transfer takes.
-  std::pair<double, double> transfer_s() const {
+  /// The least and the most that a transfer takes that puts these bytes on links.
+  std::pair<double, double> transfer_s(const std::vector<std::pair<std::string, std::int64_t>>& links) const {
     const Network network(cluster_, prices_);
     double least = 0, most = 0;
     const auto raise = [](double& value, double bytes, double rate) {
       if (rate > 0) value = std::max(value, bytes / rate);
     };
-    for (const auto& [name, count] : claims_.links) {
+    for (const auto& [name, count] : links) {
       const auto bytes = static_cast<double>(count);
       if (const double rate = network.of_link(name); rate > 0) {
         raise(least, bytes, rate);
@@ -194,18 +210,35 @@ class Check {
     return {least, most > 0 ? most + network.latency_s() : 0};
   }
 
+  /// A checkpoint is read where peers take longer, and only there, as far as the bounds of their time tell.
+  void check_choice() {
+    if (found_.lost > 0 || found_.peer == 0) return;
+    const double storage = static_cast<double>(found_.most_read) / prices_.storage_per_device +
+                           static_cast<double>(prices_.checkpoint_age_ns) * 1e-9;
+    if (!storage_) {
+      const double least = transfer_s(claims_.links).first;
+      seconds_.require(least <= storage * (1 + 1e-9),
+                       [&] { return say("peers take ", least, " s or more, the last checkpoint ", storage, " s"); });
+      return;
+    }
+    std::vector<std::pair<std::string, std::int64_t>> all;
+    for (const auto& [name, bounds] : found_.links) all.emplace_back(name, bounds.most);
+    const double most = transfer_s(all).second;
+    seconds_.require(storage <= most * (1 + 1e-9),
+                     [&] { return say("the last checkpoint takes ", storage, " s, peers at most ", most, " s"); });
+  }
+
   void check_seconds() {
-    const bool storage = found_.lost > 0;
     const auto rounded = [](double seconds) { return static_cast<std::int64_t>(std::llround(seconds * 1e9)); };
-    const auto [least, most] = storage ? std::pair(0.0, 0.0) : transfer_s();
+    const auto [least, most] = storage_ ? std::pair(0.0, 0.0) : transfer_s(claims_.links);
     seconds_.require(claims_.transfer_ns >= rounded(least * (1 - 1e-9)) && claims_.transfer_ns <= rounded(most * (1 + 1e-9)) + 1,
                      [&, least = least, most = most] {
                        return say("transfer: claimed ", claims_.transfer_ns, " ns, its bytes take from ", rounded(least), " to ",
                                   rounded(most), " ns");
                      });
-    const double read = storage ? static_cast<double>(found_.most_read) / prices_.storage_per_device : 0;
+    const double read = storage_ ? static_cast<double>(found_.most_read) / prices_.storage_per_device : 0;
     equal(seconds_, "storage, ns", claims_.storage_ns, rounded(read));
-    equal(seconds_, "rollback, ns", claims_.rollback_ns, storage ? prices_.checkpoint_age_ns : 0);
+    equal(seconds_, "rollback, ns", claims_.rollback_ns, storage_ ? prices_.checkpoint_age_ns : 0);
     equal(seconds_, "restart, ns", claims_.restart_ns, prices_.restart_ns);
     equal(seconds_, "warm-up, ns", claims_.warm_up_ns, prices_.warm_up_ns);
   }
@@ -214,6 +247,7 @@ class Check {
   const MovePrices& prices_;
   const MoveClaims& claims_;
   MovedBytes found_;
+  bool storage_;  // all states are read from the last checkpoint
   Verdict bytes_{"moved-bytes"}, links_{"bytes-per-link"}, seconds_{"move-seconds"};
 };
 

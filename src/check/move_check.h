@@ -7,7 +7,8 @@
 //                    rate with one device sending, and the latencies; storage: the most that one device reads, at the rate of the question; rollback,
 //                    restart and warm-up: those of the question
 //
-// Where nobody holds some byte any more, every device reads all its states from the last checkpoint: nothing is kept and no peer sends.
+// Where nobody holds some byte any more, every device reads all its states from the last checkpoint: nothing is kept and no peer sends. The same may be
+// claimed where it is sooner than peers at their worst, rollback included; bytes from peers may not be claimed where it is sooner than they are at best.
 #pragma once
 
 #include <cstdint>

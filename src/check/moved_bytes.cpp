@@ -3,8 +3,10 @@
 
 #include <algorithm>
 #include <array>
+#include <iterator>
 #include <set>
 #include <tuple>
+#include <utility>
 
 #include "base/check.h"
 #include "check/held_elements.h"
@@ -116,6 +118,11 @@ class Counter {
  public:
   Counter(const MoveQuestion& question, MovedBytes& out) : q_(&question), cluster_(*question.cluster), out_(&out) {
     gone_.insert(question.lost_nodes.begin(), question.lost_nodes.end());
+    narrowed_.insert(question.narrowed_nodes.begin(), question.narrowed_nodes.end());
+    linked_ = !cluster_.links.empty();
+    std::erase_if(cluster_.links, [&](const GroupLink& link) {
+      return std::find(question.lost_links.begin(), question.lost_links.end(), link.name()) != question.lost_links.end();
+    });
     View view;
     view.plan = question.next.plan;
     if (const EngineModel* engine = find_engine(question.next.plan->engine)) view.engine = *engine;
@@ -187,40 +194,67 @@ class Counter {
     }
   }
 
-  void count_piece(std::vector<std::int64_t>& has, const std::vector<std::int64_t>& wants, std::int64_t bytes) {
+  /// Whether bytes can go from one group to another.
+  bool joined(std::size_t from, std::size_t to) { return from == to || !linked_ || way(from, to).bandwidth.count() > 0; }
+
+  /// Over links that are left; a bandwidth of 0: none.
+  const GroupPath& way(std::size_t from, std::size_t to) {
+    const auto [at, is_new] = ways_.try_emplace({from, to});
+    if (is_new && !cluster_.links.empty()) at->second = cluster_.path(from, to);
+    return at->second;
+  }
+
+  void count_piece(std::vector<std::int64_t> has, const std::vector<std::int64_t>& wants, std::int64_t bytes) {
     std::sort(has.begin(), has.end());
-    std::set<std::int64_t> nodes;
-    std::set<std::size_t> groups;
-    for (const std::int64_t device : has) {
-      nodes.insert(node_of(device));
-      groups.insert(group_of(device));
-    }
-    std::map<std::size_t, std::int64_t> near, far;  // what devices of a group take from other nodes of it, and from other groups
+    std::map<std::size_t, std::vector<std::int64_t>> reached;  // by group of a taker: who could give
+    // What devices of a group take from other nodes of it, and from any node.
+    std::map<std::size_t, std::int64_t> near, far;
     for (const std::int64_t device : wants) {
-      needs_[device] += bytes;
-      out_->needed += bytes;
-      const bool had = std::binary_search(has.begin(), has.end(), device);
-      (had ? out_->kept : has.empty() ? out_->lost : out_->peer) += bytes;
-      if (had || has.empty()) continue;
-      if (nodes.contains(node_of(device))) {
-        exactly(say("inside node:", node_of(device)), bytes);
-        out_->taken_inside[device] += bytes;
-        continue;
-      }
-      exactly(say("node:", node_of(device), " in"), bytes);
-      out_->taken[device] += bytes;
-      (groups.contains(group_of(device)) ? near : far)[group_of(device)] += bytes;
+      const std::size_t group = group_of(device);
+      const auto [givers, is_new] = reached.try_emplace(group);
+      if (is_new)
+        std::copy_if(has.begin(), has.end(), std::back_inserter(givers->second),
+                     [&](std::int64_t holder) { return joined(group_of(holder), group); });
+      count_taker(device, std::binary_search(has.begin(), has.end(), device), givers->second, bytes, near, far);
     }
-    for (const auto& [group, taken] : near) {
-      std::set<std::int64_t> senders;
-      for (const std::int64_t node : nodes)
-        if (group_of_node_[static_cast<std::size_t>(node)] == group) senders.insert(node);
-      sent_by(senders, taken);
-    }
+    for (const auto& [group, taken] : near)
+      sent_by(nodes_of(reached.at(group), [&, g = group](std::int64_t device) { return group_of(device) == g; }), taken);
     for (const auto& [group, taken] : far) {
-      sent_by(nodes, taken);
+      const std::vector<std::int64_t>& givers = reached.at(group);
+      sent_by(nodes_of(givers, [](std::int64_t) { return true; }), taken);
+      std::set<std::size_t> groups;
+      for (const std::int64_t holder : givers) groups.insert(group_of(holder));
       over_links(groups, group, taken);
     }
+  }
+
+  /// One device that will hold a piece.
+  void count_taker(std::int64_t device, bool had, const std::vector<std::int64_t>& givers, std::int64_t bytes,
+                   std::map<std::size_t, std::int64_t>& near, std::map<std::size_t, std::int64_t>& far) {
+    needs_[device] += bytes;
+    out_->needed += bytes;
+    (had ? out_->kept : givers.empty() ? out_->lost : out_->peer) += bytes;
+    if (had || givers.empty()) return;
+    const std::int64_t node = node_of(device);
+    if (std::any_of(givers.begin(), givers.end(), [&](std::int64_t holder) { return node_of(holder) == node; })) {
+      exactly(say("inside node:", node), bytes);
+      out_->taken_inside[device] += bytes;
+      return;
+    }
+    exactly(say("node:", node, " in"), bytes);
+    out_->taken[device] += bytes;
+    const bool wide = std::any_of(givers.begin(), givers.end(), [&](std::int64_t holder) {
+      return group_of(holder) == group_of(device) && !narrowed_.contains(node_of(holder));
+    });
+    (wide ? near : far)[group_of(device)] += bytes;
+  }
+
+  template <class Which>
+  std::set<std::int64_t> nodes_of(const std::vector<std::int64_t>& devices, const Which& which) const {
+    std::set<std::int64_t> out;
+    for (const std::int64_t device : devices)
+      if (which(device)) out.insert(node_of(device));
+    return out;
   }
 
   void exactly(const std::string& link, std::int64_t bytes) {
@@ -236,10 +270,11 @@ class Counter {
     }
   }
   void over_links(const std::set<std::size_t>& from, std::size_t to, std::int64_t bytes) {
-    if (cluster_.links.empty()) return;
+    if (!linked_) return;
     std::map<std::size_t, std::size_t> ways;  // by link: from how many of the groups the way goes over it
     for (const std::size_t group : from)
-      for (const std::size_t link : cluster_.path(group, to).links) ++ways[link];
+      if (group != to)
+        for (const std::size_t link : way(group, to).links) ++ways[link];
     for (const auto& [link, count] : ways) {
       Bounds& b = out_->links[cluster_.links[link].name()];
       b.most += bytes;
@@ -253,13 +288,15 @@ class Counter {
   }
 
   const MoveQuestion* q_;
-  const Cluster& cluster_;
+  Cluster cluster_;      // without lost links
+  bool linked_ = false;  // links, not a level, join its groups
+  std::map<std::pair<std::size_t, std::size_t>, GroupPath> ways_;
   MovedBytes* out_;
   StatePolicy each_;
   std::vector<Part> before_, after_;
   std::vector<std::int64_t> node_of_;       // of each device
   std::vector<std::size_t> group_of_node_;  // of each node
-  std::set<std::int64_t> gone_;
+  std::set<std::int64_t> gone_, narrowed_;
   std::map<std::int64_t, std::int64_t> needs_;  // by device
 };
 

@@ -3,8 +3,9 @@
 // Parameters and optimizer states with master weights move; gradients are empty between steps.
 //
 // Every layer is cut where anybody's part of it begins or ends, before or after. Of each piece the checker knows who holds it now and is there, and
-// who will hold it. Whoever will and does not now takes it from the nearest holder: of its node, else of its node group, else of any other. Which
-// of several equally near holders sends is free, so that what a link carries is known between two bounds; what a node takes in is known exactly.
+// who will hold it. Whoever will and does not now takes it from the nearest holder that it has a way to: of its node, else of its node group unless
+// all that hold it there have narrowed ways, else of any. Which of several such holders sends is free, so that what a link carries is known between
+// two bounds; what a node takes in is known exactly.
 #pragma once
 
 #include <cstdint>
@@ -29,6 +30,8 @@ struct MoveQuestion {
   const Cluster* cluster = nullptr;  ///< the whole one
   PlanOnCluster running, next;
   std::vector<std::int64_t> lost_nodes;
+  std::vector<std::int64_t> narrowed_nodes;  ///< whose way to the network is narrower than usual
+  std::vector<std::string> lost_links;       ///< "a-b": links between groups that let nothing through
 };
 
 struct Bounds {

@@ -102,7 +102,7 @@ struct Two {
     for (LayerRange& range : stage.chunks.front().ranges) range.strategy = s;
   }
   [[nodiscard]] MoveQuestion question(const Plan& from, const Plan& to) const {
-    return {&model, &cluster, {&from, all}, {&to, all}, {}};
+    return {&model, &cluster, {&from, all}, {&to, all}, {}, {}, {}};
   }
 };
 
@@ -164,6 +164,32 @@ TEST(MoveCheck, WhatALinkNeeds) {
   EXPECT_FALSE(check_move(q, prices, claims)[2].ok);
   claims.transfer_ns *= 50;
   EXPECT_FALSE(check_move(q, prices, claims)[2].ok);
+}
+
+// Peers would take an hour over a way of a millionth: the checkpoint may be read, and peers may not be claimed. Over a way as usual it is the other way round.
+TEST(MoveCheck, ACheckpointIsReadOnlyWherePeersAreSlower) {
+  const Two two;
+  const MoveQuestion q = two.question(two.one, two.replicas);
+  const MovedBytes m = moved_bytes(q);
+  MovePrices prices{1e9, 1'000'000'000, 0, 0, {{"node:0", 1e-6}}};
+  MoveClaims read;
+  read.storage = m.needed;
+  read.links = {{"storage", m.needed}};
+  read.storage_ns = m.most_read;  // at a byte a nanosecond
+  read.rollback_ns = prices.checkpoint_age_ns;
+  for (const Finding& f : check_move(q, prices, read)) EXPECT_TRUE(f.ok) << f.name << ": " << f.text;
+  MoveClaims peers;
+  peers.kept = m.kept;
+  peers.peer = m.peer;
+  for (const auto& [name, bounds] : m.links) peers.links.emplace_back(name, bounds.least);
+  const double bytes = static_cast<double>(m.links.at("node:0 out").least);
+  peers.transfer_ns = static_cast<std::int64_t>(bytes / 80e3 * 1e9) + 1;  // one device sends it all, at 80 kB/s
+  EXPECT_GT(peers.transfer_ns, read.storage_ns + read.rollback_ns);
+  EXPECT_FALSE(check_move(q, prices, peers)[2].ok);
+  prices.narrowed.clear();
+  peers.transfer_ns = static_cast<std::int64_t>(bytes / 80e9 * 1e9) + 1;
+  for (const Finding& f : check_move(q, prices, peers)) EXPECT_TRUE(f.ok) << f.name << ": " << f.text;
+  EXPECT_FALSE(check_move(q, prices, read)[2].ok);
 }
 
 }  // namespace

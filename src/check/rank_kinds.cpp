@@ -149,9 +149,13 @@ std::vector<RankKind> kinds_of(const Stage& stage, const Cluster& cluster) {
 
 bool has_rank_kinds(const Plan& plan, const Cluster& cluster) {
   return std::any_of(plan.only_pipeline().stages.begin(), plan.only_pipeline().stages.end(), [&](const Stage& stage) {
+    if (stage.devices.empty()) return false;  // no kind at all: the structure of the plan is not sound
     const DeviceRange& first = stage.devices.front();
     if (!stage.samples_per_replica.empty() || !stage.state_shares.empty()) return true;
     if (stage.devices.size() > 1 || (first.count > 1 && first.stride != 1)) return true;
+    for (const Chunk& chunk : stage.chunks)
+      for (const LayerRange& range : chunk.ranges)
+        if (range.strategy.order != RankOrder::tp_cp_dp_pp) return true;
     return group_of_device(cluster, first.first) != group_of_device(cluster, first.first + first.count - 1);
   });
 }

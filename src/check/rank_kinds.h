@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Stages whose ranks are not all alike: on devices of several node groups or speeds, or replicas with unequal samples or states. The ranks of a stage that are
+// Stages whose ranks are not all alike: on devices of several node groups or speeds, replicas with unequal samples or states; and stages in other
+// rank orders than tp-cp-dp-pp next to unlike ones. The ranks of a stage that are
 // alike are a *kind*, in the order in which they come. What a stage's k-th kind holds is derived as if all of its ranks were of it:
 //
 //     static memory   what ZeRO shards times w·d/W, for weight w of W in all and d replicas
@@ -24,7 +25,7 @@ struct RankKind {
   bool operator==(const RankKind&) const = default;
 };
 
-/// Whether a stage of a pipeline is not on neighbouring devices of one node group, or has unequal replicas.
+/// Whether a stage of a pipeline is not on neighbouring devices of one node group in the order tp-cp-dp-pp, or has unequal replicas.
 bool has_rank_kinds(const Plan& plan, const Cluster& cluster);
 std::vector<RankKind> kinds_of(const Stage& stage, const Cluster& cluster);
 /// Of the stage with the most.

@@ -44,6 +44,7 @@ Result<ChangeOptions> change_options(const Context& context, const ChangeFlags& 
   const auto rate = base::parse_bandwidth(flags.storage);
   if (!rate || *rate <= 0) return Error{ErrorKind::usage, "--storage", "\"" + flags.storage + "\"", "a rate, as \"122MB/s\"", ""};
   out.move.storage_per_device = *rate;
+  out.move.storage_stated = true;
   return out;
 }
 

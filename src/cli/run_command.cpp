@@ -1,9 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // espalier run PLAN.json: trains the model of a plan. With --local its ranks are processes of this machine; under torchrun, srun or mpirun this
 // process becomes the rank that the launcher says. The ranks are the program espalier-rank beside this one.
+#include <unistd.h>
+
 #include <algorithm>
+#include <cerrno>
 #include <cmath>
 #include <cstdlib>
+#include <filesystem>
+#include <system_error>
 
 #include "base/document.h"
 #include "base/format.h"
@@ -27,6 +32,32 @@ double median_seconds(std::vector<StepLine> steps) {
   if (steps.size() > 1) steps.erase(steps.begin());  // the first step warms up
   std::sort(steps.begin(), steps.end(), [](const StepLine& a, const StepLine& b) { return a.seconds < b.seconds; });
   return steps.empty() ? 0 : steps[steps.size() / 2].seconds;
+}
+
+/// Fails before anything is trained where no checkpoint could be kept.
+Status usable_checkpoint_folder(const std::string& folder) {
+  std::error_code failed;
+  const auto refused = [&](const std::string& found) {
+    return Error{ErrorKind::usage, "--checkpoint", cat(folder, ": ", found),
+                 "a folder that is there or can be made, to write into", ""};
+  };
+  if (std::filesystem::exists(folder, failed) && !std::filesystem::is_directory(folder, failed)) return refused("not a folder");
+  failed.clear();
+  std::filesystem::create_directories(folder, failed);
+  if (failed) return refused(failed.message());
+  if (access(folder.c_str(), R_OK | W_OK | X_OK) != 0) return refused(std::generic_category().message(errno));
+  return std::nullopt;
+}
+
+/// A resumed run whose checkpoint holds all of its steps.
+void deliver_nothing_left(Context& context, const LoadedPlan& loaded, const RunFlags& flags) {
+  if (!context.json)
+    return print_answer(context, cat("nothing left to do: the checkpoint in ", flags.checkpoint, " holds all ", flags.steps,
+                                     " steps; a larger --steps trains on\n"));
+  base::JsonWriter json;
+  json.begin_object().key("plan").value(content_hash(loaded.plan)).key("nothing_left").value(true);
+  json.key("steps").begin_array().end_array().end_object();
+  print_json(context, json.text());
 }
 
 void deliver_run(Context& context, const LoadedPlan& loaded, const std::vector<StepLine>& steps, double tokens) {
@@ -76,7 +107,12 @@ int run_here(Context& context, const RunFlags& flags, const LoadedPlan& loaded, 
   };
   if (Status error = run_plan_here(loaded.plan, flags, program, line, [&context] { return context.interrupted(); }))
     return context.interrupted() ? kInterrupted : fail(context, *error);
-  deliver_run(context, loaded, steps, tokens);
+  if (steps.empty() && !flags.resume)
+    return fail(context, Error{ErrorKind::limit, "run", "ranks that ended without a step", cat(flags.steps, " steps"), ""});
+  if (steps.empty())
+    deliver_nothing_left(context, loaded, flags);
+  else
+    deliver_run(context, loaded, steps, tokens);
   return kOk;
 }
 
@@ -85,6 +121,8 @@ int run_run(Context& context, RunFlags flags, const ChangeFlags& change) {
   if (flags.checkpoint.empty() && (flags.resume || flags.every > 0))
     return fail(context,
                 Error{ErrorKind::usage, "run", flags.resume ? "--resume" : "--every", "--checkpoint FOLDER with it", ""});
+  if (!flags.checkpoint.empty())
+    if (Status error = usable_checkpoint_folder(flags.checkpoint)) return fail(context, *error);
   auto loaded = load_plan_file(context, flags.path);
   if (!loaded) return fail(context, loaded.error());
   flags.direct_bytes = direct_bytes_of(loaded->plan);

@@ -22,7 +22,7 @@ Result<Disturbance> disturbance_of(const WhatIfFlags& flags) {
     out.slow.push_back(*read);
   }
   for (const std::string& text : flags.links) {
-    auto read = named_factor(text, "--link", 1e-9, 1);
+    auto read = named_factor(text, "--link", 0, 1);
     if (!read) return read.error();
     out.links.push_back(*read);
   }

@@ -37,6 +37,47 @@ TEST(ClusterState, ReplaysWhatHappened) {
   EXPECT_TRUE(state_at(c, Seconds(1e6)).slow.empty());
 }
 
+// One replay of all moments equals a replay of each.
+TEST(ClusterState, OverTimeIsTheStateOfEachMoment) {
+  Cluster c = loaded(
+      "{nodes: 16, device: l4, capacity: [{time_s: 40, link: \"node:0\", factor: 0.8}, {time_s: 90, link: \"rank:3\", factor: "
+      "0}]}");
+  c.events = preemptions(0, 16, Seconds(3600), Seconds(600), Seconds(200), 3);
+  const std::vector<Seconds> times = change_times(c);
+  const std::vector<ClusterState> states = states_over_time(c);
+  ASSERT_EQ(states.size(), times.size());
+  ASSERT_GT(times.size(), 50u);
+  for (std::size_t i = 0; i < times.size(); ++i) EXPECT_EQ(states[i], state_at(c, times[i])) << times[i].count();
+}
+
+// 20,000 events: replaying all before each moment would be 200 million of them.
+TEST(ClusterState, OverTimeGrowsWithTheEvents) {
+  Cluster c = loaded("{nodes: 4, device: l4}");
+  for (int k = 0; k < 20'000; ++k)
+    c.events.push_back({Seconds(k), k % 2 == 0 ? ClusterEventKind::leave : ClusterEventKind::join, "node:1", 1.0, ""});
+  const std::vector<ClusterState> states = states_over_time(c);
+  EXPECT_THAT(states[18'000].away, ElementsAre(1));
+  EXPECT_TRUE(states[18'001].away.empty());
+}
+
+// A node whose way lets nothing through is as good as away, and so is one of whose devices that holds; the last one there stays alone.
+TEST(ClusterState, NodesBehindLostLinksAreAway) {
+  const Cluster c = loaded("{nodes: 3, devices_per_node: 2, device: l4}");
+  ClusterState state;
+  state.capacity = {{"node:1", 1e-7}, {"rank:4", 0.5}};  // less than a millionth is nothing
+  ClusterState found = without_lost_links(c, state);
+  EXPECT_THAT(found.away, ElementsAre(1));
+  EXPECT_THAT(found.capacity, ElementsAre(CapacityFactor{"rank:4", 0.5}));
+  state.capacity = {{"node:1", 1e-4}, {"rank:3", 1e-4}};  // both on the way of one device
+  EXPECT_THAT(without_lost_links(c, state).away, ElementsAre(1));
+  state.capacity = {{"node:1", 0.0}, {"rank:4", 0.0}};
+  EXPECT_THAT(without_lost_links(c, state).away, ElementsAre(1, 2));
+  state.away = {0};
+  found = without_lost_links(c, state);
+  EXPECT_THAT(found.away, ElementsAre(0, 2));
+  EXPECT_TRUE(found.capacity.empty());
+}
+
 // 10 Gb/s = 1.25 GB/s while tokens last, 1.25 Gb/s = 0.15625 GB/s then, 4.5 Tb = 562.5 GB: at full rate tokens go at 1.09375 GB/s, for
 // 514.2857… s, in which 642.857… GB get through. (EC2 c5.xlarge: 533 s at 9.689 Gb/s, 1.254 after, data of Uta et al., NSDI 2020.)
 TEST(TokenBuckets, ClosedForm) {

@@ -15,6 +15,32 @@
 namespace espalier::cluster {
 namespace {
 
+/// What `memory_limit` states; nothing where it is absent or wrong.
+std::optional<Bytes> stated_memory_limit(base::Reader& reader) {
+  if (!reader.has("memory_limit")) return std::nullopt;
+  const std::int64_t limit = reader.optional_bytes("memory_limit", 0);
+  if (limit > 0) return Bytes(limit);
+  reader.fail("memory_limit", std::to_string(limit) + " bytes", "a size above 0, e.g. 36GiB");
+  return std::nullopt;
+}
+
+std::string limit_without_effect(const base::Reader& reader, const DeviceKind& device) {
+  return reader.path() + ".memory_limit is above what " + device.name + " has to give; the device decides";
+}
+
+/// The limit of one group becomes its devices' memory, so that whatever reads a device respects it.
+void read_group_memory_limit(base::Reader& reader, DeviceKind& device, std::vector<std::string>& notes) {
+  const std::optional<Bytes> limit = stated_memory_limit(reader);
+  if (!limit) return;
+  if (device.memory - device.context_reserve < *limit) {
+    notes.push_back(limit_without_effect(reader, device));
+    return;
+  }
+  device.memory = device.context_reserve + *limit;
+  std::erase_if(device.sources, [](const auto& s) { return s.first == "memory"; });
+  device.sources.emplace_back("memory", "memory_limit of the group in " + reader.document().where);
+}
+
 /// A group of a list: named, and numbered after those before it.
 void read_listed_group(base::Reader& reader, std::optional<std::int64_t> segment, std::vector<GroupDraft>& drafts,
                        std::vector<std::string>& notes) {
@@ -26,6 +52,7 @@ void read_listed_group(base::Reader& reader, std::optional<std::int64_t> segment
   GroupDraft draft = read_group(reader, segment, notes);
   if (reader.sink().ok()) read_group_name(reader, drafts.size(), draft.group);
   if (reader.sink().ok()) read_traits(reader, nodes, devices, draft.group);
+  if (reader.sink().ok()) read_group_memory_limit(reader, draft.group.device, notes);
   reader.finish();
   drafts.push_back(std::move(draft));
 }
@@ -65,17 +92,11 @@ void read_single(base::Reader& reader, std::optional<std::int64_t> segment, Clus
 }
 
 void read_memory_limit(base::Reader& reader, Cluster& cluster) {
-  if (!reader.has("memory_limit")) return;
-  const std::int64_t limit = reader.optional_bytes("memory_limit", 0);
-  if (limit <= 0) {
-    reader.fail("memory_limit", std::to_string(limit) + " bytes", "a size above 0, e.g. 36GiB");
-    return;
-  }
-  cluster.memory_limit = Bytes(limit);
+  cluster.memory_limit = stated_memory_limit(reader);
+  if (!cluster.memory_limit) return;
   for (const NodeGroup& group : cluster.groups)
     if (group.device.memory - group.device.context_reserve < *cluster.memory_limit)
-      cluster.notes.push_back(reader.path() + ".memory_limit is above what " + group.device.name +
-                              " has to give; the device decides");
+      cluster.notes.push_back(limit_without_effect(reader, group.device));
 }
 
 }  // namespace

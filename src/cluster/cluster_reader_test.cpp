@@ -229,6 +229,18 @@ TEST(ShortForm, MemoryLimitCapsTheDevice) {
   EXPECT_THAT(above.notes, testing::Contains(HasSubstr("memory_limit")));
 }
 
+// A group's limit holds for its devices alone, also where a limit of the cluster is larger; one that no device reaches leaves a note.
+TEST(MixedForm, MemoryLimitOfAGroup) {
+  const Cluster c = loaded(
+      "{memory_limit: 40GiB, groups: [{nodes: 1, device: a100-sxm-80gb, memory_limit: 36GiB}, {nodes: 1, device: a100-sxm-80gb},"
+      "{nodes: 1, device: l4, memory_limit: 36GiB}]}");
+  EXPECT_EQ(c.usable_memory(0), GiB(36));
+  EXPECT_EQ(c.usable_memory(1), GiB(40));
+  EXPECT_EQ(c.usable_memory(2), MiB(23034 - 1000));
+  EXPECT_THAT(c.notes, testing::Contains(HasSubstr("groups[2].memory_limit is above")));
+  EXPECT_FALSE(load_cluster("{groups: [{nodes: 1, device: l4, memory_limit: 0}, {nodes: 1, device: l4}]}", "c").ok());
+}
+
 TEST(Devices, DescribedInPlace) {
   const Cluster based = loaded("{nodes: 1, device: {base: h100-sxm-80gb, memory: 94GiB, efficiency: {gemm_max: 0.7}}}");
   const DeviceKind& d = based.groups[0].device;

@@ -21,46 +21,116 @@ void slow_down(const Cluster& cluster, const ClusterEvent& event, std::map<std::
   for (std::int64_t device = first; device < first + count; ++device) slow[device] = event.value;
 }
 
-double factor_at(const std::vector<LinkChange>& changes, Seconds at) {
-  double factor = 1.0;
-  for (const LinkChange& change : changes)
-    if (change.at <= at) factor = change.bandwidth_factor;
-  return factor;
+/// Replays events and traces from moment to moment.
+class Replay {
+ public:
+  explicit Replay(const Cluster& cluster) : cluster_(&cluster), presence_(cluster), row_(cluster.capacity.size(), 0) {
+    by_trace_.assign(cluster.capacity.size(), 1.0);
+  }
+
+  /// Moments must not fall from call to call.
+  ClusterState at(Seconds moment) {
+    for (; next_ < cluster_->events.size() && cluster_->events[next_].at <= moment; ++next_) apply(cluster_->events[next_]);
+    for (std::size_t t = 0; t < row_.size(); ++t) {
+      const CapacityTrace& trace = cluster_->capacity[t];
+      for (; row_[t] < trace.changes.size() && trace.changes[row_[t]].at <= moment; ++row_[t])
+        by_trace_[t] = trace.changes[row_[t]].bandwidth_factor;
+    }
+    return state();
+  }
+
+ private:
+  void apply(const ClusterEvent& event) {
+    switch (event.kind) {
+      case ClusterEventKind::join:
+      case ClusterEventKind::leave: {
+        const Status wrong = presence_.apply(event);
+        ESPALIER_CHECK(!wrong);
+        break;
+      }
+      case ClusterEventKind::slow: slow_down(*cluster_, event, slow_); break;
+      case ClusterEventKind::link: by_event_[event.target] = event.value; break;
+      case ClusterEventKind::route: detours_[event.target] = event.via; break;
+    }
+  }
+
+  [[nodiscard]] ClusterState state() const {
+    ClusterState out;
+    out.away = presence_.away();
+    for (const auto& [device, factor] : slow_)
+      if (factor != 1.0) out.slow.push_back({device, factor});
+    std::map<std::string, double> capacity = by_event_;
+    for (std::size_t t = 0; t < by_trace_.size(); ++t)
+      capacity.try_emplace(cluster_->capacity[t].target, 1.0).first->second *= by_trace_[t];
+    for (const auto& [target, factor] : capacity)
+      if (factor != 1.0) out.capacity.push_back({target, factor});
+    for (const auto& [link, via] : detours_)
+      if (!via.empty()) out.detours.push_back({link, via});
+    return out;
+  }
+
+  const Cluster* cluster_;
+  cluster::Presence presence_;
+  std::map<std::int64_t, double> slow_;
+  std::map<std::string, double> by_event_;
+  std::vector<double> by_trace_;
+  std::map<std::string, std::string> detours_;
+  std::size_t next_ = 0;          // of the events
+  std::vector<std::size_t> row_;  // of each trace, the next one
+};
+
+/// Nodes whose way to the network is lost, their own or, on top of it, that of one of their devices.
+std::set<std::int64_t> unreached_nodes(const Cluster& cluster, const ClusterState& state) {
+  std::map<std::int64_t, double> nodes, devices;  // by node; of devices the least
+  for (const CapacityFactor& c : state.capacity) {
+    const auto target = target_called(cluster, c.target, "cluster");
+    ESPALIER_CHECK(target.ok());
+    if (target->kind == ClusterTarget::Kind::node) nodes.try_emplace(target->index, 1.0).first->second *= c.factor;
+    if (target->kind != ClusterTarget::Kind::device) continue;
+    double& least = devices.try_emplace(cluster.node_of(target->index), 1.0).first->second;
+    least = std::min(least, c.factor);
+  }
+  std::set<std::int64_t> out;
+  for (const auto& [node, factor] : devices) nodes.try_emplace(node, 1.0).first->second *= factor;
+  for (const auto& [node, factor] : nodes)
+    if (factor < kLostBelow) out.insert(node);
+  return out;
 }
 
 }  // namespace
 
-ClusterState state_at(const Cluster& cluster, Seconds at) {
-  cluster::Presence presence(cluster);
-  std::map<std::int64_t, double> slow;
-  std::map<std::string, double> capacity;
-  std::map<std::string, std::string> detours;
-  for (const ClusterEvent& event : cluster.events) {
-    if (event.at > at) break;
-    switch (event.kind) {
-      case ClusterEventKind::join:
-      case ClusterEventKind::leave: {
-        const Status wrong = presence.apply(event);
-        ESPALIER_CHECK(!wrong);
-        break;
-      }
-      case ClusterEventKind::slow: slow_down(cluster, event, slow); break;
-      case ClusterEventKind::link: capacity[event.target] = event.value; break;
-      case ClusterEventKind::route: detours[event.target] = event.via; break;
+ClusterState state_at(const Cluster& cluster, Seconds at) { return Replay(cluster).at(at); }
+
+std::vector<ClusterState> states_over_time(const Cluster& cluster) {
+  Replay replay(cluster);
+  std::vector<ClusterState> out;
+  for (const Seconds at : change_times(cluster)) out.push_back(replay.at(at));
+  return out;
+}
+
+ClusterState without_lost_links(const Cluster& cluster, ClusterState state) {
+  for (CapacityFactor& c : state.capacity)
+    if (c.factor < kLostBelow) c.factor = 0;
+  const std::set<std::int64_t> unreached = unreached_nodes(cluster, state);
+  if (unreached.empty()) return state;
+  std::set<std::int64_t> away(state.away.begin(), state.away.end());
+  std::int64_t alone = -1;  // the first that is there, where none is reached
+  for (std::int64_t node = cluster.nodes() - 1; node >= 0; --node) {
+    if (away.contains(node)) continue;
+    if (!unreached.contains(node)) {
+      alone = -1;
+      break;
     }
+    alone = node;
   }
-  for (const CapacityTrace& trace : cluster.capacity) {
-    const auto found = capacity.emplace(trace.target, 1.0).first;
-    found->second *= factor_at(trace.changes, at);
-  }
-  ClusterState state;
-  state.away = presence.away();
-  for (const auto& [device, factor] : slow)
-    if (factor != 1.0) state.slow.push_back({device, factor});
-  for (const auto& [target, factor] : capacity)
-    if (factor != 1.0) state.capacity.push_back({target, factor});
-  for (const auto& [link, via] : detours)
-    if (!via.empty()) state.detours.push_back({link, via});
+  for (const std::int64_t node : unreached)
+    if (node != alone) away.insert(node);
+  state.away.assign(away.begin(), away.end());
+  std::erase_if(state.capacity, [&](const CapacityFactor& c) {
+    const auto target = target_called(cluster, c.target, "cluster");
+    const bool node = target->kind == ClusterTarget::Kind::node, device = target->kind == ClusterTarget::Kind::device;
+    return (node && unreached.contains(target->index)) || (device && unreached.contains(cluster.node_of(target->index)));
+  });
   return state;
 }
 

@@ -25,7 +25,7 @@ struct FabricField {
 };
 std::span<const FabricField> fabric_fields();
 
-/// Compute beside a collective: the same three scalars for every device (cost/collective.h, slowdown_of).
+/// Compute beside a collective: the same three scalars for every device (cost/overlap.h).
 std::span<const EfficiencyField> overlap_fields();
 
 /// Coefficients that the file states of a fabric (by name), of the usual networks of a kind, or of the network of one cluster that runs were

@@ -145,7 +145,7 @@ GroupPath Cluster::path(std::size_t from_group, std::size_t to_group) const {
   const std::vector<cluster::LinkId> next = cluster::next_links(graph, static_cast<std::int64_t>(to_group));
   path.bandwidth = narrower(from.node_bandwidth, to.node_bandwidth);
   for (std::size_t at = from_group; at != to_group;) {
-    ESPALIER_CHECK(next[at] >= 0);  // readers refuse groups that do not reach each other
+    if (next[at] < 0) return GroupPath{};  // readers refuse such clusters; links that were lost since may leave one
     const auto link = static_cast<std::size_t>(next[at]);
     if (link < links.size()) path.links.push_back(link);
     path.bandwidth = narrower(path.bandwidth, graph.links[link].bandwidth);

@@ -128,9 +128,6 @@ Result<Topology> listed_topology(const SiteGraph& graph, std::int64_t devices) {
   return std::move(assembly).finish();
 }
 
-namespace {
-
-/// A group without levels between nodes reaches links by the interfaces of its one node, which its devices share.
 FabricLevel network_of_one_node(const NodeGroup& group) {
   FabricLevel level;
   level.name = "network";
@@ -141,8 +138,6 @@ FabricLevel network_of_one_node(const NodeGroup& group) {
   level.bandwidth_alone = group.node_bandwidth;
   return level;
 }
-
-}  // namespace
 
 Result<Topology> joined_topology(const Cluster& cluster, const SiteGraph& graph) {
   TopologyAssembly assembly;
@@ -155,7 +150,8 @@ Result<Topology> joined_topology(const Cluster& cluster, const SiteGraph& graph)
     if (cluster.homogeneous()) levels.insert(levels.end(), cluster.inter.begin(), cluster.inter.end());
     const bool one_node = group.inter.empty() && !cluster.homogeneous() && group.node_bandwidth.count() > 0;
     if (one_node) levels.push_back(network_of_one_node(group));
-    assembly.add_run(group.nodes * group.devices_per_node, std::move(levels), static_cast<std::int64_t>(g), one_node);
+    assembly.add_run(group.nodes * group.devices_per_node, std::move(levels), static_cast<std::int64_t>(g),
+                     one_node ? group.devices_per_node : 0);
     assembly.count_nodes(group.devices_per_node, nodes_at_site[group.site]);
     nodes_at_site[group.site] += group.nodes;
   }

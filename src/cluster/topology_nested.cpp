@@ -43,6 +43,17 @@ std::int64_t devices_per_port(const FabricLevel& level, std::int64_t below) {
   return below % share == 0 ? share : 0;
 }
 
+/// The level that joins groups, no faster than the network of the group that it leaves.
+FabricLevel within(FabricLevel level, const FabricLevel& network) {
+  if (level.efficiency <= 0) return level;
+  const double most = reached(network) / level.efficiency;
+  if (level.bandwidth.count() <= most) return level;
+  const double narrower = most / level.bandwidth.count();
+  level.bandwidth = level.bandwidth * narrower;
+  level.bandwidth_alone = level.bandwidth_alone * narrower;
+  return level;
+}
+
 std::int64_t rounded_up(std::int64_t count, std::int64_t part) { return (count + part - 1) / part; }
 
 }  // namespace
@@ -94,7 +105,7 @@ void TopologyAssembly::add_pairs(Topology::Run& run, const FabricLevel& level, s
 
 /// Ports of levels lowest … after − 1, and the trunks that hold more than the ports do.
 void TopologyAssembly::add_medium(Topology::Run& run, const std::vector<FabricLevel>& levels, std::size_t lowest,
-                                  std::size_t after) {
+                                  std::size_t after, bool joined) {
   std::vector<double> most(after + 1, 0.0);  // max over this level and those above
   for (std::size_t k = after; k-- > lowest;) most[k] = std::max(most[k + 1], reached(levels[k]));
   const FabricLevel& first = levels[lowest];
@@ -125,13 +136,16 @@ void TopologyAssembly::add_medium(Topology::Run& run, const std::vector<FabricLe
     const double more = std::max(0.0, levels[k].latency.count() - latency);
     latency += more;
     const bool holds = most[k] < per_device * (1.0 - 1e-9) || more > 0 || !levels[k].trace.empty();
-    if (k == lowest ? pooled : holds) add_trunk(run, levels[k], k, below * most[k], 0.5 * more);
+    // A node with few devices has of the level that joins groups what one of them has alone.
+    const bool joins = joined && k + 1 == levels.size();
+    const double own = joins ? levels[k].bandwidth_alone.count() * levels[k].efficiency : 0.0;
+    if (k == lowest ? pooled : holds) add_trunk(run, levels[k], k, std::max(own, below * most[k]), 0.5 * more);
     add_pairs(run, levels[k], k);
   }
   run.media.push_back(medium);
 }
 
-void TopologyAssembly::add_run(std::int64_t count, std::vector<FabricLevel> levels, std::int64_t site, bool joined) {
+void TopologyAssembly::add_run(std::int64_t count, std::vector<FabricLevel> levels, std::int64_t site, std::int64_t joined) {
   ESPALIER_CHECK(count >= 1);
   Topology::Run run;
   run.first = made_.devices_;
@@ -141,9 +155,9 @@ void TopologyAssembly::add_run(std::int64_t count, std::vector<FabricLevel> leve
     Topology::Level level;
     level.span = levels[k].span;
     level.below = k == 0 ? 1 : levels[k - 1].span;
-    if (joined && k + 1 == levels.size()) {  // the whole run is one domain under the level that joins it with others
-      level.below = std::max(level.below, count);
-      level.span = std::max(level.span, level.below);
+    if (joined > 0 && k + 1 == levels.size()) {  // the level that joins the run with others has a share for each node
+      level.below = joined;
+      level.span = std::max(level.span, count);
     }
     ESPALIER_CHECK(level.span >= level.below);
     run.levels.push_back(level);
@@ -152,9 +166,9 @@ void TopologyAssembly::add_run(std::int64_t count, std::vector<FabricLevel> leve
   for (std::size_t lowest = 0, after = 0; lowest < levels.size(); lowest = after) {
     after = lowest + 1;
     while (after < levels.size() && same_medium(levels[lowest], levels[after])) ++after;
-    add_medium(run, levels, lowest, after);
+    add_medium(run, levels, lowest, after, joined > 0);
   }
-  run.through_network = joined || (!levels.empty() && medium_of(levels.back().kind) == MediumKind::network);
+  run.through_network = joined > 0 || (!levels.empty() && medium_of(levels.back().kind) == MediumKind::network);
   made_.devices_ += count;
   made_.runs_.push_back(std::move(run));
 }
@@ -170,7 +184,7 @@ Topology nested_topology(const Cluster& cluster) {
   ESPALIER_CHECK(!cluster.groups.empty());
   TopologyAssembly assembly;
   if (cluster.homogeneous()) {
-    assembly.add_run(cluster.devices(), cluster.levels(), 0, false);
+    assembly.add_run(cluster.devices(), cluster.levels(), 0, 0);
     assembly.add_changes(cluster);
     return std::move(assembly).finish();
   }
@@ -178,8 +192,10 @@ Topology nested_topology(const Cluster& cluster) {
   for (const NodeGroup& group : cluster.groups) {
     std::vector<FabricLevel> levels = group.intra;
     levels.insert(levels.end(), group.inter.begin(), group.inter.end());
-    levels.push_back(cluster.inter.front());
-    assembly.add_run(group.nodes * group.devices_per_node, std::move(levels), 0, true);
+    if (group.inter.empty() && group.node_bandwidth.count() > 0) levels.push_back(network_of_one_node(group));
+    const bool network = levels.size() > group.intra.size();
+    levels.push_back(network ? within(cluster.inter.front(), levels.back()) : cluster.inter.front());
+    assembly.add_run(group.nodes * group.devices_per_node, std::move(levels), 0, group.devices_per_node);
   }
   assembly.add_changes(cluster);
   return std::move(assembly).finish();

@@ -211,8 +211,9 @@ TEST(Topology, GroupsOfAMixedClusterMeetAboveTheirNetworks) {
   EXPECT_EQ(topology.devices(), 7);
   EXPECT_EQ(names(topology, 0, 3), (Names{"rank:0 rails out", "rank:3 rails in"}));
   EXPECT_EQ(names(topology, 4, 6), (Names{"rank:4 PCIe out", "rank:6 PCIe in"}));
-  EXPECT_EQ(names(topology, 1, 5), (Names{"rank:1 rails out", "rank:0-3 between trunk out", "rank:5 between in"}));
-  EXPECT_DOUBLE_EQ(topology.range_of(topology.route(1, 5)[1]).capacity, 4 * 5e9 * 0.8);
+  EXPECT_EQ(names(topology, 1, 5), (Names{"rank:1 rails out", "rank:0-1 between trunk out", "rank:5 between in"}));
+  EXPECT_DOUBLE_EQ(topology.range_of(topology.route(1, 5)[1]).capacity,
+                   2 * 5e9 * 0.8);  // each node has its own way to other groups
 }
 
 // A list of ranges and arithmetic on ids: no table has an entry for each device.

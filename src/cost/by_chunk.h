@@ -23,7 +23,7 @@ struct StageRow {
   std::int64_t step_host_ns = 0, dense_parameters = 0, expert_parameters = 0, reduced_elements = 0;
   std::int64_t frozen_dense_bytes = 0, frozen_expert_bytes = 0;
   cost::StaticMemory memory;
-  cost::Slowdown slowdown;
+  cost::Slowdown slowdown;  ///< of the collectives of all its chunks
   bool operator==(const StageRow&) const = default;
 };
 
@@ -81,9 +81,16 @@ inline cost::Costs costs_of(const ByChunk& rows, const ProgramStructure& s) {
                               row.frozen_dense_bytes,
                               row.frozen_expert_bytes,
                               row.reduced_elements,
-                              Nanoseconds(row.step_host_ns),
-                              row.slowdown};
+                              Nanoseconds(row.step_host_ns)};
   }
+  for (std::int32_t c = 0; c < s.chunks(); ++c) {
+    const cost::Slowdown& slowdown = rows.stages[static_cast<std::size_t>(place_of_chunk(s.schedule, c).stage)].slowdown;
+    if (s.reduce_gradients) out.slowdowns[s.grad_reduce(ChunkId(c))] = slowdown;
+    if (s.gather_parameters) out.slowdowns[s.param_gather(ChunkId(c))] = slowdown;
+  }
+  if (!s.table_chunks.empty())
+    out.slowdowns[s.tied_reduce()] =
+        rows.stages[static_cast<std::size_t>(place_of_chunk(s.schedule, s.table_chunks.front().value).stage)].slowdown;
   out.allocator_reserve = rows.allocator_reserve;
   out.message = Bytes(rows.message_bytes);
   return out;
@@ -116,6 +123,10 @@ inline ByChunk rows_of(const cost::Costs& costs, const ProgramStructure& s) {
   for (std::int32_t i = 0; i < s.schedule.stages; ++i) {
     const cost::StageCost& stage = costs.stages[StageId(i)];
     const cost::PhaseTime& optimizer = costs.works[s.optimizer(StageId(i))].time;
+    // Stage i holds pipeline chunk i.
+    const cost::Slowdown slowdown = s.reduce_gradients    ? costs.slowdowns[s.grad_reduce(ChunkId(i))]
+                                    : s.gather_parameters ? costs.slowdowns[s.param_gather(ChunkId(i))]
+                                                          : cost::Slowdown{};
     out.stages[static_cast<std::size_t>(i)] = {optimizer.duration_ns(),
                                                optimizer.exposed_ns,
                                                optimizer.other_ns,
@@ -126,7 +137,7 @@ inline ByChunk rows_of(const cost::Costs& costs, const ProgramStructure& s) {
                                                stage.frozen_dense_bytes,
                                                stage.frozen_expert_bytes,
                                                stage.memory,
-                                               stage.slowdown};
+                                               slowdown};
   }
   out.allocator_reserve = costs.allocator_reserve;
   out.message_bytes = costs.message.count();

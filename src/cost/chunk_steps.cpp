@@ -241,7 +241,7 @@ const StepBook::Priced& StepBook::priced(const Strategy& s) {
   Priced& out = at->second;
   if (!fresh) return out;
   layer_costs(c_, at->first, chunks_.schedule.stages, static_cast<std::int32_t>(chunks_.samples / s.dp), out.layers);
-  out.groups = data_groups(c_.fabric, c_.device, at->first, chunks_.schedule.stages);
+  out.groups = data_groups(c_.fabric, at->first, chunks_.schedule.stages);
   return out;
 }
 

@@ -4,6 +4,7 @@
 #include "base/check.h"
 #include "cost/collective.h"
 #include "cost/rounding.h"
+#include "cost/table_exchange.h"
 #include "plan/expert_shard.h"
 
 namespace espalier::cost {
@@ -19,7 +20,7 @@ double reduced_s(const std::vector<FabricLevel>& levels, const Group& group, dou
 
 Assembly assembly_of(const CostContext& c, const Strategy& s, std::int32_t stages, const std::vector<LayerCost>& layers,
                      ChunkEdges edges) {
-  Assembly x{{c, s, states_of(*c.engine, c.workload.training), data_groups(c.fabric, c.device, s, stages)}, layers, {}, {}};
+  Assembly x{{c, s, states_of(*c.engine, c.workload.training), data_groups(c.fabric, s, stages)}, layers, {}, {}};
   if (shards_gradients(s.zero))  // else nothing inside chunks
     for (std::size_t k = 0; k < layers.size(); ++k) x.zero[k] = zero_time(c, x.groups, s, x.states, layers[k], edges);
   x.host.fill(c, s, x.states, layers, x.zero.data());
@@ -58,16 +59,14 @@ double table_exchange_s(const Sharing& x, const Schedule& schedule, const std::v
   const double bytes = table_exchange_bytes(x);
   if (copies.size() < 2 || bytes <= 0) return 0.0;
   const auto stage = [&](std::size_t i) { return place_of_chunk(schedule, copies[i].value).stage; };
-  int slowest = 0;
+  double longest = 0;
   for (std::size_t a = 0; a < copies.size(); ++a)
-    for (std::size_t b = a + 1; b < copies.size(); ++b)
-      slowest = std::max(slowest, stage_link_level(x.c.fabric.placing(), x.s, schedule.stages, stage(a), stage(b)));
-  if (copies.size() == 2) return point_to_point_s(levels, slowest, bytes);
-  Group ring;
-  ring.size = static_cast<std::int64_t>(copies.size());
-  ring.levels = static_cast<int>(levels.size());
-  for (int k = 0; k < ring.levels; ++k) ring.members[static_cast<std::size_t>(k)] = k < slowest ? 1 : ring.size;
-  return all_reduce_s(levels, ring, bytes);
+    for (std::size_t b = a + 1; b < copies.size(); ++b) {
+      if (stage(a) == stage(b)) continue;
+      const int level = stage_link_level(x.c.fabric.placing(), x.s, schedule.stages, stage(a), stage(b));
+      longest = std::max(longest, exchange_s(levels, level, copies.size(), bytes));
+    }
+  return longest;
 }
 
 double tensor_sync_s(const Sharing& x, const TensorSync& sync, Cut cut) {
@@ -79,6 +78,8 @@ double tensor_sync_s(const Sharing& x, const TensorSync& sync, Cut cut) {
     t += reduced_s(levels, run_group(x.c.fabric.placing(), sync.holders), bytes, cut);
   return t;
 }
+
+double passing(const Fabric& fabric, const Message& m) { return moved_bytes(m.kind, fabric.data_levels, m.placed, m.bytes); }
 
 double message_s(const Fabric& fabric, const Message& m, Cut cut) {
   const auto& levels = fabric.data_levels;
@@ -100,6 +101,18 @@ double gather_bucket_s(const Sharing& x, double dense, double expert, double buc
   double t = 0;
   each_gather(x, dense, expert, buckets, [&](const Message& m) { t += message_s(x.c.fabric, m, cut); });
   return t;
+}
+
+double reduce_bucket_bytes(const Sharing& x, double dense, double expert, double buckets) {
+  double bytes = 0;
+  each_reduction(x, dense, expert, buckets, [&](const Message& m) { bytes += passing(x.c.fabric, m); });
+  return bytes;
+}
+
+double gather_bucket_bytes(const Sharing& x, double dense, double expert, double buckets) {
+  double bytes = 0;
+  each_gather(x, dense, expert, buckets, [&](const Message& m) { bytes += passing(x.c.fabric, m); });
+  return bytes;
 }
 
 std::int64_t message_ns(const CostContext& c, const Strategy& s, double bytes, int level) {

@@ -190,6 +190,9 @@ enum class Cut : std::uint8_t { none, any };
 /// Seconds of a message over the levels of data-parallel collectives.
 double message_s(const Fabric& fabric, const Message& message, Cut cut = Cut::none);
 
+/// Bytes of it that pass a rank.
+double passing(const Fabric& fabric, const Message& message);
+
 /// Emits the messages of one bucket of the step-end communication of `dense` and `expert` elements that is cut into `buckets`.
 /// Reduction: all-reduce without ZeRO; reduce-scatter in the shard group and all-reduce of the shard over the replicas with ZeRO 1; the
 /// replicas' part alone when the shard group reduces per micro-batch (ZeRO ≥ 2).
@@ -224,6 +227,10 @@ void each_gather(const Sharing& x, double dense, double expert, double buckets, 
 /// Seconds of one bucket of either.
 double reduce_bucket_s(const Sharing& x, double dense, double expert, double buckets, Cut cut = Cut::none);
 double gather_bucket_s(const Sharing& x, double dense, double expert, double buckets, Cut cut = Cut::none);
+
+/// Bytes that pass a rank in one bucket of either (collective.h, moved_bytes).
+double reduce_bucket_bytes(const Sharing& x, double dense, double expert, double buckets);
+double gather_bucket_bytes(const Sharing& x, double dense, double expert, double buckets);
 
 /// Seconds of one exchange of the table's gradient between the stages that hold a copy: two of them send each other what they have, both
 /// ways at once; three all-reduce it over the slowest link among them. 0 for one.

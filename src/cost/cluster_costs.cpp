@@ -40,6 +40,15 @@ FabricLevel slower(FabricLevel a, const FabricLevel& b) {
   return a;
 }
 
+/// Interfaces of a node, shared by all of its devices.
+FabricLevel interfaces_of(const NodeGroup& group) {
+  FabricLevel level;
+  level.bandwidth = group.node_bandwidth / static_cast<double>(group.devices_per_node);
+  level.bandwidth_alone = group.node_bandwidth;
+  level.efficiency = 1.0;
+  return level;
+}
+
 }  // namespace
 
 ClusterCosts::ClusterCosts(const Model& model, const Cluster& cluster, const Training& training, const EngineModel& engine,
@@ -57,6 +66,12 @@ ClusterCosts::ClusterCosts(const Model& model, const Cluster& cluster, const Tra
     first_device_.push_back(first_device_.back() + cluster.groups[g].nodes * cluster.groups[g].devices_per_node);
   }
   if (!cluster.inter.empty()) join_ = cluster.inter.back();
+}
+
+std::optional<DeviceBlock> ClusterCosts::block_of(const Plan& plan) const {
+  // Messages over long ways that follow each other are priced stage by stage.
+  if (long_ways_ != LongWays::as_stages_lie) return std::nullopt;
+  return device_block(plan, *cluster_);
 }
 
 StagePlace ClusterCosts::place(const Stage& stage) const {
@@ -105,7 +120,10 @@ FabricLevel ClusterCosts::link(const StagePlace& a, const StagePlace& b) const {
   FabricLevel link = join_;
   for (const StagePlace* end : {&a, &b}) {
     const Fabric& fabric = groups_[end->group].fabric;
-    if (static_cast<int>(fabric.levels.size()) > fabric.node_levels) link = slower(link, fabric.levels.back());
+    if (static_cast<int>(fabric.levels.size()) > fabric.node_levels)
+      link = slower(link, fabric.levels.back());
+    else if (const NodeGroup& at = cluster_->groups[end->group]; at.node_bandwidth.count() > 0)
+      link = slower(link, interfaces_of(at));
   }
   return link;
 }
@@ -261,6 +279,7 @@ double copied_bytes(const PipelineRanges& pipeline, const ProgramStructure& stru
 void append(Costs& out, const Costs& of) {
   for (const WorkCost& work : of.works) out.works.add(work);
   for (const Nanoseconds t : of.collectives) out.collectives.add(t);
+  for (const Slowdown& k : of.slowdowns) out.slowdowns.add(k);
   for (const Nanoseconds t : of.transfers) out.transfers.add(t);
   if (!of.delays.empty()) {
     while (out.delays.size() + of.transfers.size() < out.transfers.size()) out.delays.add(Nanoseconds{});
@@ -273,9 +292,14 @@ void append(Costs& out, const Costs& of) {
   out.message = std::max(out.message, of.message);
 }
 
+struct PricedSegment {
+  Nanoseconds time;
+  Slowdown slowdown;  ///< the largest of the stages that meet
+};
+
 /// One reduction between pipelines, and its message for the program.
-Nanoseconds price_segment(const ClusterCosts& c, const std::deque<PipelineRanges>& pipelines, const std::vector<Program>& parts,
-                          const Segment& segment, CollectivePart& part) {
+PricedSegment price_segment(const ClusterCosts& c, const std::deque<PipelineRanges>& pipelines, const std::vector<Program>& parts,
+                            const Segment& segment, CollectivePart& part) {
   double bytes = 0;
   FabricLevel slowest;
   bool first = true;
@@ -302,7 +326,14 @@ Nanoseconds price_segment(const ClusterCosts& c, const std::deque<PipelineRanges
   part.group = GroupKind::data_replica;
   part.bytes = bytes;
   part.element_bytes = states_of(*c.of(0).engine, c.of(0).workload.training).reduce;
-  return Nanoseconds(round_ns(all_reduce_s({slowest}, group, bytes)));
+  const double seconds = all_reduce_s({slowest}, group, bytes);
+  PricedSegment out{Nanoseconds(round_ns(seconds)), {}};
+  const double moved = moved_bytes(CollectiveKind::all_reduce, {slowest}, group, bytes);
+  for (const SegmentHolder& holder : segment.holders) {
+    const StagePlace& place = pipelines[static_cast<std::size_t>(holder.pipeline)].places[static_cast<std::size_t>(holder.stage)];
+    out.slowdown.raise(c.of(place).device.interference().of(moved, seconds));
+  }
+  return out;
 }
 
 }  // namespace
@@ -319,6 +350,7 @@ void raise(Costs& to, const Costs& by) {
   for (std::size_t i = 0; i < to.collectives.size(); ++i) {
     const CollectiveId id(static_cast<std::int32_t>(i));
     to.collectives[id] = std::max(to.collectives[id], by.collectives[id]);
+    to.slowdowns[id].raise(by.slowdowns[id]);
   }
   for (std::size_t i = 0; i < to.transfers.size(); ++i) {
     const TransferId id(static_cast<std::int32_t>(i));
@@ -326,10 +358,7 @@ void raise(Costs& to, const Costs& by) {
   }
   for (std::size_t i = 0; i < to.stages.size(); ++i) {
     const StageId id(static_cast<std::int32_t>(i));
-    Slowdown slowdown = to.stages[id].slowdown;
-    slowdown.raise(by.stages[id].slowdown);
     if (by.stages[id].memory.total() > to.stages[id].memory.total()) to.stages[id] = by.stages[id];
-    to.stages[id].slowdown = slowdown;
   }
 }
 
@@ -352,6 +381,11 @@ void append_kind(const PipelineRanges& pipeline, const Costs& costs, KindCosts& 
 }  // namespace
 
 Costs price(const ClusterCosts& c, const Plan& plan, Program& program, std::vector<KindCosts>* kinds) {
+  if (kinds != nullptr) kinds->clear();
+  if (const auto block = c.block_of(plan)) {
+    program = lower(plan, *c.of(0).workload.model, true);
+    return price(c.of(block->group), plan, program);
+  }
   std::vector<Program> parts = lower_pipelines(plan, *c.of(0).workload.model);
   std::deque<PipelineRanges> pipelines;
   std::deque<SpreadStages> spread;
@@ -387,9 +421,13 @@ Costs price(const ClusterCosts& c, const Plan& plan, Program& program, std::vect
     CollectivePart part;
     Collective& reduction = program.collectives[CollectiveId(static_cast<std::int32_t>(before + n))];
     ESPALIER_CHECK(reduction.pipelines.valid() && reduction.layers == segments[n].layers);
-    const Nanoseconds takes = price_segment(c, pipelines, parts, segments[n], part);
-    out.collectives.add(takes);
-    for (KindCosts& kind : of_kinds) kind.costs.collectives.add(takes);
+    const PricedSegment priced = price_segment(c, pipelines, parts, segments[n], part);
+    out.collectives.add(priced.time);
+    out.slowdowns.add(priced.slowdown);
+    for (KindCosts& kind : of_kinds) {
+      kind.costs.collectives.add(priced.time);
+      kind.costs.slowdowns.add(priced.slowdown);
+    }
     reduction.parts_begin = static_cast<std::int32_t>(program.parts.size());
     program.parts.push_back(part);
     reduction.parts_end = static_cast<std::int32_t>(program.parts.size());

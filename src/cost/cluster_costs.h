@@ -10,11 +10,15 @@
 // messages follow each other without waiting for arrival, where the engine sends beside compute at all: the latency delays each of them and holds
 // nobody (Costs::delays). Engines that wait for every message wait for its way too.
 //
+// A plan of one pipeline on a run of neighbouring devices of one group, in any of the rank orders, costs what it costs on that group as a cluster
+// of its own (plan/device_block.h): each group is priced as the cluster that Cluster::alone returns, whatever else the cluster has.
+//
 // Any other stage lies on consecutive devices of one group, in the order tp-cp-dp-pp. Everything inside it (compute, TP, CP, EP, ZeRO, the reduction
 // over its own replicas) costs what it costs on that group. Between stages:
 //
 //     link(a, b)      inside a group the lowest level whose domain holds both stages; between groups the level that joins them
-//                     (Cluster::inter), no faster than the outermost network level of either group. Where the cluster names links between
+//                     (Cluster::inter), no faster than the outermost network level of either group, nor than a device's share of the
+//                     interfaces of a group of one node, which has no such level. Where the cluster names links between
 //                     groups (Cluster::path): all devices of the stages together move the least of what each link on the way gives them and of
 //                     what the interfaces of their nodes do; a link is shared as it says (one line, by node, by pair of nodes), and each device
 //                     of the smaller stage has its part of that. Latencies of the links add up
@@ -30,11 +34,13 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "cost/cost_context.h"
 #include "cost/costs.h"
 #include "cost/spread_stages.h"
+#include "plan/device_block.h"
 #include "plan/join.h"
 
 namespace espalier::cost {
@@ -69,6 +75,8 @@ class ClusterCosts {
   [[nodiscard]] std::size_t groups() const { return groups_.size(); }
   [[nodiscard]] const Cluster& cluster() const { return *cluster_; }
   [[nodiscard]] LongWays long_ways() const { return long_ways_; }
+  /// The block of a plan that costs what it costs on one group as a cluster of its own (plan/device_block.h).
+  [[nodiscard]] std::optional<DeviceBlock> block_of(const Plan& plan) const;
   /// Needs a stage of consecutive devices of one group (is_spread: others).
   [[nodiscard]] StagePlace place(const Stage& stage) const;
   /// What devices of kind `k` cost in stage `i` of a spread pipeline.

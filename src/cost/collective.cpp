@@ -32,10 +32,10 @@ bool between_nodes(FabricKind kind) {
 
 /// The crossed levels of a group, summed up.
 struct Path {
-  double per_byte = 0;        ///< max_k (1 + λ_k/(g−1)) / B_k, s/byte
-  double per_byte_twice = 0;  ///< the same with λ_k/2: two passes share one copy of the own part
-  double per_byte_plain = 0;  ///< with λ = 0
-  double ramp = 0;
+  double per_byte = 0;              ///< max_k (1 + λ_k/(g−1)) / B_k, s/byte
+  double per_byte_twice = 0;        ///< the same with λ_k/2: two passes share one copy of the own part
+  double per_byte_plain = 0;        ///< with λ = 0
+  double ramp = 0, ramp_twice = 0;  ///< largest ρ_k·√(V_k/V) of the levels, with λ_k and λ_k/2
   double start = 0, ring_latency = 0, tree_latency = 0, exchange_latency = 0, hop = 0;  ///< seconds
   double farthest = 0;                                                                  ///< the longest hop, seconds
   double direct_bytes = 0;                                                              ///< least of the levels
@@ -43,6 +43,14 @@ struct Path {
   bool in_network = false;
   [[nodiscard]] bool direct(double bytes) const { return direct_bytes > 0 && bytes <= direct_bytes; }
 };
+
+/// Largest ρ_k·√V_k of the levels so far, as ρ of a volume `most` that is V: level k with V_k = `volume` joins them. One that has been raised for
+/// `before` is known for the larger volume.
+void raise_ramp(double& ramp, double before, double most, double level_ramp, double volume) {
+  if (most > before && before > 0) ramp *= std::sqrt(before / most);
+  if (before == 0) ramp = 0;
+  ramp = std::max(ramp, volume >= most ? level_ramp : level_ramp * std::sqrt(volume / most));
+}
 
 Path path_of(const std::vector<FabricLevel>& levels, const Group& group) {
   Path path;
@@ -54,10 +62,13 @@ Path path_of(const std::vector<FabricLevel>& levels, const Group& group) {
     if (here <= below) continue;
     const std::int64_t joined = (here + below - 1) / below;
     const double plain = congested(level, joined) / (static_cast<double>(below) * reachable(level, joined - 1));
-    if (plain > path.per_byte_plain) path.ramp = level.ramp;
     path.per_byte_plain = std::max(path.per_byte_plain, plain);
-    path.per_byte = std::max(path.per_byte, plain * (1.0 + level.small_group * own));
-    path.per_byte_twice = std::max(path.per_byte_twice, plain * (1.0 + 0.5 * level.small_group * own));
+    const double once = plain * (1.0 + level.small_group * own), twice = plain * (1.0 + 0.5 * level.small_group * own);
+    const double before = path.per_byte, before_twice = path.per_byte_twice;
+    path.per_byte = std::max(path.per_byte, once);
+    path.per_byte_twice = std::max(path.per_byte_twice, twice);
+    raise_ramp(path.ramp, before, path.per_byte, level.ramp, once);
+    raise_ramp(path.ramp_twice, before_twice, path.per_byte_twice, level.ramp, twice);
     const double alpha = level.latency.count();
     path.start = std::max(path.start, level.start.count());
     path.ring_latency += (size / static_cast<double>(below) - size / static_cast<double>(here)) * alpha;
@@ -83,7 +94,7 @@ double moved(const Group& group, double bytes) {
   return bytes * static_cast<double>(group.size - 1) / static_cast<double>(group.size);
 }
 
-/// What an exchange of `bytes` a rank takes for its bytes, on the level that takes longest.
+/// What an exchange of `bytes` a rank takes for its bytes, on the level that takes longest, and the ramp as a path has it.
 struct Exchange {
   double seconds = 0, ramp = 0;
 };
@@ -97,7 +108,9 @@ Exchange exchange_of(const std::vector<FabricLevel>& levels, const Group& group,
     const double leaving = bytes * static_cast<double>(group.size - below) / static_cast<double>(group.size);
     const double own = 1.0 + level.small_group / static_cast<double>(group.size - 1);
     const double volume = leaving * own * congested(level, (here + below - 1) / below) / reachable(level, here - 1);
-    if (volume > slowest.seconds) slowest = {volume, level.ramp};
+    const double before = slowest.seconds;
+    slowest.seconds = std::max(slowest.seconds, volume);
+    if (slowest.seconds > 0) raise_ramp(slowest.ramp, before, slowest.seconds, level.ramp, volume);
     below = here;
   }
   return slowest;
@@ -126,7 +139,7 @@ double all_reduce_least_s(const std::vector<FabricLevel>& levels, const Group& g
   if (path.direct_bytes <= 0) return all_reduce_s(levels, group, bytes);
   const Exchange direct = exchange_of(levels, group, bytes);  // one of all copies moves no less than two of the parts
   const double volume = 2.0 * std::min(moved(group, bytes) * path.per_byte_twice, direct.seconds);
-  return ramped(path.start + std::min(2.0 * path.ring_latency, path.farthest), volume, std::min(path.ramp, direct.ramp));
+  return ramped(path.start + std::min(2.0 * path.ring_latency, path.farthest), volume, std::min(path.ramp_twice, direct.ramp));
 }
 
 double all_gather_s(const std::vector<FabricLevel>& levels, const Group& group, double bytes) {
@@ -147,10 +160,10 @@ double all_reduce_s(const std::vector<FabricLevel>& levels, const Group& group, 
   if (path.direct(everywhere)) return direct_s(levels, group, path, everywhere, 1);
   if (path.direct(bytes)) return direct_s(levels, group, path, bytes, 2);
   const double volume = 2.0 * moved(group, bytes) * path.per_byte_twice;
-  double best = ramped(path.start + 2.0 * path.ring_latency, volume, path.ramp);
+  double best = ramped(path.start + 2.0 * path.ring_latency, volume, path.ramp_twice);
   if (path.direct_bytes > 0) return best;
   if (path.tree_latency < path.ring_latency)
-    best = std::min(best, ramped(path.start + 2.0 * path.tree_latency, volume / kTreeBandwidth, path.ramp));
+    best = std::min(best, ramped(path.start + 2.0 * path.tree_latency, volume / kTreeBandwidth, path.ramp_twice));
   if (path.in_network && path.crossed == 1)
     best = std::min(best, ramped(path.start + 2.0 * path.hop, bytes * path.per_byte_plain / kInNetworkBandwidth, path.ramp));
   return best;
@@ -183,20 +196,28 @@ double ring_step_s(const std::vector<FabricLevel>& levels, const Group& group, d
   return point_to_point_s(levels, top, bytes);
 }
 
-double bus_rate(const std::vector<FabricLevel>& levels, const Group& group) {
+double moved_bytes(CollectiveKind kind, const std::vector<FabricLevel>& levels, const Group& group, double bytes) {
+  if (kind == CollectiveKind::ring_shift || kind == CollectiveKind::point_to_point) return bytes;
   if (group.size <= 1) return 0.0;
-  const Path path = path_of(levels, group);
-  return path.per_byte > 0 ? 1.0 / path.per_byte : 0.0;
+  const double once = moved(group, bytes);
+  if (kind != CollectiveKind::all_reduce) return once;
+  int crossed = 0;
+  bool in_network = false;
+  std::int64_t below = 1;
+  for (int k = 0; k < group.levels; ++k) {
+    const std::int64_t here = group.members[static_cast<std::size_t>(k)];
+    if (here <= below) continue;
+    in_network = levels[static_cast<std::size_t>(k)].in_network_reduction;
+    below = here;
+    ++crossed;
+  }
+  return in_network && crossed == 1 ? std::min(2.0 * once, bytes / kInNetworkBandwidth) : 2.0 * once;
 }
 
-Slowdown slowdown_of(const std::vector<FabricLevel>& levels, const Group& group, const DeviceEfficiency& device,
-                     double memory_bandwidth) {
-  Slowdown k{device.overlap_communication_slowdown, device.overlap_compute_slowdown};
-  if (device.measured_overlap || memory_bandwidth <= 0) return k;
-  k.compute += device.overlap_traffic * bus_rate(levels, group) / memory_bandwidth;
-  // Never worse than one after the other (overlap.h): 1/κ_c + 1/κ_w ≥ 1.
-  if (k.communication > 1.0) k.compute = std::min(k.compute, k.communication / (k.communication - 1.0));
-  return k;
+Interference interference_of(const DeviceEfficiency& device, double memory_bandwidth) {
+  const bool constant = device.measured_overlap || memory_bandwidth <= 0;
+  return {device.overlap_communication_slowdown, device.overlap_compute_slowdown,
+          constant ? 0.0 : device.overlap_traffic / memory_bandwidth};
 }
 
 }  // namespace espalier::cost

@@ -9,7 +9,8 @@
 // (gathered) tensor on one rank, g = group size, M = S·(g−1)/g.
 //     time          T = L + V + ρ·√(L·V)     L: what a small message takes, V: what the bytes take at full rate. The ramp is the cost of
 //                   chunked pipelines and of the protocols in between (NCCL's LL, LL128, Simple) as one law: chunks of the best size
-//                   would give (√L + √V)² = L + V + 2·√(L·V). ρ is that of the level whose V counts; σ the largest of those crossed.
+//                   would give (√L + √V)² = L + V + 2·√(L·V). The ramp is the largest of the levels, max_k ρ_k·√(L·V_k), so that no link that
+//                   becomes faster lengthens a collective; σ is the largest of those crossed.
 //     all-gather, reduce-scatter    ring alone, as NCCL: V = max_k M·(1 + λ_k/(g−1)) / B_k;  L = σ + Σ_k (g/n_{k−1} − g/n_k)·α_k,
 //                   the hops of one flat ring through all g ranks
 //     all-reduce    ring: V = max_k 2M·(1 + λ_k/(2(g−1))) / B_k, L = σ + 2·(the same hops); or tree across nodes: the same bytes at
@@ -27,8 +28,10 @@
 // ways, concave and rising, so that ΣT(Sᵢ) ≥ ΣT_least(Sᵢ) ≥ T_least(ΣSᵢ).
 // 0.7: nccl-tests of aiconfigurator with NVLS on H100 and B200; 0.92: NCCL's tuning.
 //
-// Compute beside a collective: kernels lose the SMs that the collective holds (κ_w, κ_c of the device) and, in proportion to what the
-// collective moves, memory bandwidth and cache: κ_w + t · (V's bus rate M/V) / (HBM bandwidth), t = overlap_traffic.
+// Compute next to a collective: kernels lose the SMs that the collective holds (κ_0, κ_c of the device) and, in proportion to what the
+// collective moves, memory bandwidth and cache: κ_w = κ_0 + t · (bytes that pass a rank / T) / (HBM bandwidth), t = overlap_traffic (overlap.h).
+// Bytes that pass a rank: M of an all-gather, a reduce-scatter and an all-to-all, 2M of an all-reduce, or S/0.7 where that is less and switches
+// add (NCCL's bus bandwidth), S of a message. T is what the collective takes, waits included: what waits draws nothing.
 // Sources: Thakur et al. 2005 (collective algorithms); NCCL 2.x source, tuning; Mist's contention runs (data/README.md).
 #pragma once
 
@@ -38,6 +41,7 @@
 #include "cost/overlap.h"
 #include "cost/placement.h"
 #include "espalier/cluster.h"
+#include "plan/steps.h"
 
 namespace espalier::cost {
 
@@ -55,10 +59,9 @@ double point_to_point_s(const std::vector<FabricLevel>& levels, int level, doubl
 /// One step of a ring in which every member passes `bytes` to its neighbour.
 double ring_step_s(const std::vector<FabricLevel>& levels, const Group& group, double bytes);
 
-/// Bytes/s that a large all-gather of the group moves through each rank, M/V; 0 for groups of one.
-double bus_rate(const std::vector<FabricLevel>& levels, const Group& group);
-/// What a collective of the group and compute beside it do to each other. `memory_bandwidth`: HBM, bytes/s.
-Slowdown slowdown_of(const std::vector<FabricLevel>& levels, const Group& group, const DeviceEfficiency& device,
-                     double memory_bandwidth);
+/// Bytes that pass each rank in a collective of the group; `bytes` as the collective's own function takes them.
+double moved_bytes(CollectiveKind kind, const std::vector<FabricLevel>& levels, const Group& group, double bytes);
+/// What a device does to compute and collectives next to each other. `memory_bandwidth`: HBM, bytes/s.
+Interference interference_of(const DeviceEfficiency& device, double memory_bandwidth);
 
 }  // namespace espalier::cost

@@ -11,6 +11,7 @@ PhaseTime part_of(const PhaseTime& whole, int bucket, int buckets) {
 void Costs::reset(const ProgramStructure& s) {
   works.assign(static_cast<std::size_t>(s.works()), WorkCost{});
   collectives.assign(static_cast<std::size_t>(s.collectives()), Nanoseconds{});
+  slowdowns.assign(static_cast<std::size_t>(s.collectives()), Slowdown{});
   transfers.assign(static_cast<std::size_t>(s.transfers()), Nanoseconds{});
   delays.clear();
   stages.assign(static_cast<std::size_t>(s.schedule.stages), StageCost{});
@@ -20,7 +21,7 @@ void Costs::reset(const ProgramStructure& s) {
 
 bool Costs::fits(const ProgramStructure& s) const {
   return works.size() == static_cast<std::size_t>(s.works()) && collectives.size() == static_cast<std::size_t>(s.collectives()) &&
-         transfers.size() == static_cast<std::size_t>(s.transfers()) &&
+         slowdowns.size() == collectives.size() && transfers.size() == static_cast<std::size_t>(s.transfers()) &&
          stages.size() == static_cast<std::size_t>(s.schedule.stages);
 }
 

@@ -68,8 +68,6 @@ struct StageCost {
   std::int64_t reduced_elements = 0;  ///< of these, whose gradients are reduced over other ranks
   /// Of the optimizer's compute_ns, what is not the device's update: host work once a step.
   Nanoseconds step_host;
-  /// Of `compute` and `data` of a rank by each other: the largest of the stages on devices of the same kind.
-  Slowdown slowdown;
   bool operator==(const StageCost&) const = default;
 };
 
@@ -78,7 +76,9 @@ struct Costs {
   /// other are launches of the update.
   base::IndexedVector<WorkId, WorkCost> works;
   base::IndexedVector<CollectiveId, Nanoseconds> collectives;  ///< of one bucket
-  base::IndexedVector<TransferId, Nanoseconds> transfers;      ///< 0 between chunks of one stage
+  base::IndexedVector<CollectiveId, Slowdown>
+      slowdowns;  ///< of each collective and compute next to it on its ranks, by each other
+  base::IndexedVector<TransferId, Nanoseconds> transfers;  ///< 0 between chunks of one stage
   /// After a send has ended, until its message is there: what the way takes, during which the sender has the next message under way. Empty:
   /// nothing, the latency of the way is part of `transfers`.
   base::IndexedVector<TransferId, Nanoseconds> delays;

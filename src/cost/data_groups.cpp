@@ -7,7 +7,7 @@
 
 namespace espalier::cost {
 
-DataGroups data_groups(const Fabric& fabric, const DeviceCost& device, const Strategy& s, std::int32_t stages) {
+DataGroups data_groups(const Fabric& fabric, const Strategy& s, std::int32_t stages) {
   const std::int64_t shard = shards_optimizer(s.zero) ? s.shard : s.data_ranks();
   DataGroups g;
   g.sharded = shards_optimizer(s.zero);
@@ -30,13 +30,6 @@ DataGroups data_groups(const Fabric& fabric, const DeviceCost& device, const Str
       inside = std::min(inside, expert_shard);
     }
   }
-  const Slowdown shard_slowdown = device.slowdown(fabric.data_levels, g.shard),
-                 replica_slowdown = device.slowdown(fabric.data_levels, g.replica);
-  if (s.overlap.grad_reduce && s.data_ranks() == 1) {  // experts alone are reduced
-    g.slowdown = device.slowdown(fabric.data_levels, g.expert_shard);
-    return g;
-  }
-  g.slowdown = g.shard.size > 1 && shard_slowdown.compute >= replica_slowdown.compute ? shard_slowdown : replica_slowdown;
   return g;
 }
 

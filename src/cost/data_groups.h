@@ -6,9 +6,7 @@
 
 #include <cstdint>
 
-#include "cost/device_cost.h"
 #include "cost/fabric.h"
-#include "cost/overlap.h"
 #include "cost/placement.h"
 #include "espalier/plan.h"
 
@@ -17,9 +15,8 @@ namespace espalier::cost {
 struct DataGroups {
   Group shard, replica, expert_shard, expert_replica;
   bool sharded;
-  Slowdown slowdown;  ///< of compute beside their collectives: of the shard or the replica group, whichever moves more
 };
 
-DataGroups data_groups(const Fabric& fabric, const DeviceCost& device, const Strategy& s, std::int32_t stages);
+DataGroups data_groups(const Fabric& fabric, const Strategy& s, std::int32_t stages);
 
 }  // namespace espalier::cost

@@ -29,10 +29,8 @@ struct DeviceCost {
   HostRates host;                    ///< nothing: its host is not known
 
   DeviceCost(const DeviceKind& device, Precision precision, const EngineModel& engine);
-  /// κ of a collective of `group` over `levels` (of a Fabric) and of compute beside it.
-  [[nodiscard]] Slowdown slowdown(const std::vector<FabricLevel>& levels, const Group& group) const {
-    return slowdown_of(levels, group, efficiency, memory_bandwidth);
-  }
+  /// Of collectives and compute next to each other on it.
+  [[nodiscard]] Interference interference() const { return interference_of(efficiency, memory_bandwidth); }
 };
 
 }  // namespace espalier::cost

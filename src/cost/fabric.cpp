@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cost/fabric.h"
 
+#include <optional>
+
+#include "plan/device_block.h"
+
 namespace espalier::cost {
 namespace {
 
@@ -22,7 +26,14 @@ Fabric::Fabric(const Cluster& cluster, const EngineModel& engine)
       node_levels(static_cast<int>(cluster.groups.front().intra.size())) {}
 
 void Fabric::place(const Plan& plan) {
-  listed = devices_in_order(plan) ? nullptr : std::make_shared<const StageDevices>(stage_devices(plan.only_pipeline()));
+  listed = nullptr;
+  if (const std::optional<std::int64_t> first = first_in_order(plan)) {
+    // From the first device of a domain of every level on, groups lie as they do from device 0 on.
+    bool alike = node_levels == 0 || *first % levels[static_cast<std::size_t>(node_levels) - 1].span == 0;
+    for (std::size_t k = 0; k + 1 < levels.size(); ++k) alike = alike && *first % levels[k].span == 0;
+    if (alike) return;
+  }
+  listed = std::make_shared<const StageDevices>(stage_devices(plan.only_pipeline()));
 }
 
 }  // namespace espalier::cost

@@ -25,8 +25,8 @@ template <class Sum>
   const double steps = x.s.cp - 1, under = steps / x.s.cp;
   const auto there = price<CollectiveKind::ring_shift, GroupKind::context>(x, bytes, x.s.cp - 1);
   const auto back = price<CollectiveKind::ring_shift, GroupKind::context>(x, 2 * bytes, x.s.cp - 1);
-  sum.move(SumPhase::forward, beside(there, forward * under, x.cp_slowdown, StepPart::forward, sum.op, sum.op));
-  sum.move_back(beside(back, backward * under, x.cp_slowdown, StepPart::input_gradient, sum.op, sum.op));
+  sum.move(SumPhase::forward, beside(there, forward * under, slowed(x, there, x.cp), StepPart::forward, sum.op, sum.op));
+  sum.move_back(beside(back, backward * under, slowed(x, back, x.cp), StepPart::input_gradient, sum.op, sum.op));
   sum.kernels(kCollectiveLaunches * static_cast<int>(steps), kCollectiveLaunches * static_cast<int>(2 * steps));
 }
 

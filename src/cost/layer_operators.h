@@ -188,7 +188,7 @@ void add_exchange(Sum& sum, const Scene& x, const Operator& op) {
   const auto backward = [&](const PricedTraffic& moved) { return alone(moved, back, StepPart::input_gradient, sum.op); };
   // Beside the compute of another micro-batch, which is as long as this one's.
   const auto sent = [&](const PricedTraffic& moved, Placement where, StepPart part) {
-    return x.other_compute > 0 ? beside(moved, x.other_compute, x.ep_slowdown, part, sum.op, sum.op)
+    return x.other_compute > 0 ? beside(moved, x.other_compute, slowed(x, moved, x.ep), part, sum.op, sum.op)
                                : alone(moved, where, part, sum.op);
   };
   const auto exchange = price<CollectiveKind::all_to_all, GroupKind::expert>(x, bytes * dispatched_share(x, op));
@@ -219,8 +219,7 @@ void add_expert_linear(Sum& sum, const Scene& x, const LayerKind& kind, const Op
   const DeviceRates& d = x.c.device.rates;
   const double forward = batched_gemm_s(d, d.grouped, local, m, n, k, x.a);
   sum.compute(forward, forward, 1, 1);
-  if (x.c.workload.operand_bytes < x.a && !x.c.engine->kernels.fused_experts)
-    add_expert_casts(sum, x, local, m * local, n, k);
+  if (x.c.workload.operand_bytes < x.a && !x.c.engine->kernels.fused_experts) add_expert_casts(sum, x, local, m * local, n, k);
   add_dequantisation(sum, x, kind, op, local * n * k);
   if (op.frozen) return;
   sum.weight(batched_gemm_s(d, d.grouped, local, m, n, k, x.a, local * accumulated_bytes(x) * n * k));

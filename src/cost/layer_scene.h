@@ -18,7 +18,6 @@ struct Scene {
   const Strategy& s;
   LayerGeometry g;
   Group tp, cp, ep, etp;
-  Slowdown tp_slowdown, cp_slowdown, ep_slowdown;  // of compute beside communication of the group
   bool ulysses, megatron_sp;
   double a;             // bytes per element
   double split_tokens;  // tokens of split operators
@@ -36,6 +35,12 @@ const Group& ranks_of(const Scene& x) {
   if constexpr (kind == GroupKind::context) return x.cp;
   if constexpr (kind == GroupKind::expert) return x.ep;
   if constexpr (kind == GroupKind::expert_tensor) return x.etp;
+}
+
+/// What traffic of a group of ranks and compute next to it do to each other.
+inline Slowdown slowed(const Scene& x, const PricedTraffic& moved, const Group& ranks) {
+  const double once = moved_bytes(moved.traffic.kind, x.c.fabric.tensor_levels, ranks, moved.traffic.bytes);
+  return x.c.device.interference().of(once * moved.traffic.times, moved.seconds);
 }
 
 /// `times` messages of `bytes` (plan/steps.h), one after the other, in the open.
@@ -78,9 +83,6 @@ inline double length_excess_of(const Workload& w, const Strategy& s, std::int32_
           cp,
           ep,
           run_group(c.fabric.placing(), s.etp),
-          c.device.slowdown(c.fabric.tensor_levels, tp),
-          c.device.slowdown(c.fabric.tensor_levels, cp),
-          c.engine->communication.overlaps_experts ? c.device.slowdown(c.fabric.tensor_levels, ep) : Slowdown{},
           ulysses,
           s.sp == SequenceParallel::megatron,
           static_cast<double>(c.workload.element_bytes),

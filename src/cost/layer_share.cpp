@@ -42,9 +42,13 @@ void layer_shares(const CostContext& c, const Strategy& s, std::int32_t stages, 
     const double dense = kMany * static_cast<double>(e.dense), expert = kMany * static_cast<double>(e.expert);
     const double reduce = reduces ? reduce_bucket_s(x, dense, expert, 1, Cut::any) / kMany : 0.0;
     const double gather = gathers ? gather_bucket_s(x, dense, expert, 1, Cut::any) / kMany : 0.0;
-    const Slowdown& slow = x.groups.slowdown;
-    const double lost =
-        1 / slow.compute + 1 / slow.communication < 1 ? 1.0 : std::min(1.0, slow.communication * (1 - 1 / slow.compute));
+    // What compute next to them loses of their time. Shorter messages draw less of the memory and lose more of theirs (overlap.h).
+    const auto lost = [&](double bytes, double seconds) {
+      const Slowdown slow = c.device.interference().of(bytes / kMany, seconds);
+      return slow.in_turn() ? 1.0 : std::min(1.0, slow.communication * (1 - 1 / slow.compute));
+    };
+    const double reduce_lost = reduces ? lost(reduce_bucket_bytes(x, dense, expert, 1), reduce) : 0.0;
+    const double gather_lost = gathers ? lost(gather_bucket_bytes(x, dense, expert, 1), gather) : 0.0;
     // Less what rounding takes from a bucket, of which there are no more than layers.
     const auto less = [](double seconds, double rounding) {
       return static_cast<std::int64_t>(std::max(0.0, seconds * 1e9 - rounding));
@@ -55,8 +59,8 @@ void layer_shares(const CostContext& c, const Strategy& s, std::int32_t stages, 
     const std::int64_t sync = l.gradient_sync_ns + less(summed, 0.5);
     share.reduce_ns = less(reduce, 0.5) + sync;
     const double late = c.engine->coefficients.exposed_share;  // of an overlapped reduction, waited for
-    share.hidden_ns = less(lost * (1 - late) * reduce + late * reduce, 1.0) + sync;
-    share.gather_ns = less(lost * gather, 1.0);
+    share.hidden_ns = less(reduce_lost * (1 - late) * reduce + late * reduce, 1.0) + sync;
+    share.gather_ns = less(gather_lost * gather, 1.0);
     share.update_bytes = update_bytes(*c.engine, x.states, e, s);
     share.state_bytes = state_memory(whole_shards(e, s), x.states, s).total();
     share.saved_bytes = sum.bytes().saved;

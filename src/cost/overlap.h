@@ -25,6 +25,25 @@ struct Slowdown {
   }
 };
 
+/// What a device says of compute next to a collective: κ_c, and κ_w = κ_0 + traffic · (bytes moved / seconds), the rate that this collective
+/// draws. Of a collective that is faster, because its links are or wait for less, pair() is never larger: the loss of compute grows less than the
+/// seconds fall, as κ_c·(1 − 1/κ_w) is concave in the rate, and κ_w never exceeds κ_c/(κ_c − 1).
+struct Interference {
+  double communication = 1.0;  ///< κ_c
+  double alone = 1.0;          ///< κ_0: next to a collective that moves next to nothing
+  double traffic = 0.0;        ///< s/byte; 0: κ_w = κ_0 whatever it moves
+
+  /// Of a collective that moves `bytes` through each rank (collective.h, moved_bytes) in `seconds`, waits included.
+  [[nodiscard]] Slowdown of(double bytes, double seconds) const {
+    Slowdown k{communication, alone};
+    if (traffic <= 0 || bytes <= 0 || seconds <= 0) return k;
+    k.compute += traffic * bytes / seconds;
+    // Never worse than one after the other: 1/κ_c + 1/κ_w ≥ 1.
+    if (k.communication > 1.0) k.compute = std::min(k.compute, k.communication / (k.communication - 1.0));
+    return k;
+  }
+};
+
 inline double pair_time(double c, double w, Slowdown k) {
   const double together = c * k.communication >= w * k.compute ? w * k.compute + (c - w * k.compute / k.communication)
                                                                : c * k.communication + (w - c * k.communication / k.compute);

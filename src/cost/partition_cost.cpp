@@ -143,7 +143,6 @@ const PartitionCosts::Rings& PartitionCosts::rings_of(const PartitionSequence& s
     }
     rings.rings.push_back(ring);
   }
-  rings.slowdown = context_->device.slowdown(tensor_.levels(), groups_[indicator]);
   return rings;
 }
 
@@ -176,10 +175,11 @@ void PartitionCosts::run_steps(PhaseSeconds& phase, Phase which, const Local& lo
       }  // added when it arrives
     }
     const std::int64_t compute = round_ns(step == 0 ? first : later), ring = bytes > 0 ? round_ns(tensor_.seconds(moved)) : 0;
-    if (record_ != nullptr) record_step(which, compute, ring, bytes, rings.slowdown);
+    const Slowdown slowdown = context_->device.interference().of(bytes, seconds_of(ring));
+    if (record_ != nullptr) record_step(which, compute, ring, bytes, slowdown);
     if (bytes <= 0) continue;
     most = std::max(most, bytes);
-    const std::int64_t exposed = pair_ns(ring, compute, rings.slowdown) - compute;
+    const std::int64_t exposed = pair_ns(ring, compute, slowdown) - compute;
     phase.ring_exposed += seconds_of(exposed);
     phase.ring_hidden += seconds_of(std::max<std::int64_t>(0, ring - exposed));
   }

@@ -100,7 +100,6 @@ class PartitionCosts {
   };
   struct Rings {
     std::vector<Ring> rings;
-    Slowdown slowdown;
   };
   struct Local;
   const Rings& rings_of(const partition::PartitionSequence& sequence);

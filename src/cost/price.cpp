@@ -8,6 +8,7 @@
 #include "cost/cluster_costs.h"
 #include "cost/price_parts.h"
 #include "cost/rounding.h"
+#include "cost/table_exchange.h"
 #include "plan/shared_table.h"
 
 namespace espalier::cost {
@@ -19,30 +20,31 @@ PriceScratch& PriceScratch::operator=(PriceScratch&&) noexcept = default;
 
 namespace {
 
-/// As table_exchange_s over the slowest link between stages that hold a copy.
+/// As table_exchange_s, of stages that lie on unlike devices.
 double unlike_exchange_s(Pricing& p) {
   const std::vector<ChunkId>& copies = p.structure.table_chunks;
   const double bytes = table_exchange_bytes(p.under_embedding());
-  double slowest = 0;
-  Group ring;
-  ring.size = ring.members[0] = static_cast<std::int64_t>(copies.size());
-  ring.levels = 1;
+  if (copies.size() < 2 || bytes <= 0) return 0.0;
   const auto at = [&](ChunkId c) -> const StagePlace& { return (*p.places)[static_cast<std::size_t>(p.stage_of(c.value))]; };
+  double longest = 0;
   for (const ChunkId a : copies)
-    for (const ChunkId b : copies) {
-      if (a >= b) continue;
-      const std::vector<FabricLevel> link{p.cluster->link(at(a), at(b))};
-      slowest = std::max(slowest, copies.size() == 2 ? point_to_point_s(link, 0, bytes) : all_reduce_s(link, ring, bytes));
-    }
-  return slowest;
+    for (const ChunkId b : copies)
+      if (a < b && p.stage_of(a.value) != p.stage_of(b.value))
+        longest = std::max(longest, exchange_s({p.cluster->link(at(a), at(b))}, 0, copies.size(), bytes));
+  return longest;
 }
 
 /// The gradient of a table that several stages hold.
 void exchange_table(Pricing& p) {
   if (p.structure.table_chunks.empty()) return;
   const Assembly& embedding = p.under_embedding();
-  p.out.collectives[p.structure.tied_reduce()] = Nanoseconds(round_ns(
-      p.places != nullptr ? unlike_exchange_s(p) : table_exchange_s(embedding, p.structure.schedule, p.structure.table_chunks)));
+  const double seconds =
+      p.places != nullptr ? unlike_exchange_s(p) : table_exchange_s(embedding, p.structure.schedule, p.structure.table_chunks);
+  p.out.collectives[p.structure.tied_reduce()] = Nanoseconds(round_ns(seconds));
+  // Two copies pass on what they hold, three do so in a ring.
+  const double passes = p.structure.table_chunks.size() == 2 ? 1.0 : 4.0 / 3.0;
+  p.out.slowdowns[p.structure.tied_reduce()] =
+      embedding.c.device.interference().of(passes * table_exchange_bytes(embedding), seconds);
   if (p.program == nullptr) return;
   Collective& exchange = p.program->collectives[p.structure.tied_reduce()];
   exchange.parts_begin = static_cast<std::int32_t>(p.program->parts.size());
@@ -137,23 +139,17 @@ void write_chunk(Pricing& p, std::int32_t i) {
   p.out.works[p.structure.backward(ChunkId(i))].time = apart ? t.backward_input : t.backward;
   if (apart) p.out.works[p.structure.backward_weight(ChunkId(i))].time = t.backward_weight;
   p.out.set_bytes(p.structure, ChunkId(i), t.bytes);
-  if (p.structure.reduce_gradients) p.out.collectives[p.structure.grad_reduce(ChunkId(i))] = Nanoseconds(chunk.reduce_ns);
-  if (p.structure.gather_parameters) p.out.collectives[p.structure.param_gather(ChunkId(i))] = Nanoseconds(chunk.gather_ns);
+  const auto collective = [&](CollectiveId id, std::int64_t ns, const Slowdown& slowdown) {
+    p.out.collectives[id] = Nanoseconds(ns);
+    p.out.slowdowns[id] = slowdown;
+  };
+  if (p.structure.reduce_gradients) collective(p.structure.grad_reduce(ChunkId(i)), chunk.reduce_ns, chunk.reduce_slowdown);
+  if (p.structure.gather_parameters) collective(p.structure.param_gather(ChunkId(i)), chunk.gather_ns, chunk.gather_slowdown);
   if (i == 0) return;
   for (const bool gradient : {false, true}) {
     p.out.transfers[p.structure.transfer(ChunkId(i), gradient)] = Nanoseconds(chunk.transfer_ns);
     if (!p.out.delays.empty()) p.out.delays[p.structure.transfer(ChunkId(i), gradient)] = Nanoseconds(chunk.delay_ns);
     if (p.program != nullptr) p.program->transfers[p.structure.transfer(ChunkId(i), gradient)].bytes = chunk.boundary_bytes;
-  }
-}
-
-/// Compute and collectives of each stage by each other: stages on devices of one kind slow down alike.
-void slow_down(Pricing& p) {
-  for (std::int32_t i = 0; i < p.structure.schedule.stages; ++i) {
-    Slowdown& slowdown = p.out.stages[StageId(i)].slowdown;
-    if (p.only != nullptr) slowdown = p.only->groups.slowdown;
-    for (const Assembly& x : p.assemblies)
-      if (&x.c == &p.on_stage(i)) slowdown.raise(x.groups.slowdown);
   }
 }
 
@@ -191,7 +187,6 @@ void run(Pricing& p) {
     wait_for_reduction(p, i);
     write_chunk(p, i);
   }
-  slow_down(p);
 }
 
 }  // namespace

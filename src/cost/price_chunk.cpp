@@ -115,11 +115,17 @@ void record(Pricing& p, const Assembly& x, const Message& m, double weight, bool
   p.program->parts.push_back(part);
 }
 
-/// Nanoseconds of one bucket of a chunk's reduction or gather, a mean over what the ranges' own buckets take.
-std::int64_t step_end_ns(Pricing& p, const Shares& shares, double buckets, CollectiveId id, bool reduction) {
+/// One bucket of a chunk's reduction or gather.
+struct StepEnd {
+  std::int64_t ns = 0;
+  Slowdown slowdown;
+};
+
+/// A mean over what the ranges' own buckets take.
+StepEnd step_end(Pricing& p, const Shares& shares, double buckets, CollectiveId id, bool reduction) {
   std::int32_t layers = 0;
   for (const Share& s : shares) layers += s.layers;
-  double seconds = 0;
+  double seconds = 0, moved = 0;
   const auto begin = p.program != nullptr ? p.program->parts.size() : 0;
   for (const Share& s : shares) {
     if (!(reduction ? reduces_gradients(p.c.workload.experts, s.under->s) : gathers_parameters(s.under->s))) continue;
@@ -128,6 +134,7 @@ std::int64_t step_end_ns(Pricing& p, const Shares& shares, double buckets, Colle
     double t = 0;
     const auto emit = [&](const Message& m) {
       t += message_s(s.under->c.fabric, m);
+      moved += weight * passing(s.under->c.fabric, m);
       if (p.program != nullptr) record(p, *s.under, m, weight, reduction);
     };
     const auto dense = static_cast<double>(s.elements.dense), expert = static_cast<double>(s.elements.expert);
@@ -142,7 +149,9 @@ std::int64_t step_end_ns(Pricing& p, const Shares& shares, double buckets, Colle
     p.program->collectives[id].parts_end = static_cast<std::int32_t>(p.program->parts.size());
   }
   // A mean of several is rounded up, so that all buckets together are never shorter than what they are made of.
-  return shares.size() == 1 ? round_ns(seconds) : static_cast<std::int64_t>(std::ceil(seconds * 1e9 - 1e-6));
+  const std::int64_t ns = shares.size() == 1 ? round_ns(seconds) : static_cast<std::int64_t>(std::ceil(seconds * 1e9 - 1e-6));
+  if (shares.empty()) return {ns, {}};
+  return {ns, shares.front().under->c.device.interference().of(moved, seconds)};
 }
 
 /// An earlier chunk of the same layers; cut into as many buckets, as those follow from the number of layers.
@@ -168,14 +177,19 @@ void price_chunk(Pricing& p, std::int32_t i) {
     chunk.total = same.total;
     chunk.reduce_ns = same.reduce_ns;
     chunk.gather_ns = same.gather_ns;
+    chunk.reduce_slowdown = same.reduce_slowdown;
+    chunk.gather_slowdown = same.gather_slowdown;
     chunk.like = twin;
   } else {
     sum_layers(p, i, copy, chunk);
     const double buckets = p.structure.buckets[ChunkId(i)];
-    chunk.reduce_ns =
-        p.structure.reduce_gradients ? step_end_ns(p, chunk.shares, buckets, p.structure.grad_reduce(ChunkId(i)), true) : 0;
-    chunk.gather_ns =
-        p.structure.gather_parameters ? step_end_ns(p, chunk.shares, buckets, p.structure.param_gather(ChunkId(i)), false) : 0;
+    StepEnd reduction, gather;
+    if (p.structure.reduce_gradients) reduction = step_end(p, chunk.shares, buckets, p.structure.grad_reduce(ChunkId(i)), true);
+    if (p.structure.gather_parameters) gather = step_end(p, chunk.shares, buckets, p.structure.param_gather(ChunkId(i)), false);
+    chunk.reduce_ns = reduction.ns;
+    chunk.gather_ns = gather.ns;
+    chunk.reduce_slowdown = reduction.slowdown;
+    chunk.gather_slowdown = gather.slowdown;
   }
   hold(p, p.stage_of(i), p.priced(chunk.like).shares);
 }

@@ -14,6 +14,7 @@ RankContexts rank_contexts(const CostContext& context, const Program& program) {
 }
 
 RankContexts rank_contexts(const ClusterCosts& c, const Plan& plan, const Program& program) {
+  if (const auto block = c.block_of(plan)) return rank_contexts(c.of(block->group), program);
   RankContexts out;
   const bool any_spread =
       std::any_of(plan.pipelines.begin(), plan.pipelines.end(), [&](const Pipeline& p) { return is_spread(c.cluster(), p); });

@@ -2,6 +2,7 @@
 #include "cost/spread_stages.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <map>
 #include <numeric>
@@ -130,16 +131,7 @@ SpreadStages::SpreadStages(const Cluster& cluster, const Pipeline& pipeline, std
     }
   }
   listed_ = std::move(listed);
-  leaving_.assign(static_cast<std::size_t>(cluster.nodes()), 0);
-  coming_ = leaving_;
-  for (std::size_t i = 0; i + 1 < devices_.size(); ++i)
-    for (std::size_t n = 0; n < devices_[i].size(); ++n) {
-      const std::int64_t next = devices_[i + 1][n * devices_[i + 1].size() / devices_[i].size()];
-      const std::int64_t node = cluster.node_of(devices_[i][n]);
-      if (cluster.node_of(next) == node) continue;
-      ++leaving_[static_cast<std::size_t>(node)];
-      ++coming_[static_cast<std::size_t>(cluster.node_of(next))];
-    }
+  for (std::size_t i = 0; i + 1 < devices_.size(); ++i) add_loads(devices_[i], devices_[i + 1], usual_);
 }
 
 std::int64_t SpreadStages::renumbered(std::int64_t device) const {
@@ -161,6 +153,12 @@ double SpreadStages::share(std::int64_t node, std::int64_t members) const {
   const auto devices = static_cast<double>(at.devices_per_node);
   if (!at.inter.empty() || cluster_->homogeneous()) return rate(usual_network(group)) * static_cast<double>(members);
   return at.node_bandwidth.count() > 0 ? at.node_bandwidth.count() * static_cast<double>(members) / devices : kUnlimited;
+}
+
+/// The same of what joins groups without links.
+double SpreadStages::joining_share(std::int64_t node, std::int64_t members) const {
+  const auto devices = static_cast<double>(cluster_->groups[cluster_->group_of_node(node)].devices_per_node);
+  return joining(node).all * static_cast<double>(members) / devices;
 }
 
 FabricLevel SpreadStages::network_level(std::size_t stage, GroupKind kind) const {
@@ -189,7 +187,9 @@ FabricLevel SpreadStages::network_level(std::size_t stage, GroupKind kind) const
                                                                       static_cast<double>(cluster_->groups[a].devices_per_node);
           way = std::min(way, link.bandwidth.count() * part);
         }
-      if (a != b && way_of.links.empty() && way_of.bandwidth.count() > 0)
+      if (a != b && cluster_->links.empty())
+        way = std::min({way, joining_share(ring.nodes[i], ring.members[i]), joining_share(ring.nodes[j], ring.members[j])});
+      if (a != b && !cluster_->links.empty() && way_of.links.empty() && way_of.bandwidth.count() > 0)
         way = std::min(way, way_of.bandwidth.count() * static_cast<double>(ring.members[i]) /
                                 static_cast<double>(cluster_->groups[a].devices_per_node));
       sum += way_of.latency.count();
@@ -240,45 +240,110 @@ Fabric SpreadStages::fabric(std::size_t stage, const Fabric& usual, const Engine
   return out;
 }
 
+/// What joins groups without links between them: what all devices of a node have of it together, and what one of them has at most.
+SpreadStages::Way SpreadStages::joining(std::int64_t node) const {
+  const FabricLevel& level = cluster_->inter.back();
+  const auto devices = static_cast<double>(cluster_->groups[cluster_->group_of_node(node)].devices_per_node);
+  const double alone = level.bandwidth_alone.count() * level.efficiency;
+  return {std::max(rate(level) * devices, alone), std::max(rate(level), alone)};
+}
+
+/// The interfaces of a node by which a device leaves it: one that consecutive devices share where the level gives one device alone as much as
+/// these together, else all of them.
+SpreadStages::Port SpreadStages::port_of(std::int64_t device) const {
+  const std::int64_t node = cluster_->node_of(device), place = device - cluster_->first_device_of_node(node);
+  const std::size_t group = cluster_->group_of_node(node);
+  const NodeGroup& at = cluster_->groups[group];
+  const auto devices = static_cast<double>(at.devices_per_node);
+  if (at.inter.empty() && !cluster_->homogeneous()) {
+    const double all = at.node_bandwidth.count() > 0 ? at.node_bandwidth.count() : kUnlimited;
+    return {0, {all, all}};
+  }
+  const FabricLevel level = usual_network(group);
+  const double each = rate(level), alone = std::max(each, level.bandwidth_alone.count() * level.efficiency);
+  const double ratio = std::round(alone / each);
+  const auto sharing = static_cast<std::int64_t>(ratio);
+  const bool whole = std::abs(alone / each - ratio) <= 1e-9 * ratio && sharing <= at.devices_per_node;
+  if (whole && at.devices_per_node % sharing == 0) return {place / sharing, {alone, alone}};
+  return {0, {each * devices, alone}};
+}
+
+/// Calls visit(part of the network, what it carries) for all that a message from `a` to `b` on another node shares with others.
+template <class Visit>
+void SpreadStages::each_part(std::int64_t a, std::int64_t b, const Visit& visit) const {
+  const std::int64_t u = cluster_->node_of(a), v = cluster_->node_of(b);
+  const Port out = port_of(a), in = port_of(b);
+  visit(Part{PartKind::out, u, out.number, 0}, out.carries);
+  visit(Part{PartKind::in, v, in.number, 0}, in.carries);
+  const std::size_t g = cluster_->group_of_node(u), h = cluster_->group_of_node(v);
+  if (g == h) return;
+  const GroupPath& way = path(g, h);
+  if (cluster_->links.empty()) {
+    visit(Part{PartKind::joined_out, u, 0, 0}, joining(u));
+    visit(Part{PartKind::joined_in, v, 0, 0}, joining(v));
+  } else if (way.links.empty() && way.bandwidth.count() > 0) {  // the interfaces of both groups, which are those of their nodes
+    visit(Part{PartKind::joined_out, u, 0, 0}, Way{way.bandwidth.count(), way.bandwidth.count()});
+    visit(Part{PartKind::joined_in, v, 0, 0}, Way{way.bandwidth.count(), way.bandwidth.count()});
+  }
+  for (const std::size_t l : way.links) {
+    const GroupLink& link = cluster_->links[l];
+    const Way carries{link.bandwidth.count(), link.bandwidth.count()};
+    const auto number = static_cast<std::int64_t>(l);
+    switch (link.sharing) {
+      case LinkSharing::line: visit(Part{PartKind::line, number, 0, 0}, carries); break;
+      case LinkSharing::node_pair: visit(Part{PartKind::node_pair, number, u, v}, carries); break;
+      case LinkSharing::node:
+        visit(Part{PartKind::link_out, number, u, 0}, carries);
+        visit(Part{PartKind::link_in, number, v, 0}, carries);
+        break;
+    }
+  }
+}
+
+/// Adds what messages from each device of `a` to the one at its place in `b` load. Of unlike numbers each device of the larger list has a message of
+/// its own, of that part of the bytes that the busier end moves.
+void SpreadStages::add_loads(const std::vector<std::int64_t>& a, const std::vector<std::int64_t>& b, Loads& loads) const {
+  const std::size_t pairs = std::max(a.size(), b.size());
+  const double part = static_cast<double>(std::min(a.size(), b.size())) / static_cast<double>(pairs);
+  for (std::size_t n = 0; n < pairs; ++n) {
+    const std::int64_t from = a[n * a.size() / pairs], to = b[n * b.size() / pairs];
+    if (cluster_->node_of(from) == cluster_->node_of(to)) continue;
+    each_part(from, to, [&](const Part& of, const Way&) { loads[of] += part; });
+  }
+}
+
 FabricLevel SpreadStages::link(std::size_t from, std::size_t to) const { return link(from, *this, to); }
 
 FabricLevel SpreadStages::link(std::size_t from, const SpreadStages& other, std::size_t to) const {
   const std::vector<std::int64_t>&a = devices_[from], &b = other.devices_[to];
+  Loads own;
+  add_loads(a, b, own);
+  // Interfaces carry what other stages of the pipeline send over them as well; lines carry the messages of one boundary at a time.
+  const auto load_of = [&](const Part& part) {
+    const double here = own.at(part);
+    if (&other != this || part.kind == PartKind::line) return here;
+    const auto usual = usual_.find(part);
+    return usual == usual_.end() ? here : std::max(here, usual->second);
+  };
   FabricLevel slowest;
   double least = kUnlimited, latency = 0;
-  std::map<std::size_t, double> crossed;
-  const auto partner = [&](std::size_t n) { return b[n * b.size() / a.size()]; };
-  // All interfaces of the node, shared by the messages that pass them at once.
-  const auto of_interfaces = [&](std::int64_t node, const std::vector<std::int64_t>& messages) {
-    const std::int64_t all = cluster_->groups[cluster_->group_of_node(node)].devices_per_node;
-    return share(node, all) / static_cast<double>(std::clamp<std::int64_t>(messages[static_cast<std::size_t>(node)], 1, all));
-  };
-  for (std::size_t n = 0; n < a.size(); ++n) {
-    const std::size_t g = cluster_->group_of(a[n]), h = cluster_->group_of(partner(n));
-    if (g != h)
-      for (const std::size_t l : path(g, h).links) crossed[l] += 1;
-  }
-  for (std::size_t n = 0; n < a.size(); ++n) {
-    const std::int64_t u = cluster_->node_of(a[n]), v = cluster_->node_of(partner(n));
-    const std::size_t g = cluster_->group_of_node(u), h = cluster_->group_of_node(v);
+  const std::size_t pairs = std::max(a.size(), b.size());
+  for (std::size_t n = 0; n < pairs; ++n) {
+    const std::int64_t x = a[n * a.size() / pairs], y = b[n * b.size() / pairs];
+    const std::size_t g = cluster_->group_of(x), h = cluster_->group_of(y);
     FabricLevel level;
     double way = kUnlimited;
-    if (u == v) {
+    if (cluster_->node_of(x) == cluster_->node_of(y)) {
       if (cluster_->groups[g].intra.empty()) continue;
       level = cluster_->groups[g].intra.back();
       way = rate(level);
       if (level.per_peer.count() > 0) way = std::min(way, level.per_peer.count() * level.efficiency);
     } else {
       level = usual_network(g);
-      way = std::min(of_interfaces(u, leaving_), of_interfaces(v, other.coming_));
-      const GroupPath& way_of = path(g, h);
-      if (g != h)
-        for (const std::size_t l : way_of.links)
-          way =
-              std::min(way, cluster_->links[l].sharing == LinkSharing::line ? cluster_->links[l].bandwidth.count() / crossed.at(l)
-                                                                            : cluster_->links[l].bandwidth.count());
-      if (g != h && way_of.links.empty() && way_of.bandwidth.count() > 0) way = std::min(way, way_of.bandwidth.count());
-      level.latency = way_of.latency;
+      each_part(x, y, [&](const Part& part, const Way& carries) {
+        way = std::min({way, carries.all / load_of(part), carries.one});
+      });
+      level.latency = path(g, h).latency;
     }
     latency = std::max(latency, level.latency.count());
     if (way < least) {

@@ -5,8 +5,10 @@
 // the largest has, so that device / span names the node; the members of groups are then counted as in any listed placement (placement.h).
 // What a group reaches between nodes is given as one level of its stage:
 //     of group q, on node u:       share(u) = c · W_u / D_u        c members on u, W_u bytes/s of all its interfaces, D_u devices on it
-//     on the way from u to v:      both shares; between node groups also those of the links that Cluster::path names: a line is shared by all
-//                                  process groups of the stage that pass over it, other links as interfaces are (c of D_u)
+//     on the way from u to v:      both shares; between node groups also those of what joins them: of `inter_group` as of interfaces (W of a node
+//                                  is what all its devices have of that level, at least what one has alone); of the links that Cluster::path
+//                                  names a line is shared by all process groups of the stage that pass over it, other links as interfaces are
+//                                  (c of D_u)
 //     q reaches                    the least of that over its ring, which runs through its nodes in the order of its ranks
 //     the stage's level            the least of its groups, divided by the fewest members that a node holds (collective.h multiplies by them)
 //     α of a hop                   the mean over the ring's ways between nodes, of the ring where it is longest
@@ -14,12 +16,19 @@
 // the states (Stage::state_shares, w_r of W) a rank holds w_r·d/W of an equal part of d ranks, and updates as much; of a reduce-scatter or all-gather it gives
 // or takes all but its own part, so that the one with the least waits longest: the collectives over the replicas take (1 − min w/W) / (1 − 1/d) of the time
 // with equal parts.
-// Messages from stage to stage go from each rank to the rank at its place (of unlike numbers: to the one at its share of the list). Those
-// that leave a node share its interfaces with all others that leave it for a next stage; lines with all that pass over them. The slowest pair
-// decides.
+// Messages from stage to stage go from each rank to the rank at its place (of unlike numbers: to the one at its share of the list), all at once.
+// Each part of the network between nodes that messages pass divides what it carries by the messages that pass it at once, and the slowest message
+// decides: min over its parts of carries / messages. The least rate that max-min sharing gives any of them is the same (docs/network.md). Parts are
+//     interfaces of a node, out and in    s neighbouring devices share one where a device alone has s times its share of all; of a group of one node
+//                                         all of them are one part
+//     inter_group, out and in             of a node, W as above; one device has no more than it has alone
+//     links                               a line; of a node, out and in; of a pair of nodes
+// Parts other than lines carry the messages of all stages of a pipeline to their next stages at once.
 #pragma once
 
+#include <compare>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <vector>
 
@@ -65,6 +74,28 @@ class SpreadStages {
   [[nodiscard]] FabricLevel network_level(std::size_t stage, GroupKind kind) const;
   [[nodiscard]] FabricLevel usual_network(std::size_t group) const;
   [[nodiscard]] double share(std::int64_t node, std::int64_t members) const;
+  [[nodiscard]] double joining_share(std::int64_t node, std::int64_t members) const;
+
+  /// Bytes/s of a part of the network: of all messages that pass it, and of one.
+  struct Way {
+    double all = 0, one = 0;
+  };
+  enum class PartKind : std::uint8_t { out, in, joined_out, joined_in, line, link_out, link_in, node_pair };
+  struct Part {
+    PartKind kind = PartKind::out;
+    std::int64_t a = 0, b = 0, c = 0;  ///< node and port; node; link; link and node; link and both nodes
+    auto operator<=>(const Part&) const = default;
+  };
+  struct Port {
+    std::int64_t number = 0;  ///< within its node
+    Way carries;
+  };
+  using Loads = std::map<Part, double>;  ///< messages at once
+  [[nodiscard]] Way joining(std::int64_t node) const;
+  [[nodiscard]] Port port_of(std::int64_t device) const;
+  template <class Visit>
+  void each_part(std::int64_t a, std::int64_t b, const Visit& visit) const;
+  void add_loads(const std::vector<std::int64_t>& a, const std::vector<std::int64_t>& b, Loads& loads) const;
 
   [[nodiscard]] const GroupPath& path(std::size_t from, std::size_t to) const {
     return (*paths_)[from * cluster_->groups.size() + to];
@@ -76,7 +107,7 @@ class SpreadStages {
   std::int64_t widest_ = 1;                         ///< devices of the largest node, as the new numbers count
   std::vector<std::vector<std::int64_t>> devices_;  ///< by stage, in rank order
   std::vector<std::vector<Kind>> kinds_;            ///< by stage
-  std::vector<std::int64_t> leaving_, coming_;      ///< by node: messages to the next stage that leave it, and that come in
+  Loads usual_;                                     ///< of messages from all stages to their next ones
   std::shared_ptr<const StageDevices> listed_;      ///< renumbered
 };
 

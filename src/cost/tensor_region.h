@@ -52,7 +52,7 @@ template <class Sum>
   const PricedTraffic reduce = price<CollectiveKind::all_reduce, GroupKind::tensor>(x, bytes);
   sum.move(SumPhase::forward, alone(reduce, Placement::after, StepPart::forward, sum.op));
   sum.move(SumPhase::backward,
-           beside(reduce, r.column_weight, x.tp_slowdown, StepPart::weight_gradient, r.first_column, r.last_column));
+           beside(reduce, r.column_weight, slowed(x, reduce, x.tp), StepPart::weight_gradient, r.first_column, r.last_column));
   sum.move(SumPhase::input, alone(reduce, Placement::after, StepPart::input_gradient, r.last_column));
   sum.kernels(kCollectiveLaunches, kCollectiveLaunches);
   sum.wait(x.tp.size, 1, 1);
@@ -75,10 +75,10 @@ template <class Sum>
   const PricedTraffic gather = price<CollectiveKind::all_gather, GroupKind::tensor>(x, gathered_bytes(x, bytes));
   const PricedTraffic scatter = price<CollectiveKind::reduce_scatter, GroupKind::tensor>(x, bytes);
   const auto columns = [&](const PricedTraffic& moved, double compute, StepPart part) {
-    return beside(moved, compute, x.tp_slowdown, part, r.first_column, r.last_column);
+    return beside(moved, compute, slowed(x, moved, x.tp), part, r.first_column, r.last_column);
   };
   const auto row = [&](const PricedTraffic& moved, double compute, StepPart part) {
-    return beside(moved, compute, x.tp_slowdown, part, sum.op, sum.op);
+    return beside(moved, compute, slowed(x, moved, x.tp), part, sum.op, sum.op);
   };
   const Lie again = columns(gather, r.column_input, input_gradient), reduce = columns(scatter, r.column_weight, weight_gradient);
   if (x.s.overlap.tp) {

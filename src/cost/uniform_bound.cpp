@@ -33,7 +33,7 @@ struct UniformBound::Call {
     overlaps_reduce = reduces && s.overlap.grad_reduce;
     gathers = all && gathers_parameters(s);
     overlaps_gather = gathers && s.overlap.param_gather;
-    if (shards_gradients(s.zero) || reduces || gathers) sharing.groups = data_groups(c.fabric, c.device, s, schedule.stages);
+    if (shards_gradients(s.zero) || reduces || gathers) sharing.groups = data_groups(c.fabric, s, schedule.stages);
   }
   [[nodiscard]] const CostContext& context() const { return sharing.c; }
   [[nodiscard]] const Strategy& strategy() const { return sharing.s; }

@@ -18,9 +18,27 @@ PricedTraffic scatter(const Fabric& fabric, const Group& ranks, GroupKind group,
   return {{CollectiveKind::reduce_scatter, group, bytes, 1}, reduce_scatter_s(fabric.data_levels, ranks, bytes)};
 }
 
+/// Collectives that run one after the other.
+struct Together {
+  double seconds = 0, moved = 0;  ///< bytes that pass a rank
+  Together& operator+=(const Together& o) {
+    seconds += o.seconds;
+    moved += o.moved;
+    return *this;
+  }
+};
+
+Together together(const PricedTraffic& dense, const PricedTraffic& expert, const DataGroups& g) {
+  const auto passed = [](const PricedTraffic& moved, const Group& ranks) {
+    return ranks.size <= 1 ? 0.0 : moved.traffic.bytes * static_cast<double>(ranks.size - 1) / static_cast<double>(ranks.size);
+  };
+  return {dense.seconds + expert.seconds, passed(dense, g.shard) + passed(expert, g.expert_shard)};
+}
+
 /// `exposed_share` of what could be hidden is not.
-void hide_into(PhaseTime& phase, double communication, double compute, Slowdown k, double exposed_share) {
-  const double least = pair_time(communication, compute, k) - compute;
+void hide_into(PhaseTime& phase, const Together& collectives, double compute, const Interference& device, double exposed_share) {
+  const double communication = collectives.seconds;
+  const double least = pair_time(communication, compute, device.of(collectives.moved, communication)) - compute;
   const double extra = least + exposed_share * std::max(0.0, communication - least);
   phase.exposed_ns += round_ns(extra);
   phase.hidden_ns += round_ns(std::max(0.0, communication - extra));
@@ -80,25 +98,27 @@ ZeroTime zero_time(const CostContext& c, const DataGroups& g, const Strategy& s,
   ZeroTime z;
   if (!shards_gradients(s.zero)) return z;
   const ZeroTraffic traffic = zero_traffic(c.fabric, g, s, states, l.elements());
-  const double gathers = traffic.gather_s(), reductions = traffic.reduce_s();
-  ESPALIER_CHECK(gathers >= 0 && reductions >= 0);
+  const Together gathers = together(traffic.gathers[0], traffic.gathers[1], g),
+                 reductions = together(traffic.reductions[0], traffic.reductions[1], g);
+  ESPALIER_CHECK(gathers.seconds >= 0 && reductions.seconds >= 0);
+  const Interference device = c.device.interference();
   const double forward = static_cast<double>(l.forward.duration_ns()) * 1e-9,
                backward = static_cast<double>(l.backward.duration_ns()) * 1e-9;
   const double share = c.engine->coefficients.exposed_share;
   if (s.overlap.param_gather) {
-    hide_into(z.forward, gathers, forward, g.slowdown, share);
+    hide_into(z.forward, gathers, forward, device, share);
   } else {
-    z.forward.exposed_ns += round_ns(gathers);
-    z.backward.exposed_ns += round_ns(gathers);
+    z.forward.exposed_ns += round_ns(gathers.seconds);
+    z.backward.exposed_ns += round_ns(gathers.seconds);
   }
-  double beside = s.overlap.param_gather ? gathers : 0.0;
+  Together beside = s.overlap.param_gather ? gathers : Together{};
   if (s.overlap.grad_reduce)
     beside += reductions;
   else
-    z.backward.exposed_ns += round_ns(reductions);
+    z.backward.exposed_ns += round_ns(reductions.seconds);
   z.backward_again = z.backward;
-  hide_into(z.backward, beside, backward, g.slowdown, share);
-  if (s.recompute.kind == RecomputeKind::full) hide_into(z.backward_again, beside, forward + backward, g.slowdown, share);
+  hide_into(z.backward, beside, backward, device, share);
+  if (s.recompute.kind == RecomputeKind::full) hide_into(z.backward_again, beside, forward + backward, device, share);
   // Recomputation never makes a step shorter, not even by what rounds away.
   z.backward_again.exposed_ns = std::max(z.backward_again.exposed_ns, z.backward.exposed_ns - l.forward.duration_ns());
   add_copies(c.device, c.engine->kernels, s, states, l.elements(), z);
@@ -107,8 +127,8 @@ ZeroTime zero_time(const CostContext& c, const DataGroups& g, const Strategy& s,
     lower_by_rounding(z);
     return z;
   }
-  z.gather_ns = s.overlap.param_gather ? round_ns(gathers) : 0;
-  z.reduce_ns = s.overlap.grad_reduce && l.passes_gradient ? round_ns(reductions) : 0;
+  z.gather_ns = s.overlap.param_gather ? round_ns(gathers.seconds) : 0;
+  z.reduce_ns = s.overlap.grad_reduce && l.passes_gradient ? round_ns(reductions.seconds) : 0;
   return z;
 }
 

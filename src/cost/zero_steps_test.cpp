@@ -31,11 +31,11 @@ struct Problem {
   StatePolicy states = states_of(plain_engine("generic"), context.workload.training);
   std::vector<LayerCost> layers;
   [[nodiscard]] ZeroTraffic traffic(double experts = 0) const {
-    return zero_traffic(context.fabric, data_groups(context.fabric, context.device, s, 1), s, states,
+    return zero_traffic(context.fabric, data_groups(context.fabric, s, 1), s, states,
                         {static_cast<std::int64_t>(kElements), static_cast<std::int64_t>(experts)});
   }
   [[nodiscard]] ZeroTime time() const {
-    return zero_time(context, data_groups(context.fabric, context.device, s, 1), s, states, layers[0], ChunkEdges::exposed);
+    return zero_time(context, data_groups(context.fabric, s, 1), s, states, layers[0], ChunkEdges::exposed);
   }
 };
 

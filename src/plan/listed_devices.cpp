@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "base/format.h"
+#include "plan/device_block.h"
 #include "plan/process_groups.h"
 #include "plan/structure.h"
 
@@ -22,9 +23,11 @@ std::int64_t device_of_rank(const Strategy& s, const Schedule& schedule, std::in
   return n + inner * s.dp * stage;
 }
 
-bool in_order(const std::vector<std::int64_t>& devices, const Strategy& s, const Schedule& schedule, std::int64_t stage) {
+/// `first`: the device that is counted as 0.
+bool in_order(const std::vector<std::int64_t>& devices, const Strategy& s, const Schedule& schedule, std::int64_t stage,
+              std::int64_t first) {
   for (std::size_t n = 0; n < devices.size(); ++n)
-    if (devices[n] != device_of_rank(s, schedule, stage, static_cast<std::int64_t>(n))) return false;
+    if (devices[n] != first + device_of_rank(s, schedule, stage, static_cast<std::int64_t>(n))) return false;
   return true;
 }
 
@@ -126,10 +129,12 @@ std::string text_of(const DeviceRange& r) {
   return cat(r.first, "-", r.first + (r.count - 1) * r.stride, r.stride == 1 ? "" : cat(":", r.stride));
 }
 
-bool devices_in_order(const Plan& plan) {
-  if (plan.pipelines.size() != 1) return false;
+std::optional<std::int64_t> first_in_order(const Plan& plan) {
+  if (plan.pipelines.size() != 1) return std::nullopt;
   const Pipeline& pipeline = plan.pipelines.front();
   const StageDevices devices = stage_devices(pipeline);
+  if (devices.empty() || devices.front().empty()) return std::nullopt;
+  const std::int64_t first = devices.front().front();  // every order begins with rank 0 of stage 0
   for (std::size_t i = 0; i < devices.size(); ++i) {
     const Strategy* before = nullptr;
     for (const Chunk& chunk : pipeline.stages[i].chunks) {
@@ -137,16 +142,18 @@ bool devices_in_order(const Plan& plan) {
         const Strategy& s = range.strategy;
         const bool known =
             before != nullptr && before->tp == s.tp && before->cp == s.cp && before->dp == s.dp && before->order == s.order;
-        if (!known && !in_order(devices[i], s, pipeline.schedule, static_cast<std::int64_t>(i))) return false;
+        if (!known && !in_order(devices[i], s, pipeline.schedule, static_cast<std::int64_t>(i), first)) return std::nullopt;
         before = &s;
       }
     }
   }
-  return true;
+  return first;
 }
 
+bool devices_in_order(const Plan& plan) { return first_in_order(plan) == std::optional<std::int64_t>(0); }
+
 Status unpriced_placement(const Plan& plan, const Model& model, const Cluster& cluster) {
-  if (devices_in_order(plan)) return std::nullopt;
+  if (devices_in_order(plan) || device_block(plan, cluster)) return std::nullopt;
   const StageDevices devices = stage_devices(plan.only_pipeline());
   const std::vector<FabricLevel> levels = cluster.levels();
   const bool experts = has_experts(model);

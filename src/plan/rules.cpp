@@ -311,7 +311,10 @@ std::string overlap_tp_text(F, S s, C) {
 bool offload_host(F f, S s, C) { return s.offload == Offload::none || (f.hosts && s.partition.empty()); }
 std::string offload_host_text(F f, S s, C) {
   return cat("offload ", to_string(s.offload),
-             f.hosts ? " with operators partitioned one by one" : " to hosts that are not known");
+             f.hosts ? " with operators partitioned one by one"
+                     : " to hosts that are not known: cluster.host: {memory, memory_bandwidth, bandwidth} of a node states them, "
+                       "host of each "
+                       "group on several");
 }
 
 bool offload_parameters(F, S s, C) { return !offloads_parameters(s.offload) || shards_parameters(s.zero) || s.data_ranks() == 1; }
@@ -487,10 +490,16 @@ RuleViolation explain(F f, S s, C c, const Rule& rule) {
 
 }  // namespace
 
+std::int64_t rung_end(std::int64_t micro_batch) {
+  return micro_batch <= kExactRungs ? micro_batch : micro_batch + micro_batch / 8 - 1;
+}
+
 std::int64_t microbatches_of(const RuleFacts& facts, const Strategy& strategy, const Schedule& schedule) {
-  const std::int64_t step = std::int64_t{schedule.micro_batch} * strategy.dp;
-  if (step <= 0 || facts.global_batch % step != 0) return 0;
-  const std::int64_t m = facts.global_batch / step;
+  const std::int64_t step = (facts.at_least ? rung_end(schedule.micro_batch) : schedule.micro_batch) * std::int64_t{strategy.dp};
+  if (step <= 0 || (!facts.at_least && facts.global_batch % step != 0)) return 0;
+  std::int64_t m = (facts.global_batch + step - 1) / step;
+  if (facts.at_least && schedule.kind == ScheduleKind::interleaved)
+    m = (m + schedule.stages - 1) / std::max(1, schedule.stages) * schedule.stages;
   return m <= std::numeric_limits<std::int32_t>::max() ? m : 0;
 }
 

@@ -39,6 +39,9 @@ inline constexpr std::int32_t kMaxDegree = 1 << 20;
 struct RuleFacts {
   std::int64_t devices = 0;
   std::int64_t global_batch = 0;
+  /// The step has global_batch samples or more: micro-batches of any size that batch_ladder lists, as many of the largest on the same rung as hold them.
+  /// What a bound over all such steps looks at; no plan is made so.
+  bool at_least = false;
   std::int32_t layers = 0;
   std::int32_t blocks = 0;
   std::vector<HeadFacts> heads;             ///< of every attention
@@ -99,7 +102,13 @@ std::vector<RuleViolation> violations(const RuleFacts& facts, const Strategy& st
 std::string nearest_legal(const RuleFacts& facts, const Strategy& strategy, const Schedule& schedule, DimensionSet reads,
                           Dimension fix, const std::function<bool(const Strategy&, const Schedule&)>& holds);
 
-/// Micro-batches that follow from the batch: global_batch / (micro_batch · dp), or 0 if that is no integer.
+/// The largest micro-batch on the rung of a ladder that begins with `micro_batch`: all up to kExactRungs are rungs of their own, beyond them each is an
+/// eighth longer than the one before.
+std::int64_t rung_end(std::int64_t micro_batch);
+inline constexpr std::int64_t kExactRungs = 16;
+
+/// Micro-batches that follow from the batch: global_batch / (micro_batch · dp), or 0 if that is no integer. With RuleFacts::at_least the fewest that
+/// hold it, in full groups of pp where they are interleaved.
 std::int64_t microbatches_of(const RuleFacts& facts, const Strategy& strategy, const Schedule& schedule);
 
 }  // namespace espalier

@@ -49,6 +49,18 @@ TEST(Rules, ScansAreNamed) {
   EXPECT_EQ(all[0].text, "a linear layer's width, or a scan's number of heads or groups, of 1 is not divisible by tp 8");
 }
 
+// Offload to a host that nothing is known of: the message names the key that would state it.
+TEST(Rules, OffloadToUnknownHostsNamesTheRemedy) {
+  Problem p = small();
+  for (NodeGroup& group : p.cluster.groups) group.host = {};
+  Strategy s;
+  s.dp = 8;
+  s.offload = Offload::optimizer;
+  const auto all = broken(p, s, {ScheduleKind::one_f_one_b, 1, 1, 2, 1});
+  ASSERT_EQ(names(all), (Names{"offload-host"}));
+  EXPECT_NE(all[0].text.find("cluster.host: {memory, memory_bandwidth, bandwidth}"), std::string::npos) << all[0].text;
+}
+
 // tp 4 · dp 2 = 8 devices, 16 samples / (1 · 2) = 8 micro-batches: legal. tp 6 divides neither 8 heads nor 8 devices.
 TEST(Rules, SmallestExample) {
   Strategy s;

@@ -7,13 +7,13 @@
 #include <set>
 
 #include "base/format.h"
-#include "cost/spread_stages.h"
 #include "planner/alternatives.h"
 #include "planner/baselines.h"
 #include "planner/compute_split.h"
 #include "planner/memory_margin.h"
 #include "planner/prediction.h"
 #include "planner/simulated_evaluator.h"
+#include "planner/sorted_groups.h"
 #include "search/search.h"
 
 namespace espalier::planner {
@@ -190,6 +190,15 @@ Job as_slowest(const Job& job, bool as_domains) {
 
 std::vector<WholePlan> whole_cluster_plans(const Job& job, const EngineModel& engine, int threads,
                                            const std::function<bool()>& interrupted) {
+  const SortedGroups order = sorted_groups(job.cluster);
+  std::vector<WholePlan> out = whole_cluster_plans_as_listed(sorted_job(job, order), engine, threads, interrupted);
+  for (WholePlan& one : out)
+    if (one.plan) to_file_order(order, *one.plan);
+  return out;
+}
+
+std::vector<WholePlan> whole_cluster_plans_as_listed(const Job& job, const EngineModel& engine, int threads,
+                                                     const std::function<bool()>& interrupted) {
   if (job.cluster.groups.size() < 2) return {};
   const std::string nothing = "no configuration fits";
   const Job equal = as_slowest(job, false);
@@ -204,13 +213,8 @@ std::vector<WholePlan> whole_cluster_plans(const Job& job, const EngineModel& en
 
 std::vector<Pipeline> starts_of(const Job& job, const std::vector<WholePlan>& whole) {
   std::vector<Pipeline> out;
-  for (const WholePlan& one : whole) {
-    // Of stages across groups the order tp-cp-dp-pp alone is derived by the check.
-    if (!one.plan ||
-        (cost::is_spread(job.cluster, one.plan->only_pipeline()) && one.plan->strategy().order != RankOrder::tp_cp_dp_pp))
-      continue;
-    if (admitted(job.search, *one.plan)) out.push_back(one.plan->only_pipeline());
-  }
+  for (const WholePlan& one : whole)
+    if (one.plan && admitted(job.search, *one.plan)) out.push_back(one.plan->only_pipeline());
   return out;
 }
 

@@ -6,6 +6,7 @@
 
 #include "base/document.h"
 #include "cost/cluster_costs.h"
+#include "plan/device_block.h"
 #include "plan/layer_freedom.h"
 #include "plan/listed_devices.h"
 #include "planner/plan_layers.h"
@@ -154,13 +155,24 @@ Status illegal_pipeline(const Job& job, const Plan& plan, bool unlike, const std
   return std::nullopt;
 }
 
+/// So many of the devices of a cluster of one group: whole nodes, or part of one.
+Cluster cluster_of_devices(Cluster cluster, std::int64_t devices) {
+  NodeGroup& group = cluster.groups.front();
+  const bool whole_nodes = devices % group.devices_per_node == 0;
+  group.nodes = whole_nodes ? devices / group.devices_per_node : 1;
+  if (!whole_nodes) group.devices_per_node = devices;
+  return cluster;
+}
+
 }  // namespace
 
 Status plan_fits_job(const Job& job, const Plan& plan) {
   const std::int64_t devices = device_count(plan);
   const std::int32_t last_layer = last_layer_of(plan);
   const bool unlike = cost::on_unlike_devices(plan, job.cluster);
-  if (unlike ? devices > job.cluster.devices() : devices != job.cluster.devices())
+  // Equal stages on some of the devices are a plan of these alone (search.devices: any).
+  const bool part = !unlike && devices < job.cluster.devices() && device_block(plan, job.cluster).has_value();
+  if (unlike ? devices > job.cluster.devices() : devices != job.cluster.devices() && !part)
     return Error{ErrorKind::bad_input, "plan: $.pipelines[0].stages", std::to_string(devices) + " devices",
                  std::to_string(job.cluster.devices()) + " devices, as the plan's cluster has", "plan again from the job file"};
   if (last_layer + 1 != static_cast<std::int32_t>(job.model.layers.size()))
@@ -175,6 +187,7 @@ Status plan_fits_job(const Job& job, const Plan& plan) {
   for (std::size_t p = 0; p < plan.pipelines.size(); ++p) {
     Job own = job;
     own.training.global_batch = plan.pipelines[p].samples;
+    if (part) own.cluster = cluster_of_devices(job.cluster, devices);
     if (Status broken = illegal_pipeline(own, plan.alone(p), unlike, "$.pipelines[" + std::to_string(p) + "]")) return broken;
   }
   return std::nullopt;

@@ -43,13 +43,13 @@ std::optional<search::Configuration> spread_over(std::int64_t devices, std::int6
 
 }  // namespace
 
-std::optional<search::Carried> carried_for(PlannerMemory* memory, const Job& room, const EngineModel& engine) {
+std::optional<search::Carried> carried_for(PlannerMemory* memory, const Job& room) {
   if (memory == nullptr) return std::nullopt;
   std::optional<search::Carried> best;
   for (const PlannerMemory::Content::Remembered& known : memory->content().searches) {
     if (!same_problem(known.job, room)) continue;
     if (known.job.cluster.usable_memory().count() < room.cluster.usable_memory().count()) continue;
-    const cost::NetworkChange change = cost::network_change(known.job.cluster, room.cluster, engine);
+    const cost::NetworkChange change = cost::network_change(known.job.cluster, room.cluster);
     if (change.ratio > 0 && (!best || change.ratio >= best->change.ratio)) best = search::Carried{&known.record, change};
   }
   return best;

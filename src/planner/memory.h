@@ -25,7 +25,7 @@ struct PlannerMemory::Content {
 namespace espalier::planner {
 
 /// The record from which a search of `room` may carry most over; stays valid until remember(). Nothing: none.
-std::optional<search::Carried> carried_for(PlannerMemory* memory, const Job& room, const EngineModel& engine);
+std::optional<search::Carried> carried_for(PlannerMemory* memory, const Job& room);
 /// Where no record carries anything over (other nodes or devices, more memory): the fastest configurations of the latest search of the same model
 /// and engine, with as much data parallelism as the devices now allow. Good starts often, and never more than that.
 std::vector<search::Configuration> seeds_for(PlannerMemory* memory, const Job& room);

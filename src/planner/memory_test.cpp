@@ -82,24 +82,23 @@ TEST(PlannerMemory, ServesOnlyWhatItIsTrueOf) {
   Job job = llama();
   job.cluster.memory_limit = GiB(60);
   planned(job, options);
-  const EngineModel& engine = *find_engine("generic");
   Job room = memory.content().searches.back().job;
   for (const auto& known : memory.content().searches)
     if (known.job.engine == "generic") room = known.job;
-  EXPECT_TRUE(carried_for(&memory, room, engine).has_value());
-  EXPECT_FALSE(carried_for(nullptr, room, engine).has_value());
+  EXPECT_TRUE(carried_for(&memory, room).has_value());
+  EXPECT_FALSE(carried_for(nullptr, room).has_value());
   Job more = room;
   more.cluster.memory_limit = Bytes(room.cluster.memory_limit->count() + 1);
-  EXPECT_FALSE(carried_for(&memory, more, engine).has_value());
+  EXPECT_FALSE(carried_for(&memory, more).has_value());
   Job less = room;
   less.cluster.memory_limit = Bytes(room.cluster.memory_limit->count() - 1);
-  EXPECT_TRUE(carried_for(&memory, less, engine).has_value());
+  EXPECT_TRUE(carried_for(&memory, less).has_value());
   Job other = room;
   other.training.global_batch *= 2;
-  EXPECT_FALSE(carried_for(&memory, other, engine).has_value());
+  EXPECT_FALSE(carried_for(&memory, other).has_value());
   Job fewer = room;  // of nodes: only good starts are left
   fewer.cluster.groups.front().nodes = 1;
-  EXPECT_FALSE(carried_for(&memory, fewer, engine).has_value());
+  EXPECT_FALSE(carried_for(&memory, fewer).has_value());
   const auto seeds = seeds_for(&memory, fewer);
   ASSERT_FALSE(seeds.empty());
   for (const search::Configuration& c : seeds) {

@@ -21,6 +21,7 @@
 #include "planner/search_options.h"
 #include "planner/simplest.h"
 #include "planner/simulated_evaluator.h"
+#include "planner/sorted_groups.h"
 #include "planner/verify.h"
 #include "planner/watch.h"
 #include "search/phases.h"
@@ -44,7 +45,9 @@ double since(Clock::time_point start) { return std::chrono::duration<double>(Clo
 
 Result<PlannerResult> plan(const Job& job, const PlannerOptions& options) {
   const auto start = Clock::now();
-  const Job room = with_memory_room(job);  // what is searched: the margin for the error of the memory model stays free
+  const SortedGroups order = sorted_groups(job.cluster);
+  const Job sorted = sorted_job(job, order);
+  const Job room = with_memory_room(sorted);  // what is searched: the margin for the error of the memory model stays free
   const auto prepared = prepare(room);
   if (!prepared) return prepared.error();
   const EngineModel& engine = *prepared->engine;
@@ -58,15 +61,18 @@ Result<PlannerResult> plan(const Job& job, const PlannerOptions& options) {
   const std::vector<JudgedBaseline> presets = equal ? judge_baselines(job, engine) : std::vector<JudgedBaseline>{};
   how.seeds = seeds_of(presets);
   PlannerMemory* memory = equal ? options.memory : nullptr;
-  const std::optional<search::Carried> carried = carried_for(memory, room, engine);
+  const std::optional<search::Carried> carried = carried_for(memory, room);
   phases->carried = carried ? &*carried : nullptr;
   if (!carried && options.node_limit == 0) add_seeds(seeds_for(memory, room), how);
   phases->keep_record = memory != nullptr;
-  const std::vector<WholePlan> whole =
-      equal ? std::vector<WholePlan>{} : whole_cluster_plans(job, engine, how.threads, how.interrupted);
-  phases->starts = starts_of(job, whole);
+  std::vector<WholePlan> whole =
+      equal ? std::vector<WholePlan>{} : whole_cluster_plans_as_listed(sorted, engine, how.threads, how.interrupted);
+  phases->starts = starts_of(sorted, whole);
   const auto searching = Clock::now();
   search::Found all = search::search(prepared->problem, evaluator, *phases);
+  to_file_order(order, all);
+  for (WholePlan& one : whole)
+    if (one.plan) to_file_order(order, *one.plan);
   remember(memory, room, std::move(all.uniform.record));
   const auto best = all.best();
   if (!best) return equal ? infeasible(job, engine, all.flat(), watch) : nothing_fits(job, all, watch);

@@ -268,7 +268,7 @@ TEST(Plan, RefusesAnUnknownPhase) {
     ASSERT_FALSE(r.ok());
     EXPECT_EQ(r.error().kind, ErrorKind::usage);
     EXPECT_EQ(r.error().expected,
-              "one of layer-wise, operators, operators by layer, each group, device groups, unlike pipelines, unequal replicas");
+              "one of layer-wise, operators, operators by layer, each group, device groups, whole cluster, unlike pipelines, unequal replicas");
   }
 }
 

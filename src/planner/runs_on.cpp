@@ -31,7 +31,7 @@ search::Outcome search_with(const Job& job, const EngineModel& engine, const Pla
   how.side_by_side = kSideBySide;
   // Under a limit the answer depends on the order of work, which a record changes.
   PlannerMemory* memory = options.node_limit == 0 ? options.memory : nullptr;
-  const std::optional<search::Carried> carried = carried_for(memory, room, engine);
+  const std::optional<search::Carried> carried = carried_for(memory, room);
   how.carried = carried ? &*carried : nullptr;
   if (!carried)
     for (const search::Configuration& seed : seeds_for(memory, room)) how.seeds.push_back(seed);

@@ -17,6 +17,7 @@ Result<search::PhaseOptions> search_options(const Job& job, const EngineModel& e
   phases.operators = engine.runs.operator_partitions;
   phases.any_devices = any_devices(job);
   phases.unlike_stages = is_unrestricted(engine.layers);
+  phases.uneven_replicas = job.network == NetworkKind::closed;
   phases.exhaustive = options.exhaustive;
   phases.left_out.insert(options.left_out_phases.begin(), options.left_out_phases.end());
   const std::vector<std::string> known = search::phase_names();

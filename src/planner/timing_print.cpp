@@ -54,9 +54,9 @@ TimingPrint print_of(const ProgramStructure& structure, const cost::Costs& costs
   for (const cost::WorkCost& work : costs.works) chains.add(work.time);
   for (const Nanoseconds t : costs.collectives) chains.add(t.count());
   for (const Nanoseconds t : costs.transfers) chains.add(t.count());
-  for (const cost::StageCost& stage : costs.stages) {
-    chains.add(stage.slowdown.compute);
-    chains.add(stage.slowdown.communication);
+  for (const cost::Slowdown& slowdown : costs.slowdowns) {
+    chains.add(slowdown.compute);
+    chains.add(slowdown.communication);
   }
   return chains.print();
 }

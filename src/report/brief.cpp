@@ -89,55 +89,43 @@ std::string partition_certificate(const SearchSummary& s) {
   return s.reason == SearchEnd::gap ? cat(gap, flat) : cat("not proven (", to_string(s.reason), "): ", gap, work_text(s));
 }
 
-/// What plans of several pipelines add to a certificate that speaks of one.
-std::string beside_text(const DeviceGroupsSummary& g) {
+/// The plans that a phase of a search on several node groups covers.
+std::string space_of(const PhaseSummary& phase, const SearchSummary& s) {
+  const bool zero_bubble = admits_zero_bubble(s.asked.space);
+  if (phase.name == "uniform") return "uniform plans on all devices";
+  if (phase.name == "each group") return "uniform plans on one node group or some of its nodes";
+  if (phase.name == "device groups") return cat("chains of stages under ", zero_bubble ? "1f1b and zb-h1" : "1f1b");
+  if (phase.name == "whole cluster") return "uniform plans across node groups";
+  if (phase.name == "unlike pipelines") return "one pipeline on each of several node groups, ranks in order tp-cp-dp-pp";
+  if (phase.name == "unequal replicas") return "one stage with uneven replicas on several node groups";
+  return cat(phase.name, " plans");
+}
+
+std::string spaces_of(const SearchSummary& s) {
   std::string out;
-  if (g.combinations > 0)
-    out += cat("; ", g.several_pipelines ? "the fastest" : "none faster", " of ", grouped(g.combinations),
-               " deals of samples to pipelines beside each other (", grouped(g.beside_simulated), " simulated)");
-  if (g.replica_plans > 0)
-    out += cat("; ", g.unequal_replicas ? "the fastest" : "none faster", " of ", grouped(g.replica_plans),
-               " with replicas on several groups (", grouped(g.replicas_simulated), " simulated)");
+  for (const PhaseSummary& phase : s.phases) {
+    if (phase.left_out) continue;
+    out += cat(out.empty() ? "" : ", ", space_of(phase, s), " (", grouped(phase.simulated), " simulated)");
+  }
   return out;
 }
 
-/// Uniform plans on some of the devices are all that an engine runs whose stages must be alike.
-bool equal_stages_alone(const DeviceGroupsSummary& g) { return g.sizes == 0 && g.alone > 0; }
-
-/// The plans that a search on groups of unlike devices speaks of.
-std::string groups_space(const SearchSummary& s) {
-  const DeviceGroupsSummary& g = *s.device_groups;
-  if (equal_stages_alone(g))
-    return cat(count(g.alone), " uniform plans on one node group alone or on its devices of one speed", margin_of(s));
-  const bool all = s.asked.space.devices == DeviceChoice::all;
-  const std::string alone = g.alone > 0 && !all ? cat(" and ", count(g.alone), " uniform ones on one group alone") : "";
-  return cat("plans on ", all ? "all of " : "groups of ", "these devices (stages of ", grouped(g.options), " kinds at ",
-             grouped(g.sizes), " micro-batch sizes, ", admits_zero_bubble(s.asked.space) ? "1f1b and zb-h1" : "1f1b", ")", alone,
-             margin_of(s));
+/// The spaces in which a faster plan may exist, with their bounds.
+std::string open_spaces(const SearchSummary& s) {
+  std::string out;
+  const std::int64_t best_ns = s.gap < 1 ? std::llround(static_cast<double>(s.lower_bound_ns) / (1 - s.gap)) - 1 : INT64_MAX;
+  for (const PhaseSummary& phase : s.phases)
+    if (!phase.left_out && phase.lower_bound_ns < best_ns)
+      out += cat(out.empty() ? "; not excluded: " : ", ", space_of(phase, s), " from ", seconds(phase.lower_bound_ns));
+  return out;
 }
 
-std::string groups_work(const DeviceGroupsSummary& g) {
-  if (equal_stages_alone(g)) return cat(" (", grouped(g.alone_simulated), " simulated)");
-  return cat(" (", grouped(g.states), " partial plans, ", grouped(g.candidates), " candidates, ", grouped(g.simulated),
-             " simulated, ", grouped(g.refined), " of them single changes)");
-}
-
-/// Of plans on groups of unlike devices.
+/// The certificate names every space that was searched: it covers these plans and no others.
 std::string groups_certificate(const SearchSummary& s) {
-  const DeviceGroupsSummary& g = *s.device_groups;
-  const std::string chains = groups_space(s), work = groups_work(g);
-  if (g.several_pipelines || g.unequal_replicas) {
-    const char* space = g.several_pipelines ? "chains of stages and pipelines beside each other on these devices"
-                                            : "chains of stages and replicas on these devices";
-    const std::string rest = cat(beside_text(g), "; faster than all ", chains, work);
-    if (s.optimal) return cat("optimal: none of all ", space, " is faster", rest);
-    const std::string gap = cat(at_most(s.gap), " from the best of all ", space, rest);
-    return s.reason == SearchEnd::gap ? gap : cat("not proven (", to_string(s.reason), "): ", gap);
-  }
-  if (s.optimal) return cat("optimal: none of the ", chains, " is faster", work, beside_text(g));
-  const std::string gap = cat(at_most(s.gap), " from the best of all ", chains);
-  return (s.reason == SearchEnd::gap ? cat(gap, work) : cat("not proven (", to_string(s.reason), "): ", gap, work)) +
-         beside_text(g);
+  const std::string spaces = cat(margin_of(s), " in the spaces searched: ", spaces_of(s));
+  if (s.optimal) return cat("optimal: no plan is faster", spaces);
+  const std::string gap = cat(at_most(s.gap), " from the best plan", spaces, open_spaces(s));
+  return s.reason == SearchEnd::gap ? gap : cat("not proven (", to_string(s.reason), "): ", gap);
 }
 
 std::string certificate(const SearchSummary& s) {

@@ -6,6 +6,7 @@
 
 #include "base/document.h"
 #include "base/format.h"
+#include "report/digest.h"
 
 namespace espalier::report {
 namespace {
@@ -59,6 +60,7 @@ ClaimedChange read_change(Reader& r, Status& refused) {
   r.required_string("action");
   out.action = kActions[r.optional_choice("action", words, 0)];
   out.possible = r.optional_bool("possible", false);
+  out.what = r.optional_string("what", "");
   out.upper_bound = r.optional_bool("upper_bound", false);
   out.iteration_ns = read_time(r, "iteration_s");
   out.pause_ns = read_time(r, "pause_s");
@@ -71,7 +73,9 @@ ClaimedChange read_change(Reader& r, Status& refused) {
     if (!r.has(key) || !r.sink().ok()) continue;
     auto plan = read_plan(r, key);
     if (!plan && !refused) refused = plan.error();
-    if (plan) out.plan = std::move(*plan);
+    if (!plan) continue;
+    out.plan = std::move(*plan);
+    out.priced_as = std::string_view(key) == "priced_as";
   }
   return out;
 }
@@ -118,6 +122,41 @@ void read_classes(Reader& r, ClaimedAnswer& out, Status& refused) {
   });
 }
 
+/// What replan read off, under names of its own.
+Disturbance read_observed(Reader& observed) {
+  Disturbance out;
+  for (const auto& [key, list] : {std::pair{"slow", &out.slow}, {"links", &out.links}}) {
+    Reader named = observed.child(key, false);
+    for (const auto& [name, node] : named.node().members) list->emplace_back(name, named.required_real(name, 0, kLongest));
+  }
+  if (const Node* lost = observed.find("lost"))
+    for (const Node& name : lost->items) out.lost.push_back(name.text);
+  return out;
+}
+
+/// Keys whose values no other part of the document gives.
+std::vector<std::string> free_keys(const Node& root, const ClaimedAnswer& claimed) {
+  std::vector<std::string> keys =
+      present_keys(root, {"notes", "horizon_s", "plans", "observed.tokens_ratio", "observed.step_s", "observed.notes"});
+  if (!claimed.classes.empty()) keys.insert(keys.end(), {"classes[].holds", "classes[]: that no other action is better"});
+  for (const ClaimedChange& c : claimed.changes)
+    if (c.action == ActionKind::reshape && (claimed.changes.size() > 1))
+      keys.emplace_back(c.possible ? "reshape: that no other plan is faster" : "reshape: why it is not possible");
+  return keys;
+}
+
+void read_seal(const Node& root, Reader& r, ClaimedAnswer& out) {
+  if (r.has("made_by")) {
+    Reader made_by = r.child("made_by", true);
+    out.made_by = MadeBy{made_by.optional_string("version", ""), made_by.optional_string("calibration", "")};
+  }
+  const std::vector<std::string> keys = free_keys(root, out);
+  if (out.made_by || has_digest(root))
+    out.digest = check_digest(root, keys);
+  else
+    out.not_verified = keys;
+}
+
 std::string schema_of(const Node& root) {
   const Node* schema = root.find("schema");
   return schema == nullptr ? "" : schema->text;
@@ -150,6 +189,7 @@ Result<ClaimedAnswer> read_claims(std::string_view text, const std::string& wher
     r.each("others", false, [&](Reader& row) { out.changes.push_back(read_change(row, refused)); });
     Reader observed = r.child("observed", true);
     out.plan = observed.required_string("plan");
+    out.observed = read_observed(observed);
     out.if_stay_ns = out.changes.front().if_stay_ns;
   } else {
     out.plan = r.required_string("plan");
@@ -161,6 +201,7 @@ Result<ClaimedAnswer> read_claims(std::string_view text, const std::string& wher
   if (out.schema == "espalier.survival/1") read_classes(r, out, refused);
   if (r.has("horizon_s")) out.horizon_s = r.required_real("horizon_s", 0, kLongest);
   if (sink.ok()) read_asked(r, out, refused);
+  if (sink.ok()) read_seal(document->root, r, out);
   if (!sink.ok()) return *sink.first();
   if (refused) return *refused;
   return out;

@@ -11,6 +11,7 @@
 
 #include "check/move_check.h"
 #include "espalier/adapt.h"
+#include "espalier/findings.h"
 #include "espalier/plan.h"
 #include "espalier/result.h"
 
@@ -20,10 +21,12 @@ namespace espalier::report {
 struct ClaimedChange {
   ActionKind action = ActionKind::stay;
   bool possible = false, upper_bound = false;
+  std::string what;
   std::optional<std::int64_t> iteration_ns, pause_ns, gain_ns, break_even_ns, if_stay_ns;
   check::MoveClaims move;
   std::vector<std::int64_t> nodes;
   std::optional<Plan> plan;  ///< or the one that it was priced as
+  bool priced_as = false;    ///< the latter
 };
 
 /// Losses that the plan sees alike.
@@ -45,6 +48,10 @@ struct ClaimedAnswer {
   std::vector<ClaimedChange> changes;  ///< of a what-if in the order of the document; of a change: itself, then the others
   std::int64_t most = 0, losses = 0, covered = 0;
   std::vector<ClaimedClass> classes;
+  std::optional<Disturbance> observed;    ///< of replan: what it read off
+  std::optional<MadeBy> made_by;          ///< none: the document was written before digests were
+  std::optional<Finding> digest;          ///< none: it has neither digest nor made_by
+  std::vector<std::string> not_verified;  ///< what only a digest would tie down
 };
 
 /// Whether the text is one of these documents, whatever else may be wrong with it.

@@ -4,16 +4,10 @@
 #include <cmath>
 
 #include "espalier/observation.h"
+#include "report/digest.h"
 
 namespace espalier::report {
 namespace {
-
-void write_nanoseconds(base::JsonWriter& w, const std::optional<std::int64_t>& ns) {
-  if (ns)
-    w.seconds(*ns);
-  else
-    w.null();
-}
 
 void write_links(base::JsonWriter& w, const std::vector<LinkLoad>& links) {
   w.key("bytes_per_link").begin_object();
@@ -33,13 +27,20 @@ void write_named(base::JsonWriter& w, const char* key, const char* value,
   w.end_array();
 }
 
+}  // namespace
+
 void write_nodes(base::JsonWriter& w, const std::vector<std::int64_t>& nodes) {
   w.compact_next().begin_array();
   for (const std::int64_t node : nodes) w.value(node);
   w.end_array();
 }
 
-}  // namespace
+void write_nanoseconds(base::JsonWriter& w, const std::optional<std::int64_t>& ns) {
+  if (ns)
+    w.seconds(*ns);
+  else
+    w.null();
+}
 
 void write_seconds(base::JsonWriter& w, const std::optional<double>& seconds) {
   if (seconds && std::isfinite(*seconds))
@@ -117,18 +118,17 @@ void write_asked(base::JsonWriter& w, const Plan& running, const Disturbance& wh
 }  // namespace espalier::report
 
 namespace espalier {
+namespace {
 
-std::string to_json(const WhatIf& answer, const Plan& plan) {
+std::string written_what_if(const WhatIf& answer, const Plan& plan, const std::string& digest) {
   base::JsonWriter w;
   w.begin_object();
   w.key("schema").value("espalier.what-if/1");
+  report::write_made_by(w, this_build());
   w.key("plan").value(content_hash(plan));
   w.key("iteration_s").seconds(answer.before_ns);
   w.key("if_stay_s");
-  if (answer.if_stay_ns)
-    w.seconds(*answer.if_stay_ns);
-  else
-    w.null();
+  report::write_nanoseconds(w, answer.if_stay_ns);
   w.key("horizon_s");
   report::write_seconds(w, answer.horizon_s);
   w.key("recommended").value(to_string(answer.actions[answer.recommended].action));
@@ -139,14 +139,16 @@ std::string to_json(const WhatIf& answer, const Plan& plan) {
   for (const std::string& note : answer.notes) w.value(note);
   w.end_array();
   report::write_asked(w, plan, answer.what, answer.prices);
+  report::write_digest(w, digest);
   w.end_object();
   return w.text();
 }
 
-std::string to_json(const Survival& answer, const Plan& plan) {
+std::string written_survival(const Survival& answer, const Plan& plan, const std::string& digest) {
   base::JsonWriter w;
   w.begin_object();
   w.key("schema").value("espalier.survival/1");
+  report::write_made_by(w, this_build());
   w.key("plan").value(content_hash(plan));
   w.key("most").value(answer.most);
   w.key("losses").value(answer.losses);
@@ -165,11 +167,10 @@ std::string to_json(const Survival& answer, const Plan& plan) {
   }
   w.end_array();
   report::write_asked(w, plan, {}, answer.prices);
+  report::write_digest(w, digest);
   w.end_object();
   return w.text();
 }
-
-namespace {
 
 void write_seen(base::JsonWriter& w, const Diagnosis& seen, const Plan& plan) {
   w.key("observed").begin_object();
@@ -192,17 +193,20 @@ void write_seen(base::JsonWriter& w, const Diagnosis& seen, const Plan& plan) {
   w.end_object();
 }
 
-}  // namespace
-
-std::string to_json(const Replan& answer, const Plan& plan) {
+std::string written_replan(const Replan& answer, const Plan& plan, const std::string& digest) {
   base::JsonWriter w;
+  const auto end = [&] {
+    report::write_made_by(w, this_build());
+    report::write_digest(w, digest);
+  };
   if (!answer.ladder) {
     Change nothing;
     nothing.possible = true;
-    nothing.what = "nothing that was seen is wrong with the cluster";
+    nothing.what = report::kNothingWrong;
     report::write_change(w, nothing, std::nullopt, [&] {
       write_seen(w, answer.diagnosis, plan);
       report::write_asked(w, plan, {}, {});
+      end();
     });
     return w.text();
   }
@@ -216,8 +220,23 @@ std::string to_json(const Replan& answer, const Plan& plan) {
     w.key("horizon_s");
     report::write_seconds(w, ladder.horizon_s);
     report::write_asked(w, plan, ladder.what, ladder.prices);
+    end();
   });
   return w.text();
+}
+
+}  // namespace
+
+std::string to_json(const WhatIf& answer, const Plan& plan) {
+  return report::sealed([&](const std::string& digest) { return written_what_if(answer, plan, digest); });
+}
+
+std::string to_json(const Survival& answer, const Plan& plan) {
+  return report::sealed([&](const std::string& digest) { return written_survival(answer, plan, digest); });
+}
+
+std::string to_json(const Replan& answer, const Plan& plan) {
+  return report::sealed([&](const std::string& digest) { return written_replan(answer, plan, digest); });
 }
 
 }  // namespace espalier

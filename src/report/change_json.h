@@ -17,5 +17,10 @@ void write_change(base::JsonWriter& w, const Change& change, const std::optional
 void write_asked(base::JsonWriter& w, const Plan& running, const Disturbance& what, const MoveOptions& prices);
 /// A number of seconds; infinite or none: null.
 void write_seconds(base::JsonWriter& w, const std::optional<double>& seconds);
+void write_nanoseconds(base::JsonWriter& w, const std::optional<std::int64_t>& ns);
+void write_nodes(base::JsonWriter& w, const std::vector<std::int64_t>& nodes);
+
+/// Sentence of the one action of a replan that has nothing to do.
+inline constexpr const char* kNothingWrong = "nothing that was seen is wrong with the cluster";
 
 }  // namespace espalier::report

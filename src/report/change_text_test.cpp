@@ -182,14 +182,17 @@ TEST(OverTimeText, TheTableOfATrace) {
   answer.plans[0].plan.pipelines.front().stages.resize(1);
   answer.plans[0].plan.pipelines.front().stages[0].chunks = {{{LayerRange{}}}};
   answer.runs = {{"static", 10, 60, 30, 0, {{0, 0}}}, {"online", 12, 40, 30, 1, {{0, 0}, {600, 0}}}};
-  answer.factor = 4;
+  answer.bound = {4, 900, 60, 30, 90};  // 4 · 960 + 120 = 3,960 s
   answer.regret = 0.25;
   const std::string text = lay_out(to_text(answer), 0);
   EXPECT_THAT(text, HasSubstr("over 2.0 h: 9 epochs, 3 different clusters"));
   EXPECT_THAT(text, HasSubstr("50.0 %"));
   EXPECT_THAT(text, HasSubstr("misses 25.0 %"));
+  EXPECT_THAT(text, HasSubstr("loses at most 66.0 min (4.0 times the 15.0 min that the clairvoyant of these plans loses"));
   const base::Node root = parsed(to_json(answer));
   EXPECT_EQ(root.find("schema")->text, "espalier.over-time/1");
+  EXPECT_DOUBLE_EQ(root.find("bound_s")->real, 3960);
+  EXPECT_DOUBLE_EQ(root.find("clairvoyant_of_offered_s")->real, 900);
   EXPECT_EQ(root.find("runs")->items[1].find("decisions")->items.size(), 2u);
   EXPECT_EQ(root.find("plans")->items[0].find("nodes_by_group")->items[1].integer, 4);
 }

@@ -59,15 +59,25 @@ void write_run(base::JsonWriter& w, const TraceRun& run) {
 
 }  // namespace
 
+namespace {
+
+std::string bound_text(const PolicyBound& bound) {
+  if (bound.cheapest_move_s <= 0) return cat("loses ", hours(bound.lost_s()), ", what its one plan loses");
+  return cat("loses at most ", hours(bound.lost_s()), " (", base::fixed(bound.factor, 1), " times the ",
+             hours(bound.clairvoyant_s), " that the clairvoyant of these plans loses and the ", hours(bound.cheapest_move_s),
+             " of the cheapest move, ", hours(bound.noise_s), " too small to move for, ", hours(bound.unnoticed_s),
+             " before changes are noticed)");
+}
+
+}  // namespace
+
 std::string to_text(const OverTime& answer) {
   std::string out = cat("over ", hours(answer.length_s), ": ", answer.epochs, " epochs, ", answer.states,
                         " different clusters, plans to choose from: ", answer.plans.size(), "\n\n", plans_table(answer), "\n",
                         runs_table(answer));
   out += cat("  the online policy chooses from ", answer.offered, answer.offered == 1 ? " plan" : " plans",
-             ", notices a change after ", base::fixed(answer.detection_s, 0), " s, and loses at most ",
-             base::fixed(answer.factor, 1), " times what the clairvoyant of these plans does, and as many cheapest moves (",
-             hours(answer.bound_s), " here); it misses ", base::percent(answer.regret),
-             " of the samples of the clairvoyant of all plans\n");
+             ", notices a change after ", base::fixed(answer.detection_s, 0), " s, and ", bound_text(answer.bound),
+             "; it misses ", base::percent(answer.regret), " of the samples of the clairvoyant of all plans\n");
   return out;
 }
 
@@ -83,8 +93,12 @@ std::string to_json(const OverTime& answer) {
   w.key("offered").value(static_cast<std::int64_t>(answer.offered));
   w.key("detection_s").value(answer.detection_s);
   w.key("checkpoint_age_s").value(answer.checkpoint_age_s);
-  w.key("factor").value(answer.factor);
-  w.key("bound_s").value(answer.bound_s);
+  w.key("factor").value(answer.bound.factor);
+  w.key("bound_s").value(answer.bound.lost_s());
+  w.key("clairvoyant_of_offered_s").value(answer.bound.clairvoyant_s);
+  w.key("cheapest_move_s").value(answer.bound.cheapest_move_s);
+  w.key("noise_s").value(answer.bound.noise_s);
+  w.key("unnoticed_s").value(answer.bound.unnoticed_s);
   w.key("regret").value(answer.regret);
   w.key("runs").begin_array();
   for (const TraceRun& run : answer.runs) write_run(w, run);

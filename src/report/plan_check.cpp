@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // check_plan and check_result: the independent check, the summaries of the inputs, the rules of the engine, and the figures of a result.
+#include <algorithm>
 #include <set>
 
 #include "base/document.h"
@@ -28,6 +29,12 @@ CheckReport check_against_claims(const Job& job, const Plan& plan) {
       check::check_plan(plan, job.model, job.cluster, program, claims ? &*claims : nullptr, job.engine_model.get());
   if (!claims) report.findings.push_back({"claims", false, claims.error().message()});
   return report;
+}
+
+/// Whether all that is wrong is the order in which stages list devices: what has no price for it is refused by name.
+bool placed_unevenly(const CheckReport& report) {
+  return std::all_of(report.findings.begin(), report.findings.end(),
+                     [](const Finding& f) { return f.ok || f.name == "device-order"; });
 }
 
 /// The schedule as the rules of a uniform plan see it: a layer-wise plan's micro-batch is that of its first layers.
@@ -86,15 +93,15 @@ void append(CheckReport& report, std::vector<Finding> findings) {
 Result<CheckReport> check_plan(const Job& job, const Plan& plan, const CheckOptions& options) {
   const auto engine = engine_for(options, plan);
   if (!engine) return engine.error();
-  CheckReport report;
-  if (Status broken = validate(plan)) {
-    report.findings.push_back({"structure", false, broken->message()});
-    return report;
-  }
+  // Structure first: only a plan of this model on this cluster can be lowered and priced.
+  if (Status broken = validate(plan)) return CheckReport{{{"structure", false, broken->message()}}};
   if (Status refused = unpriced(plan)) return *refused;
+  CheckReport sound = check::check_sound(plan, job.model, job.cluster, job.engine_model.get());
+  if (!sound.ok() && !placed_unevenly(sound)) return sound;
   if (!cost::on_unlike_devices(plan, job.cluster))
     if (Status refused = unpriced_placement(plan, job.model, job.cluster)) return *refused;
-  report = check_against_claims(job, plan);
+  if (!sound.ok()) return sound;
+  CheckReport report = check_against_claims(job, plan);
   report.findings.insert(report.findings.begin(), report::check_summaries(job, plan));
   if (*engine != nullptr) add_engine_findings(**engine, job, plan, report);
   return report;
@@ -104,6 +111,8 @@ Result<CheckReport> check_result(const Job& job, const PlannerResult& claimed, s
                                  const CheckOptions& options) {
   auto report = check_plan(job, claimed.plan, options);
   if (!report || validate(claimed.plan)) return report;
+  // An unsound plan has no figures to compare with.
+  if (!check::check_sound(claimed.plan, job.model, job.cluster, job.engine_model.get()).ok()) return report;
   append(*report, report::check_result(text, job, claimed));
   const bool ours = claimed.made_by == this_build();
   if (options.search_again && ours) append(*report, report::check_search(text, job, claimed, options.how));
@@ -125,6 +134,9 @@ std::string to_json(const CheckReport& report, const std::string& name) {
     w.end_object();
   }
   w.end_array();
+  w.key("not_verified").compact_next().begin_array();
+  for (const std::string& what : report.not_verified) w.value(what);
+  w.end_array();
   w.end_object();
   return w.text();
 }
@@ -136,7 +148,7 @@ Result<CheckReport> check_answer_to_change(std::string_view text, const std::str
   if (!claimed) return claimed.error();
   auto findings = report::check_change(*claimed);
   if (!findings) return findings.error();
-  return CheckReport{std::move(*findings)};
+  return CheckReport{std::move(*findings), claimed->not_verified};
 }
 
 std::string to_text(const CheckReport& report, const Plan& plan) { return to_text(report, plan.label()); }
@@ -145,6 +157,7 @@ std::string to_text(const CheckReport& report, const std::string& title) {
   std::string out = base::cat(title, report.ok() ? ": every check holds\n" : ": CHECKS FAILED\n");
   std::vector<std::vector<std::string>> rows;
   for (const Finding& f : report.findings) rows.push_back({f.ok ? "ok" : "FAILED", f.name, f.text});
+  for (const std::string& what : report.not_verified) rows.push_back({"", "not verified", what});
   return out + report::table(rows, {1, 2});
 }
 

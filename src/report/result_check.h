@@ -7,6 +7,8 @@
 //   certificate    lower_bound_s ≤ iteration_s; gap = (iteration − bound)/iteration; `optimal` exactly where the reason is "optimal",
 //                  only with no gap, and with no runner-up that is faster (baselines need not lie in the space)
 //   devices        every device has work, where the search was to leave none out
+//   digest         the document is as it was written: what only a search could derive again (bounds, counters, reasons, what stands beside the
+//                  answer) belongs to this plan and prediction (digest.h)
 //   counters       the values of every dimension add up to space_size; so do pruned and simulated configurations of a finished uniform
 //                  search, and never exceed it otherwise; of larger spaces, whose simulated plans are more, they reach it
 //   alternatives   time, peak and `fits` of every named configuration equal those of simulating it

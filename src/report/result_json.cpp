@@ -9,6 +9,7 @@
 #include "job/space.h"
 #include "plan/plan_json.h"
 #include "report/beside_json.h"
+#include "report/digest.h"
 
 namespace espalier::report {
 namespace {
@@ -287,7 +288,7 @@ void write_alternatives(JsonWriter& w, const std::vector<Alternative>& alternati
   for (const Alternative& a : alternatives) {
     w.compact_next().begin_object();
     w.key("label").value(a.label);
-    if (a.plan) w.key("configuration").value(a.plan->label());
+    if (a.plan || !a.plan_label.empty()) w.key("configuration").value(a.plan ? a.plan->label() : a.plan_label);
     w.key("baseline").value(a.baseline);
     w.key("fits").value(a.fits);
     w.key("iteration_s").seconds(a.iteration_ns);
@@ -304,8 +305,10 @@ void write_alternatives(JsonWriter& w, const std::vector<Alternative>& alternati
   w.end_array();
 }
 
-void write_timing(JsonWriter& w, const PlannerResult& result) {
-  w.key("timing").compact_next().begin_object();
+/// On one line, with a digest of its own: the document without it has the same digest on every run.
+std::string written_timing(const PlannerResult& result, const std::string& digest) {
+  JsonWriter w;
+  w.compact_next().begin_object();
   if (searched(result.search.reason) && !result.search.phases.empty()) {
     w.key("phases").begin_object();
     for (const PhaseSummary& p : result.search.phases) w.key(p.name).seconds(to_ns(p.seconds));
@@ -314,21 +317,27 @@ void write_timing(JsonWriter& w, const PlannerResult& result) {
   w.key("total_s").seconds(to_ns(result.total_s));
   w.key("search_s").seconds(to_ns(result.search_s));
   w.key("threads").value(result.threads);
+  write_digest(w, digest);
   w.end_object();
+  return w.text();
+}
+
+void write_timing(JsonWriter& w, const PlannerResult& result) {
+  w.key("timing").raw(sealed([&](const std::string& digest) { return written_timing(result, digest); }));
 }
 
 }  // namespace
 }  // namespace espalier::report
 
 namespace espalier {
+namespace {
 
-std::string to_json(const PlannerResult& result, bool timing, PlanSchema plan_schema) {
+std::string written_result(const PlannerResult& result, bool timing, PlanSchema plan_schema, const std::string& digest) {
   using namespace report;
   JsonWriter w;
   w.begin_object();
   w.key("schema").value("espalier.result/1");
-  w.key("made_by").compact_next().begin_object();
-  w.key("version").value(result.made_by.version).key("calibration").value(result.made_by.calibration).end_object();
+  write_made_by(w, result.made_by);
   w.key("engine").value(result.plan.engine);
   w.key("plan").raw(to_json(result.plan, plan_schema));
   write_prediction(w, result.prediction);
@@ -345,9 +354,16 @@ std::string to_json(const PlannerResult& result, bool timing, PlanSchema plan_sc
     for (const std::string& note : result.notes) w.value(note);
     w.end_array();
   }
+  write_digest(w, digest);
   if (timing) write_timing(w, result);
   w.end_object();
   return w.text();
+}
+
+}  // namespace
+
+std::string to_json(const PlannerResult& result, bool timing, PlanSchema plan_schema) {
+  return report::sealed([&](const std::string& digest) { return written_result(result, timing, plan_schema, digest); });
 }
 
 }  // namespace espalier

@@ -310,7 +310,7 @@ SearchSummary read_search(Reader r) {
 Alternative read_alternative(Reader& r) {
   Alternative a;
   a.label = r.required_string("label");
-  r.ignore({"configuration"});
+  a.plan_label = r.optional_string("configuration", "");
   a.baseline = r.optional_bool("baseline", false);
   a.fits = r.optional_bool("fits", false);
   a.iteration_ns = read_ns(r, "iteration_s");
@@ -354,7 +354,7 @@ Result<PlannerResult> result_from_json(std::string_view text, const std::string&
   result.reasons = read_sentences(r, "reasons");
   read_beside(r, result);
   result.notes = read_sentences(r, "notes");
-  r.ignore({"engine", "timing"});
+  r.ignore({"engine", "timing", "digest"});
   r.finish();
   if (!sink.ok()) return *sink.first();
   return result;

@@ -85,14 +85,14 @@ Status Checkpoints::unlike(const storage::Manifest& manifest, const std::string&
 }
 
 /// All that this rank holds; and its share of what all ranks wrote is verified, so that no damage is passed over. Where it fails, states are left half changed: another checkpoint is read, or the run ends.
-Status Checkpoints::read(const std::string& step_folder) {
+Result<std::int64_t> Checkpoints::read(const std::string& step_folder) {
   auto opened = storage::Checkpoint::open(step_folder);
   if (!opened) return opened.error();
-  if (Status error = unlike(opened->manifest(), step_folder)) return error;
+  if (Status error = unlike(opened->manifest(), step_folder)) return *error;
   const auto readers = static_cast<std::size_t>(world_ == nullptr ? 1 : world_->size());
   for (std::size_t rank = static_cast<std::size_t>(world_ == nullptr ? 0 : world_->rank()); rank < opened->ranks();
        rank += readers)
-    if (Status error = opened->verify(rank)) return error;
+    if (Status error = opened->verify(rank)) return *error;
   for (State* state : model_.states()) {
     auto values = opened->read(state->shape().layer, state->shape().held, storage::StateArray::values);
     auto first = opened->read(state->shape().layer, state->own(), storage::StateArray::first);
@@ -102,7 +102,7 @@ Status Checkpoints::read(const std::string& step_folder) {
     state->restore(*values);
     state->restore_moments(*first, *second);
   }
-  return {};
+  return opened->manifest().step;
 }
 
 Result<std::int64_t> Checkpoints::resume(const std::function<void(const std::string&)>& note) {
@@ -124,10 +124,11 @@ Result<std::int64_t> Checkpoints::resume(const std::function<void(const std::str
     const std::int64_t step = std::stoll(listed.substr(0, end));
     listed.erase(0, end + 1);
     const std::string folder = storage::step_folder(options_.folder, step);
-    last = agreed(read(folder), world_);
+    const Result<std::int64_t> updates = read(folder);
+    last = agreed(updates ? Status() : Status(updates.error()), world_);
     if (!last) {
-      say(cat("resumed from ", folder));
-      return step;
+      say(cat("resumed from ", folder, ", after step ", *updates));
+      return *updates;
     }
     if (last->kind != ErrorKind::bad_input) return *last;
     say(cat("passed over: ", last->message()));

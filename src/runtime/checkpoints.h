@@ -28,7 +28,8 @@ class Checkpoints {
   Status now(std::int64_t updates);
 
  private:
-  [[nodiscard]] Status read(const std::string& step_folder);
+  /// Updates that the states had when it was written: what its manifest holds.
+  [[nodiscard]] Result<std::int64_t> read(const std::string& step_folder);
   [[nodiscard]] Status unlike(const storage::Manifest& manifest, const std::string& where) const;
   Status write(std::int64_t updates);
   [[nodiscard]] bool leads() const { return world_ == nullptr || world_->rank() == 0; }

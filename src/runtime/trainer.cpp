@@ -98,6 +98,8 @@ Status run(RankView view, const TrainOptions& options, const TokenSource& data, 
     const auto resumed = checkpoints.resume(watching.note);
     if (!resumed) return resumed.error();
     begins = *resumed;
+    if (begins >= options.steps && watching.note)
+      watching.note(cat("nothing left to do: the checkpoint holds ", begins, " steps, --steps is ", options.steps));
   }
   Recipe recipe;
   recipe.adam.rate = options.rate;

@@ -98,8 +98,7 @@ class Search {
       ESPALIER_CHECK(choices.size() == layer.schedule_floors_ns.size());
       for (std::size_t i = 0; i < choices.size(); ++i) {
         all.push_back({layer.choice, layer.schedule_floors_ns[i]});
-        all.back().configuration.schedule.kind = choices[i].kind;
-        all.back().configuration.schedule.virtual_stages = choices[i].virtual_stages;
+        choices[i].take(all.back().configuration.schedule);
       }
     }
     const auto end = all.begin() + static_cast<std::ptrdiff_t>(std::min(all.size(), kProbes));

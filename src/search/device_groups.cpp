@@ -9,7 +9,7 @@
 #include "plan/stage_schedules.h"
 #include "search/group_chains.h"
 #include "search/group_closing.h"
-#include "search/unlike_pipelines.h"
+#include "search/work_bound.h"
 
 namespace espalier::search {
 namespace {
@@ -35,6 +35,7 @@ class Search {
  private:
   struct Kept;
   struct Size;
+  [[nodiscard]] bool countable() const;
   /// All sizes of micro-batches that have options.
   [[nodiscard]] std::vector<Size> sizes_with_options();
   /// First plans, of few partial ones each.
@@ -286,8 +287,23 @@ void Search::close_zero_bubble() {
   }
 }
 
+/// Whether the solver can number all sets of units.
+bool Search::countable() const {
+  double sets = 1;
+  const std::vector<std::int64_t> unit = unit_devices(*problem_.cluster);
+  for (std::size_t g = 0; g < unit.size(); ++g) {
+    const NodeGroup& group = problem_.cluster->groups[g];
+    sets *= static_cast<double>(group.nodes * (group.devices_per_node / unit[g]) + 1);
+  }
+  return sets <= kMostUnitSets;
+}
+
 DeviceGroupsOutcome Search::run() {
   out_.lower_bound_ns = INT64_MAX;
+  if (!countable()) {
+    out_.lower_bound_ns = work_bound_ns(problem_);
+    return std::move(out_);
+  }
   sizes_ = sizes_with_options();
   const auto by_estimate = [](const Size& a, const Size& b) { return a.estimate_ns < b.estimate_ns; };
   std::stable_sort(sizes_.begin(), sizes_.end(), by_estimate);

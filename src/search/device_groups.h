@@ -9,7 +9,7 @@
 // The lower bound of the phase is the least of what the solver proves for each size under that cutoff.
 //
 // Where the job names schedules and ZB-H1 among them, the best chains run under it as well, and changes of the best. Its bound is that of all chains whose own
-// work leaves them below the best plan, each simulated, where these are few (group_closing.h); else the time of all work (unlike_pipelines.h).
+// work leaves them below the best plan, each simulated, where these are few (group_closing.h); else the time of all work (work_bound.h).
 #pragma once
 
 #include <cstdint>
@@ -49,6 +49,7 @@ struct DeviceGroupsOutcome {
   bool complete = true, interrupted = false;
   std::int64_t lower_bound_ns = 0;  ///< no plan of the phase takes less; INT64_MAX: it has none
 };
+inline constexpr double kMostUnitSets = 0x1p28;  ///< sets of units; on clusters with more no chains are searched
 inline constexpr std::size_t kKeptGrouped = 16;
 inline constexpr std::int64_t kWorthPermille = 3;     ///< what a plan of another size must gain, by its bound
 inline constexpr std::int64_t kRefinedPermille = 20;  ///< plans of other sizes that are refined, above the best

@@ -4,8 +4,11 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "search/node_sets.h"
+#include "search/work_bound.h"
 
 namespace espalier::search {
+
 Plan in_cluster(const Problem& problem, const Cluster& alone, std::int64_t first_device, const Configuration& found) {
   Plan plan = make_uniform_plan(*problem.model, alone, problem.training, problem.engine->name, found.strategy, found.schedule,
                                 problem.engine->split);
@@ -21,7 +24,19 @@ Cluster group_alone(const Cluster& cluster, std::size_t group) {
   return out;
 }
 
+Cluster nodes_alone(const Cluster& cluster, std::size_t group, std::int64_t nodes) {
+  Cluster out = group_alone(cluster, group);
+  out.groups.front().nodes = nodes;
+  if (nodes == 1) out.inter.clear();
+  return out;
+}
+
 SearchSpace space_alone(SearchSpace space) {
+  space.kind = SpaceKind::uniform;
+  return space;
+}
+
+SearchSpace space_of_pipelines(SearchSpace space) {
   space.kind = SpaceKind::uniform;
   for (const RankOrder order : {RankOrder::tp_cp_pp_dp, RankOrder::tp_dp_cp_pp})
     space.forbid["order"].push_back(static_cast<std::int64_t>(order));
@@ -40,57 +55,149 @@ Cluster as_fastest(const Cluster& cluster, std::size_t group) {
   return out;
 }
 
-/// Adds what was counted.
-void count(const Outcome& found, EachGroupOutcome& out) {
-  out.bounded += found.bounded;
-  out.simulations += found.simulations;
-  out.complete = out.complete && found.complete;
-  out.interrupted = out.interrupted || found.interrupted;
+/// The first nodes of a group, or the first devices of its first node.
+Cluster part_of(const Cluster& whole, std::int64_t nodes, std::int64_t devices_per_node) {
+  Cluster out = whole;
+  NodeGroup& group = out.groups.front();
+  group.nodes = nodes;
+  if (nodes == 1) out.inter.clear();
+  if (devices_per_node == group.devices_per_node) return out;
+  std::vector<FabricLevel> inside;
+  for (FabricLevel level : group.intra) {
+    const bool outermost = level.span >= devices_per_node;
+    level.span = std::min(level.span, devices_per_node);
+    if (devices_per_node > 1) inside.push_back(std::move(level));
+    if (outermost) break;
+  }
+  group.intra = std::move(inside);
+  group.devices_per_node = devices_per_node;
+  return out;
 }
 
-/// The best of the first `most` plans that were found on a group, on the devices of the cluster. Stages without the slow devices of a group take less
-/// there than when it was searched.
-void judge(const Problem& problem, Evaluator& evaluator, const cost::ClusterCosts& costs, std::size_t group, const Cluster& alone,
-           const Outcome& found, EachGroupOutcome& out) {
-  const bool as_it_is = problem.cluster->alone(group) == alone;
-  const std::size_t most = as_it_is ? 1 : kJudgedOfUnequal;
-  for (std::size_t n = 0; n < std::min(most, found.simulated.size()); ++n) {
-    const Candidate& candidate = n == 0 ? *found.best : found.simulated[n];
-    const Plan plan = in_cluster(problem, alone, problem.cluster->first_device(group), candidate.configuration);
-    const std::optional<PlanEvaluation> judged = evaluator.evaluate(problem, costs, plan);
-    ESPALIER_CHECK(judged && (judged->fits || !evaluator.exact()));
-    ESPALIER_CHECK(judged->iteration_ns == candidate.iteration_ns || !as_it_is || !evaluator.exact());
-    if (!judged->fits) continue;
-    if (!out.best || judged->iteration_ns < out.best->iteration_ns) out.best = {plan.pipelines, judged->iteration_ns};
+class Search {
+ public:
+  Search(const Problem& problem, Evaluator& evaluator, std::int64_t incumbent_ns, const Options& options)
+      : problem_(problem),
+        evaluator_(evaluator),
+        options_(options),
+        costs_(*problem.model, *problem.cluster, problem.training, *problem.engine),
+        work_(problem),
+        incumbent_ns_(incumbent_ns > 0 ? incumbent_ns : INT64_MAX),
+        own_(problem) {
+    own_.space = space_alone(problem.space);
+    out_.lower_bound_ns = INT64_MAX;
   }
+
+  EachGroupOutcome run(bool whole);
+
+ private:
+  void search_whole(std::size_t group);
+  void search_parts(std::size_t group);
+  /// False: nothing smaller is worth a look.
+  bool search_part(std::size_t group, const Cluster& whole, std::int64_t nodes, std::int64_t devices_per_node);
+  Outcome search(const Cluster& alone, std::int64_t slowest_ns);
+  std::int64_t judge(std::size_t group, const Cluster& alone, const Configuration& found);
+  void leave(std::int64_t bound_ns) { out_.lower_bound_ns = std::min(out_.lower_bound_ns, bound_ns); }
+  [[nodiscard]] std::int64_t best_ns() const {
+    return out_.best ? std::min(incumbent_ns_, out_.best->iteration_ns) : incumbent_ns_;
+  }
+
+  const Problem& problem_;
+  Evaluator& evaluator_;
+  const Options& options_;
+  const cost::ClusterCosts costs_;
+  const WorkBound work_;
+  const std::int64_t incumbent_ns_;
+  Problem own_;
+  std::size_t parts_ = 0;
+  EachGroupOutcome out_;
+};
+
+Outcome Search::search(const Cluster& alone, std::int64_t slowest_ns) {
+  own_.cluster = &alone;
+  Options how = options_;
+  how.slowest_ns = slowest_ns;
+  if (how.node_limit > 0) how.node_limit = std::max<std::int64_t>(1, how.node_limit - out_.simulations);
+  Outcome found = branch_and_bound(own_, evaluator_, how);
+  out_.bounded += found.bounded;
+  out_.simulations += found.simulations;
+  out_.complete = out_.complete && found.complete;
+  out_.interrupted = out_.interrupted || found.interrupted;
+  return found;
+}
+
+/// Simulated time of a plan of a group on the devices of the cluster; 0: it does not fit there.
+std::int64_t Search::judge(std::size_t group, const Cluster& alone, const Configuration& found) {
+  const Plan plan = in_cluster(problem_, alone, problem_.cluster->first_device(group), found);
+  const std::optional<PlanEvaluation> judged = evaluator_.evaluate(problem_, costs_, plan);
+  ESPALIER_CHECK(judged.has_value());
+  if (!judged->fits) return 0;
+  if (!out_.best || judged->iteration_ns < out_.best->iteration_ns) out_.best = {plan.pipelines, judged->iteration_ns};
+  return judged->iteration_ns;
+}
+
+void Search::search_whole(std::size_t group) {
+  const Cluster alone = group_alone(*problem_.cluster, group), fastest = as_fastest(*problem_.cluster, group);
+  const bool as_it_is = problem_.cluster->alone(group) == alone;
+  Outcome found = search(alone, INT64_MAX);
+  // Stages without the slow devices of a group take less there than when it was searched.
+  const std::size_t most = as_it_is ? 1 : kJudgedOfUnequal;
+  for (std::size_t n = 0; found.best && n < std::min(most, found.simulated.size()); ++n) {
+    const Candidate& candidate = n == 0 ? *found.best : found.simulated[n];
+    const std::int64_t ns = judge(group, alone, candidate.configuration);
+    ESPALIER_CHECK(ns > 0 || !evaluator_.exact());
+    ESPALIER_CHECK(ns == candidate.iteration_ns || !as_it_is || !evaluator_.exact());
+  }
+  std::int64_t bound = !found.complete || found.best ? found.lower_bound_ns : INT64_MAX;
+  if (bound != INT64_MAX && fastest != alone) bound = search(fastest, INT64_MAX).lower_bound_ns;
+  leave(bound);
+  out_.groups.push_back({found.best, std::move(found.simulated), found.space_size});
+}
+
+bool Search::search_part(std::size_t group, const Cluster& whole, std::int64_t nodes, std::int64_t devices_per_node) {
+  std::vector<double> devices(problem_.cluster->groups.size(), 0.0);
+  devices[group] = static_cast<double>(nodes * devices_per_node);
+  const std::int64_t work_ns = work_.ns(devices, problem_.training.global_batch);
+  if (work_ns >= best_ns()) return false;
+  if (parts_++ == kMostParts || out_.interrupted || !out_.complete) {
+    leave(work_ns);
+    return false;
+  }
+  const Cluster part = part_of(whole, nodes, devices_per_node);
+  const std::int64_t before = best_ns();
+  const Outcome found = search(part, before);
+  std::int64_t bound = found.complete ? (found.best ? found.lower_bound_ns : before) : std::max(work_ns, found.lower_bound_ns);
+  // What is proven of a part as a cluster of its own counts where a plan costs the same there and here.
+  if (found.best && judge(group, part, found.best->configuration) != found.best->iteration_ns) bound = work_ns;
+  leave(bound);
+  return true;
+}
+
+/// From the largest to the smallest; a smaller part has more work a device.
+void Search::search_parts(std::size_t group) {
+  const NodeGroup& own = problem_.cluster->groups[group];
+  if (!own.speed.empty()) return;
+  parts_ = 0;
+  const Cluster whole = problem_.cluster->alone(group);
+  for (std::int64_t nodes = own.nodes - 1; nodes >= 1; --nodes)
+    if (!search_part(group, whole, nodes, own.devices_per_node)) return;
+  for (std::int64_t devices = own.devices_per_node / 2; devices >= 1; devices /= 2)
+    if (own.devices_per_node % devices == 0 && !search_part(group, whole, 1, devices)) return;
+}
+
+EachGroupOutcome Search::run(bool whole) {
+  for (std::size_t g = 0; g < problem_.cluster->groups.size() && whole; ++g) search_whole(g);
+  for (std::size_t g = 0; g < problem_.cluster->groups.size() && problem_.space.devices != DeviceChoice::all; ++g)
+    search_parts(g);
+  if (out_.best) leave(out_.best->iteration_ns);
+  return std::move(out_);
 }
 
 }  // namespace
 
-EachGroupOutcome each_group(const Problem& problem, Evaluator& evaluator, const Options& options) {
-  EachGroupOutcome out;
-  out.lower_bound_ns = INT64_MAX;
-  const cost::ClusterCosts costs(*problem.model, *problem.cluster, problem.training, *problem.engine);
-  Problem own = problem;
-  own.space = space_alone(problem.space);
-  for (std::size_t g = 0; g < problem.cluster->groups.size(); ++g) {
-    const Cluster alone = group_alone(*problem.cluster, g), fastest = as_fastest(*problem.cluster, g);
-    own.cluster = &alone;
-    Outcome found = branch_and_bound(own, evaluator, options);
-    count(found, out);
-    if (found.best) judge(problem, evaluator, costs, g, alone, found, out);
-    std::int64_t bound = !found.complete || found.best ? found.lower_bound_ns : INT64_MAX;
-    if (bound != INT64_MAX && fastest != alone) {
-      own.cluster = &fastest;
-      const Outcome least = branch_and_bound(own, evaluator, options);
-      count(least, out);
-      bound = least.lower_bound_ns;
-    }
-    out.lower_bound_ns = std::min(out.lower_bound_ns, bound);
-    out.groups.push_back({found.best, std::move(found.simulated), found.space_size});
-  }
-  if (out.best) out.lower_bound_ns = std::min(out.lower_bound_ns, out.best->iteration_ns);
-  return out;
+EachGroupOutcome each_group(const Problem& problem, Evaluator& evaluator, const Options& options, std::int64_t incumbent_ns,
+                            bool whole) {
+  return Search(problem, evaluator, incumbent_ns, options).run(whole);
 }
 
 }  // namespace espalier::search

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Uniform plans on one node group alone, all other devices left out: of a cluster of several groups the best one of each, certified by the search of
-// the uniform space (search.h) with all schedules that it knows. They are plans of the whole cluster, so that no answer is slower than any of them.
+// Uniform plans on one node group, all other devices left out: on all of its nodes, on fewer, and on part of a node, each certified by the search of the
+// uniform space (search.h) with every rank order and schedule. They are plans of the whole cluster, so that no answer is slower than any of them, and
+// devices that are added never make the answer slower.
 //
-// A group's devices lie in the plan as they do in the cluster, in the order tp-cp-dp-pp; a group with devices of unequal speed is searched
+// A group's devices lie in the plan as they do in the cluster. A part is searched only if its bound of all work (work_bound.h) is below the best plan.
+// A group with devices of unequal speed is searched
 // as if all were as slow as the slowest, and its best plans are judged as they are; its bound is that of a group all of whose devices are as fast as the
 // fastest.
 #pragma once
@@ -16,6 +18,7 @@
 namespace espalier::search {
 
 inline constexpr std::size_t kJudgedOfUnequal = 16;  ///< plans of a group with devices of unequal speed
+inline constexpr std::size_t kMostParts = 64;        ///< parts of a group that are searched
 
 struct GroupAlone {
   std::optional<Candidate> best;     ///< as found on the group as a cluster of its own
@@ -24,7 +27,7 @@ struct GroupAlone {
 };
 
 struct EachGroupOutcome {
-  std::vector<GroupAlone> groups;        ///< by place in the cluster
+  std::vector<GroupAlone> groups;        ///< by place in the cluster, on all nodes; empty on a cluster of one group
   std::optional<GroupedCandidate> best;  ///< of all, on the devices of the cluster
   std::int64_t bounded = 0, simulations = 0;
   bool complete = true, interrupted = false;
@@ -33,11 +36,18 @@ struct EachGroupOutcome {
 
 /// A node group as a cluster of its own, all of its devices at the speed of the slowest.
 Cluster group_alone(const Cluster& cluster, std::size_t group);
+/// The first nodes of a group as a cluster of their own.
+Cluster nodes_alone(const Cluster& cluster, std::size_t group, std::int64_t nodes);
 /// A uniform plan of a group on the devices that it has in the cluster.
 Plan in_cluster(const Problem& problem, const Cluster& alone, std::int64_t first_device, const Configuration& found);
-/// The uniform part of a space, with devices in the order tp-cp-dp-pp.
+/// The uniform part of a space.
 SearchSpace space_alone(SearchSpace space);
+/// The same with ranks in the order tp-cp-dp-pp, as pipelines next to others have them.
+SearchSpace space_of_pipelines(SearchSpace space);
 
-EachGroupOutcome each_group(const Problem& problem, Evaluator& evaluator, const Options& options);
+/// `incumbent_ns` of other phases; 0: none. `whole`: groups as they are, and their parts; false: parts alone, where the uniform search has the whole of the
+/// only group.
+EachGroupOutcome each_group(const Problem& problem, Evaluator& evaluator, const Options& options, std::int64_t incumbent_ns = 0,
+                            bool whole = true);
 
 }  // namespace espalier::search

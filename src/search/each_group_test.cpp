@@ -81,8 +81,9 @@ TEST(EachGroup, AGroupAlone) {
   space = space_alone(space);
   EXPECT_EQ(space.kind, SpaceKind::uniform);
   EXPECT_TRUE(space.admits("order", static_cast<std::int64_t>(RankOrder::tp_cp_dp_pp)));
-  EXPECT_FALSE(space.admits("order", static_cast<std::int64_t>(RankOrder::tp_cp_pp_dp)));
+  EXPECT_TRUE(space.admits("order", static_cast<std::int64_t>(RankOrder::tp_cp_pp_dp)));
   EXPECT_FALSE(space.admits("tp", 4));
+  EXPECT_FALSE(space_of_pipelines(space).admits("order", static_cast<std::int64_t>(RankOrder::tp_cp_pp_dp)));
 }
 
 }  // namespace

@@ -21,8 +21,7 @@ void Expander::each_schedule(const KnownBounds::LayerChoice& node, Workspace& w,
   price_layers(frame_.book, c, w);
   Configuration b = c;
   for (std::size_t i = 0; i < choices.size(); ++i) {
-    b.schedule.kind = choices[i].kind;
-    b.schedule.virtual_stages = choices[i].virtual_stages;
+    choices[i].take(b.schedule);
     const std::int64_t floor = carried != nullptr ? frame_.options.carried->floor_ns(b, (*carried)[i]) : 0;
     if (frame_.out_of_reach(floor)) {
       visit(b, floor);

@@ -44,8 +44,7 @@ KnownBounds Floors::known(const Frame& frame, const std::vector<LayerNode>& node
     KnownBounds::Node node{b, {}};
     for (std::size_t i = 0; i < row.count; ++i) {
       if (!frame.worth_keeping(floors_[row.first + i])) continue;
-      b.schedule.kind = choices[i].kind;
-      b.schedule.virtual_stages = choices[i].virtual_stages;
+      choices[i].take(b.schedule);
       node.schedules.emplace_back(b, floors_[row.first + i]);
     }
     out.nodes.push_back(std::move(node));

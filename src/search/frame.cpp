@@ -6,7 +6,7 @@
 namespace espalier::search {
 
 Frame::Frame(const Problem& p, const Options& how)
-    : problem(p), options(how), space(*p.model, *p.cluster, p.training, *p.engine, p.space, p.partitions), book(p) {
+    : problem(p), options(how), space(*p.model, *p.cluster, p.training, *p.engine, p.space, p.partitions, p.at_least), book(p) {
   out.pruning = options.pruning;
   best_rank = options.preference ? INT64_MAX - 1 : options.slowest_ns;
 }

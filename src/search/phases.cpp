@@ -7,6 +7,7 @@
 
 #include "base/check.h"
 #include "search/speed_classes.h"
+#include "search/work_bound.h"
 
 namespace espalier::search {
 namespace {
@@ -58,7 +59,7 @@ void report(const Outcome& found, std::int64_t bounded, PhaseReport& out) {
   out.bounded = bounded;
   out.simulated = found.simulations;
   out.best_ns = found.best ? found.best->iteration_ns : 0;
-  out.lower_bound_ns = found.lower_bound_ns == INT64_MAX ? 0 : found.lower_bound_ns;
+  out.lower_bound_ns = found.lower_bound_ns;
 }
 
 void run_uniform(State& s, PhaseReport& out) {
@@ -133,7 +134,7 @@ void add_classes(const State& s, EachGroupOutcome& found) {
 }
 
 void run_each_group(State& s, PhaseReport& out) {
-  s.found.alone = each_group(s.problem, s.evaluator, s.options.how);
+  s.found.alone = each_group(s.problem, s.evaluator, s.options.how, s.found.best_ns(), !s.problem.cluster->equal_devices());
   leave_to_others(s.problem, *s.found.alone);
   if (s.classes != nullptr) add_classes(s, *s.found.alone);
   report(*s.found.alone, s.found.alone->bounded, out);
@@ -189,10 +190,7 @@ void run_device_groups(State& s, PhaseReport& out) {
   if (s.classes != nullptr)
     for (GroupedCandidate& plan : found.simulated) plan.pipelines = s.classes->on_devices(std::move(plan.pipelines));
   if (start.best && (!found.best || start.best->iteration_ns < found.best->iteration_ns)) {
-    found.best = start.best;
-    // The bound of chains speaks of stages on one group each.
-    if (cost::is_spread(*s.problem.cluster, start.best->pipelines.front()))
-      found.lower_bound_ns = std::min(found.lower_bound_ns, work_bound_ns(s.problem));
+    found.best = start.best;  // stages across groups are bounded by the phase "whole cluster"
   }
   found.candidates += start.judged;
   found.simulations += start.judged;
@@ -200,9 +198,21 @@ void run_device_groups(State& s, PhaseReport& out) {
   report(found, found.states, out);
 }
 
+std::int64_t simulated_before(const Found& found) {
+  const auto of = [](const auto& outcome) { return outcome ? outcome->simulations : std::int64_t{0}; };
+  return of(found.alone) + of(found.grouped) + of(found.across) + of(found.beside);
+}
+
+void run_whole_cluster(State& s, PhaseReport& out) {
+  Options how = s.options.how;
+  how.node_limit = s.rest_after(simulated_before(s.found));
+  s.found.across = whole_cluster(s.problem, s.evaluator, s.found.best_ns(), how);
+  report(*s.found.across, s.found.across->bounded, out);
+}
+
 void run_unlike_pipelines(State& s, PhaseReport& out) {
   Options how = s.options.how;
-  how.node_limit = s.rest_after(s.found.alone->simulations + (s.found.grouped ? s.found.grouped->simulations : 0));
+  how.node_limit = s.rest_after(simulated_before(s.found));
   const EachGroupOutcome& columns = s.classes != nullptr ? *s.found.of_classes : *s.found.alone;
   s.found.beside = unlike_pipelines(unlike_problem(s), unlike_evaluator(s), columns, s.found.best_ns(), how);
   on_devices(s, *s.found.beside);
@@ -211,8 +221,7 @@ void run_unlike_pipelines(State& s, PhaseReport& out) {
 
 void run_unequal_replicas(State& s, PhaseReport& out) {
   Options how = s.options.how;
-  how.node_limit = s.rest_after(s.found.alone->simulations + (s.found.grouped ? s.found.grouped->simulations : 0) +
-                                (s.found.beside ? s.found.beside->simulations : 0));
+  how.node_limit = s.rest_after(simulated_before(s.found));
   s.found.replicas = unequal_replicas(unlike_problem(s), unlike_evaluator(s), s.found.best_ns(), how);
   on_devices(s, *s.found.replicas);
   report(*s.found.replicas, s.found.replicas->considered, out);
@@ -235,13 +244,14 @@ struct Phase {
   void (*run)(State&, PhaseReport&);
 };
 
-constexpr std::array<Phase, 8> kPhases = {{
+constexpr std::array<Phase, 9> kPhases = {{
     {"uniform", false, false, false, false, false, never, run_uniform},
     {"layer-wise", true, false, false, false, false, uniform_interrupted, run_layers},
     {"operators", false, true, false, false, false, uniform_interrupted, run_operators},
     {"operators by layer", true, true, false, false, false, operators_unfinished, run_operators_by_layer},
-    {"each group", false, false, true, true, false, never, run_each_group},
+    {"each group", false, false, true, false, false, uniform_interrupted, run_each_group},
     {"device groups", false, false, true, false, true, uniform_interrupted, run_device_groups},
+    {"whole cluster", false, false, true, true, false, groups_unfinished, run_whole_cluster},
     {"unlike pipelines", false, false, true, true, true, groups_unfinished, run_unlike_pipelines},
     {"unequal replicas", false, false, true, true, true, groups_unfinished, run_unequal_replicas},
 }};
@@ -250,6 +260,8 @@ constexpr std::array<Phase, 8> kPhases = {{
 bool belongs(const Phase& phase, const Problem& problem, const PhaseOptions& options) {
   const bool equal = problem.cluster->equal_devices();
   if (!phase.any_devices) return equal;
+  if (phase.run == run_each_group && equal && problem.space.devices == DeviceChoice::all) return false;  // it has no parts
+  if (phase.run == run_unequal_replicas && !options.uneven_replicas) return false;
   return options.any_devices && (!phase.unlike_devices || !equal) && (!phase.unlike_stages || options.unlike_stages);
 }
 
@@ -280,6 +292,7 @@ const GroupedCandidate* Found::faster_grouped() const {
   };
   look(alone);
   look(grouped);
+  look(across);
   look(beside);
   look(replicas);
   if (best == nullptr) return nullptr;
@@ -328,8 +341,9 @@ std::int64_t Found::lower_bound_ns() const {
   if (partitioned) bound = std::min(bound, both ? choices.layered_lower_bound_ns : choices.lower_bound_ns);
   if (alone) bound = std::min(bound, alone->lower_bound_ns);
   if (grouped) bound = std::min(bound, grouped->lower_bound_ns);
-  if (several_pipelines()) bound = std::min(bound, beside->lower_bound_ns);
-  if (unequal_replicas()) bound = std::min(bound, replicas->lower_bound_ns);
+  if (across) bound = std::min(bound, across->lower_bound_ns);
+  if (beside) bound = std::min(bound, beside->lower_bound_ns);
+  if (replicas) bound = std::min(bound, replicas->lower_bound_ns);
   // Nothing is known of plans that no phase came to.
   return all_begun() ? bound : 0;
 }
@@ -340,12 +354,14 @@ bool Found::all_begun() const {
 
 bool Found::complete() const {
   return flat().complete && (last() == nullptr || last()->complete) && (!alone || alone->complete) &&
-         (!grouped || grouped->complete) && (!beside || beside->complete) && (!replicas || replicas->complete) && all_begun();
+         (!grouped || grouped->complete) && (!across || across->complete) && (!beside || beside->complete) &&
+         (!replicas || replicas->complete) && all_begun();
 }
 
 bool Found::interrupted() const {
   return flat().interrupted || (last() != nullptr && last()->interrupted) || (alone && alone->interrupted) ||
-         (grouped && grouped->interrupted) || (beside && beside->interrupted) || (replicas && replicas->interrupted);
+         (grouped && grouped->interrupted) || (across && across->interrupted) || (beside && beside->interrupted) ||
+         (replicas && replicas->interrupted);
 }
 
 bool Found::left_out() const {
@@ -359,7 +375,7 @@ Found search(const Problem& problem, Evaluator& evaluator, const PhaseOptions& o
   std::optional<SpeedClasses> classes;
   std::optional<JudgeOfClasses> of_classes;
   State state{problem, evaluator, options, found, nullptr, nullptr, problem};
-  if (options.any_devices && problem.cluster->has_speeds()) {
+  if (options.any_devices && has_classes(*problem.cluster)) {
     state.classes = &classes.emplace(*problem.cluster);
     state.of_classes = &of_classes.emplace(problem, evaluator, *classes);
     state.by_class.cluster = &classes->cluster();
@@ -379,6 +395,9 @@ Found search(const Problem& problem, Evaluator& evaluator, const PhaseOptions& o
     found.phases.push_back(std::move(out));
   }
   ESPALIER_CHECK(!found.phases.empty());
+  // A phase without plans leaves none that is faster than the answer.
+  for (PhaseReport& phase : found.phases)
+    if (phase.lower_bound_ns == INT64_MAX) phase.lower_bound_ns = found.best_ns();
   ESPALIER_CHECK(found.best_ns() == 0 || found.lower_bound_ns() <= found.best_ns());
   return found;
 }

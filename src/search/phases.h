@@ -8,6 +8,7 @@
 //   each group          uniform plans on one of several node groups (each_group.h)
 //   device groups       stages on groups of unlike devices (device_groups.h): where the job lets plans lie on any devices. On a cluster of several
 //                       node groups the phases above have no plans
+//   whole cluster       uniform plans on all devices of several node groups, or of parts of them (whole_cluster.h)
 //   unlike pipelines    pipelines beside each other, one on each of several node groups (unlike_pipelines.h)
 //   unequal replicas    one stage, its data-parallel replicas on several node groups with unequal samples and states (unequal_replicas.h)
 //
@@ -30,6 +31,7 @@
 #include "search/search.h"
 #include "search/unequal_replicas.h"
 #include "search/unlike_pipelines.h"
+#include "search/whole_cluster.h"
 
 namespace espalier::search {
 
@@ -55,7 +57,8 @@ struct PhaseOptions {
   bool any_devices = false;  ///< stages may lie on groups of unlike devices
   bool unlike_stages =
       true;  ///< the engine runs stages and pipelines that are unlike; else unlike devices are searched one group at a time
-  bool exhaustive = false;  ///< the uniform phase simulates every configuration
+  bool uneven_replicas = true;  ///< replicas that take unequal shares have a price: not under the network of shared links
+  bool exhaustive = false;      ///< the uniform phase simulates every configuration
   /// Of and for the uniform phase: what a search before a change of the cluster proved (Options::carried), and whether to hand on as much.
   const Carried* carried = nullptr;
   bool keep_record = false;
@@ -85,6 +88,7 @@ struct Found {
   std::optional<EachGroupOutcome>
       of_classes;  ///< the same on each class of devices of one speed (speed_classes.h); `alone` has the best
   std::optional<DeviceGroupsOutcome> grouped;      ///< stages on groups of unlike devices
+  std::optional<WholeClusterOutcome> across;       ///< uniform plans across node groups
   std::optional<UnlikePipelinesOutcome> beside;    ///< pipelines beside each other, one on each of several groups
   std::optional<UnequalReplicasOutcome> replicas;  ///< one stage, its replicas on several groups
   std::vector<PhaseReport> phases;                 ///< of the space, in order
@@ -101,9 +105,9 @@ struct Found {
   [[nodiscard]] std::int64_t best_without_partitions_ns() const;
   /// No plan of the space takes less; 0: not known.
   [[nodiscard]] std::int64_t lower_bound_ns() const;
-  /// Whether the answer has several pipelines. The bounds of the other phases speak of plans of one.
+  /// Whether the answer has several pipelines.
   [[nodiscard]] bool several_pipelines() const;
-  /// Whether replicas of the answer lie on several groups, of which those bounds do not speak either.
+  /// Whether replicas of the answer lie on several groups and take unequal shares.
   [[nodiscard]] bool unequal_replicas() const;
   [[nodiscard]] bool complete() const;
   [[nodiscard]] bool interrupted() const;

@@ -150,7 +150,7 @@ TEST(Phases, StartsThatLeaveADeviceOutAreNoneWhereAllMustHaveWork) {
 
 TEST(Phases, Names) {
   EXPECT_EQ(phase_names(), (std::vector<std::string>{"uniform", "layer-wise", "operators", "operators by layer", "each group",
-                                                     "device groups", "unlike pipelines", "unequal replicas"}));
+                                                     "device groups", "whole cluster", "unlike pipelines", "unequal replicas"}));
 }
 
 }  // namespace

@@ -2,66 +2,170 @@
 #include "search/pipeline_splits.h"
 
 #include <algorithm>
+#include <atomic>
 
 #include "base/check.h"
+#include "cost/cluster_costs.h"
+#include "cost/collective.h"
+#include "cost/state_memory.h"
 #include "plan/sequence_lengths.h"
 #include "search/each_group.h"
 
 namespace espalier::search {
+namespace {
 
-std::int64_t split_step(std::int64_t batch) {
-  for (std::int64_t steps = kSplitSteps; steps > 1; steps /= 2) {
-    const std::int64_t step = batch / steps;
-    if (batch % steps != 0) continue;
-    bool ordered = true;
-    for (std::int64_t s = 1; s <= batch && ordered; ++s) ordered = batch % s != 0 || step % s == 0 || s % step == 0;
-    if (ordered) return step;
-  }
-  return 0;
+constexpr double kBelow = 1.0 - 1e-4;  // rounding of costs to nanoseconds
+constexpr double kForward =
+    0.3;  // share of the forward pass in the work of a step, at least: a backward pass has twice its products
+
+cost::StagePlace first_device_of(std::size_t group) {
+  cost::StagePlace place;
+  place.group = group;
+  return place;
 }
 
-std::int64_t splits_bound_ns(const std::vector<std::vector<std::int64_t>>& least, std::int64_t step, std::int64_t batch,
-                             std::int64_t best_ns) {
-  std::vector<std::int64_t> times{0};
-  for (const std::vector<std::int64_t>& of_group : least)
-    for (const std::int64_t ns : of_group)
-      if (ns < best_ns) times.push_back(ns);
-  std::sort(times.begin(), times.end());
-  for (const std::int64_t time : times) {
-    std::int64_t reached = 0;
-    for (const std::vector<std::int64_t>& of_group : least) {
-      auto j = static_cast<std::int64_t>(of_group.size());
-      while (j > 0 && of_group[static_cast<std::size_t>(j) - 1] > time) --j;
-      reached += (j + 1) * step - 1;
-    }
-    if (reached >= batch) return time;
+/// Ends a search at the first plan that is fast enough.
+class UntilFound : public Evaluator {
+ public:
+  UntilFound(Evaluator& judge, std::int64_t enough_ns, std::atomic<bool>& found)
+      : judge_(judge), enough_ns_(enough_ns), found_(found) {}
+  std::int64_t peak_bytes(const ProgramStructure& structure, const cost::Costs& costs, int worker) override {
+    return judge_.peak_bytes(structure, costs, worker);
   }
-  return best_ns;
+  std::int64_t iteration_ns(const ProgramStructure& structure, const cost::Costs& costs, const CandidatePlan& plan,
+                            int worker) override {
+    // The step is as large as its micro-batches are.
+    Problem own = plan.problem;
+    own.training.global_batch = std::int64_t{plan.schedule.microbatches} * plan.schedule.micro_batch * plan.strategy->dp;
+    const std::int64_t ns =
+        judge_.iteration_ns(structure, costs, {own, plan.context, plan.schedule, plan.strategy, nullptr}, worker);
+    if (ns <= enough_ns_) found_ = true;
+    return ns;
+  }
+  const std::vector<std::int64_t>* pass_ends(const ProgramStructure& structure, const cost::Costs& costs, int worker) override {
+    return judge_.pass_ends(structure, costs, worker);
+  }
+  [[nodiscard]] std::int64_t lowered() const override { return judge_.lowered(); }
+
+ private:
+  Evaluator& judge_;
+  std::int64_t enough_ns_;
+  std::atomic<bool>& found_;
+};
+
+}  // namespace
+
+GroupReach::GroupReach(const Problem& problem, Evaluator& evaluator, const Options& options)
+    : problem_(problem), evaluator_(evaluator), options_(options), work_(problem) {
+  known_ = !problem.cluster->has_speeds() && evaluator.exact() && !length_facts(problem.training).packed;
+}
+
+bool GroupReach::trains_on(std::size_t group, std::int64_t nodes, std::int64_t samples, std::int64_t ns) {
+  const Cluster alone = nodes_alone(*problem_.cluster, group, nodes);
+  std::vector<double> devices(problem_.cluster->groups.size(), 0.0);
+  devices[group] = static_cast<double>(nodes * alone.groups.front().devices_per_node);
+  if (work_.ns(devices, samples) > ns) return false;
+  if (choices_ > kMostSplitChoices) known_ = false;
+  if (!known_) return true;
+  Problem own = problem_;
+  own.cluster = &alone;
+  own.space = space_of_pipelines(problem_.space);
+  own.training.global_batch = samples;
+  own.at_least = true;
+  std::atomic<bool> found = false, stopped = false;
+  Options how;
+  how.threads = options_.threads;
+  how.slowest_ns = ns;
+  how.interrupted = [&] {
+    if (options_.interrupted && options_.interrupted()) stopped = true;
+    return found || stopped;
+  };
+  UntilFound judge(evaluator_, ns, found);
+  const Outcome outcome = branch_and_bound(own, judge, how);
+  choices_ += outcome.bounded;
+  simulations_ += outcome.simulations;
+  if (stopped) known_ = false;
+  return found || stopped || outcome.best.has_value();
+}
+
+bool GroupReach::trains(std::size_t group, std::int64_t samples, std::int64_t ns) {
+  auto& [short_ns, enough_ns] =
+      times_.try_emplace({group, samples}, std::pair<std::int64_t, std::int64_t>{-1, INT64_MAX}).first->second;
+  if (ns <= short_ns) return false;
+  if (ns >= enough_ns) return true;
+  for (std::int64_t nodes = problem_.cluster->groups[group].nodes; nodes >= 1; --nodes)
+    if (trains_on(group, nodes, samples, ns)) {
+      if (known_) enough_ns = ns;
+      return true;
+    }
+  short_ns = ns;
+  return false;
+}
+
+std::int64_t GroupReach::samples(std::size_t group, std::int64_t ns) {
+  std::int64_t low = 0, high = problem_.training.global_batch;  // low is trained, high may be
+  while (low < high) {
+    const std::int64_t middle = (low + high + 1) / 2;
+    if (trains(group, middle, ns))
+      low = middle;
+    else
+      high = middle - 1;
+  }
+  return low;
+}
+
+std::int64_t meeting_floor_ns(const Problem& problem) {
+  const Cluster& cluster = *problem.cluster;
+  const cost::ClusterCosts costs(*problem.model, cluster, problem.training, *problem.engine);
+  const double bytes =
+      static_cast<double>(trained_parameter_count(*problem.model)) * cost::states_of(*problem.engine, problem.training).reduce;
+  cost::Group pair;
+  pair.size = pair.members[0] = 2;
+  pair.levels = 1;
+  double least = -1;
+  for (std::size_t a = 0; a < cluster.groups.size(); ++a)
+    for (std::size_t b = a + 1; b < cluster.groups.size(); ++b) {
+      const auto devices = [&](std::size_t g) { return cluster.groups[g].nodes * cluster.groups[g].devices_per_node; };
+      FabricLevel link = costs.link(first_device_of(a), first_device_of(b));
+      link.efficiency /= problem.engine->coefficients.data_communication;
+      const double own = cost::all_reduce_s({link}, pair, bytes / static_cast<double>(std::min(devices(a), devices(b))));
+      least = least < 0 ? own : std::min(least, own);
+    }
+  return least < 0 ? 0 : static_cast<std::int64_t>(least * 1e9 * kBelow);
+}
+
+std::int64_t least_time(std::int64_t low, std::int64_t high, std::int64_t batch,
+                        const std::function<std::int64_t(std::int64_t)>& samples) {
+  if (low >= high || samples(high - 1) < batch) return high;
+  std::int64_t reaches = high - 1;
+  for (int round = 0; round < kSplitRounds && low < reaches; ++round) {
+    const std::int64_t middle = low + (reaches - low) / 2;
+    if (samples(middle) < batch)
+      low = middle + 1;
+    else
+      reaches = middle;
+  }
+  return low;
+}
+
+std::int64_t pipelines_floor_ns(const Problem& problem) {
+  const std::int64_t work_ns = WorkBound(problem).ns();
+  return std::max(work_ns, meeting_floor_ns(problem) + static_cast<std::int64_t>(kForward * static_cast<double>(work_ns)));
+}
+
+std::int64_t splits_bound_ns(const Problem& problem, GroupReach& reach, std::int64_t best_ns) {
+  const std::int64_t floor_ns = std::min(best_ns, pipelines_floor_ns(problem));
+  if (!reach.known()) return floor_ns;
+  return least_time(floor_ns, best_ns, problem.training.global_batch, [&](std::int64_t ns) {
+    std::int64_t sum = 0;
+    for (std::size_t g = 0; g < problem.cluster->groups.size(); ++g) sum += reach.samples(g, ns);
+    return sum;
+  });
 }
 
 std::int64_t splits_bound_ns(const Problem& problem, Evaluator& evaluator, std::int64_t best_ns, const Options& options) {
-  const std::int64_t batch = problem.training.global_batch, step = split_step(batch);
-  if (step == 0 || problem.cluster->has_speeds() || !evaluator.exact()) return 0;
-  if (length_facts(problem.training).packed) return 0;  // a micro-batch takes less where there are more of them
-  Options how;
-  how.threads = options.threads;
-  how.interrupted = options.interrupted;
-  how.slowest_ns = best_ns;
-  std::vector<std::vector<std::int64_t>> least;
-  for (std::size_t g = 0; g < problem.cluster->groups.size(); ++g) {
-    const Cluster alone = group_alone(*problem.cluster, g);
-    Problem own = problem;
-    own.cluster = &alone;
-    own.space = space_alone(problem.space);
-    least.emplace_back();
-    for (std::int64_t samples = step; samples < batch; samples += step) {
-      own.training.global_batch = samples;
-      const Outcome found = branch_and_bound(own, evaluator, how);
-      if (!found.complete) return 0;
-      least.back().push_back(found.best ? std::min(best_ns, found.best->iteration_ns) : best_ns);
-    }
-  }
-  return splits_bound_ns(least, step, batch, best_ns);
+  GroupReach reach(problem, evaluator, options);
+  return splits_bound_ns(problem, reach, best_ns);
 }
 
 }  // namespace espalier::search

@@ -1,34 +1,70 @@
 // SPDX-License-Identifier: Apache-2.0
-// What pipelines beside each other take at least, however the samples of a step are split among them (unlike_pipelines.h).
+// The least time of plans with several pipelines, one on each of several node groups, however the samples of a step are split among them
+// (unlike_pipelines.h).
 //
-// A plan of several pipelines takes no less than any of its pipelines alone with its own samples: beside them it has the meeting of gradients. And one
-// configuration takes no less with more micro-batches: without the last one of each stage, what is left of its list is the list of one
-// micro-batch fewer, so that the longest path through it is no longer. (Of packed samples of unlike length each micro-batch takes less where
-// there are more: of those nothing is known.) Let A_g(n) be the least time of the uniform plans of group g alone with n samples,
-// and h a part of the batch B such that every divisor of B divides h or is a multiple of it. A pipeline of group g that ends in T, on micro-batches
-// that divide B, has fewer than (j + 1)·h samples, j being the largest number with A_g(j·h) ≤ T: of its micro-batches s either s divides h, and it
-// would have taken A_g((j + 1)·h) or more to come to (j + 1)·h; or h divides s, and its samples are a multiple of h. Hence no plan of several pipelines
-// takes less than the smallest T with
-//     Σ_g ((j_g(T) + 1)·h − 1) ≥ B.
+// Such a plan takes no less than any of its pipelines alone with its own samples, because the gradients also meet between pipelines. Let r_g(T) be the most
+// samples that a uniform plan on group g, or on some of its nodes, trains in time T. A plan that takes T or less has n_g ≤ r_g(T) samples on each group, so
+// that no plan is faster than the least T with
+//     Σ_g r_g(T) ≥ B.
+// The gradients of a step take at least R to meet, one run of layers after another on the queue of a stage. None of them is complete before the forward passes
+// of its pipeline are, so that such a plan takes no less than R and the forward part of all work.
+//
+// r_g(T) ≥ n if and only if some uniform plan with n samples or more takes at most T. One branch and bound answers that: over micro-batches of every size
+// with the fewest micro-batches that hold n samples (RuleFacts::at_least), since a step with more micro-batches never takes less. (Packed samples of
+// unequal lengths are the exception: a micro-batch takes less where there are more of them. Nothing is known of those.)
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <map>
+#include <utility>
 #include <vector>
 
 #include "search/search.h"
+#include "search/work_bound.h"
 
 namespace espalier::search {
 
-inline constexpr std::int64_t kSplitSteps = 32;  ///< B / h at most
+inline constexpr std::int64_t kMostSplitChoices = 400'000;  ///< layer choices bounded, over all questions about one problem
+inline constexpr int kSplitRounds = 8;  ///< halvings of the time between the bound of all work and the best plan
 
-/// The bound above, at most `best_ns`; 0: not known. Groups are searched as far as `best_ns`.
+/// Whether a group trains so many samples in a time. Remembers what it was asked; the problem and evaluator live longer.
+class GroupReach {
+ public:
+  GroupReach(const Problem& problem, Evaluator& evaluator, const Options& options);
+
+  /// Most samples of a step, at most those of the batch, that the group trains in `ns`; the whole batch where that is not known.
+  std::int64_t samples(std::size_t group, std::int64_t ns);
+  /// Whether the answers are those of branch and bound; false: packed samples, or devices of unequal speed, or the limit was reached.
+  [[nodiscard]] bool known() const { return known_; }
+  [[nodiscard]] std::int64_t simulations() const { return simulations_; }
+
+ private:
+  bool trains(std::size_t group, std::int64_t samples, std::int64_t ns);
+  bool trains_on(std::size_t group, std::int64_t nodes, std::int64_t samples, std::int64_t ns);
+
+  const Problem& problem_;
+  Evaluator& evaluator_;
+  const Options& options_;
+  const WorkBound work_;
+  bool known_ = true;
+  std::int64_t choices_ = 0, simulations_ = 0;
+  /// By group and samples: a time that is too short, and one that is enough.
+  std::map<std::pair<std::size_t, std::int64_t>, std::pair<std::int64_t, std::int64_t>> times_;
+};
+
+/// R: an all-reduce of two members over the best link of any two groups. A rank answers for its part of all trained parameters, at least the share of a device of the
+/// smaller group.
+std::int64_t meeting_floor_ns(const Problem& problem);
+/// No plan of two or more pipelines takes less than all work, nor than R and the forward part of it.
+std::int64_t pipelines_floor_ns(const Problem& problem);
+
+/// The least T in (low, high], to the nearest of kSplitRounds halvings below, at which `samples(T)` reaches the batch; `high` where it does not below.
+std::int64_t least_time(std::int64_t low, std::int64_t high, std::int64_t batch,
+                        const std::function<std::int64_t(std::int64_t)>& samples);
+
+/// No plan of two or more pipelines takes less; at most `best_ns`.
+std::int64_t splits_bound_ns(const Problem& problem, GroupReach& reach, std::int64_t best_ns);
 std::int64_t splits_bound_ns(const Problem& problem, Evaluator& evaluator, std::int64_t best_ns, const Options& options);
-
-/// The same from a table: least[g][j − 1] = A_g(j·h), or anything not below `best_ns` where it is not less; j·h < batch.
-std::int64_t splits_bound_ns(const std::vector<std::vector<std::int64_t>>& least, std::int64_t step, std::int64_t batch,
-                             std::int64_t best_ns);
-
-/// h; 0: the batch has none but itself.
-std::int64_t split_step(std::int64_t batch);
 
 }  // namespace espalier::search

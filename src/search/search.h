@@ -33,6 +33,7 @@ struct Problem {
   const EngineModel* engine = nullptr;
   SearchSpace space;
   const PartitionChoices* partitions = nullptr;  ///< operator partitions that strategies may take besides
+  bool at_least = false;  ///< steps of the global batch or more samples: a bound over them, no plans (RuleFacts::at_least)
 };
 
 /// Where a search stands.

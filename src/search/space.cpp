@@ -73,13 +73,14 @@ bool Space::Admitted::operator()(std::int64_t v) const {
 }
 
 Space::Space(const Model& model, const Cluster& cluster, const Training& training, const EngineModel& engine,
-             const SearchSpace& space, const PartitionChoices* partitions)
+             const SearchSpace& space, const PartitionChoices* partitions, bool at_least)
     : engine_(&engine),
       partitions_(partitions),
       facts_(rule_facts(model, cluster, training, engine.split)),
       admitted_(kDimensions),
       rules_at_(kDimensions),
       engine_rules_at_(kDimensions) {
+  facts_.at_least = at_least;
   const auto slot = [&](const std::string& name) -> Admitted& {
     const auto d = parse_dimension(name);
     ESPALIER_CHECK(d.has_value());  // the job reader refuses unknown names
@@ -131,7 +132,10 @@ void Space::values(Dimension d, const Configuration& c, std::vector<std::int64_t
       if (s.tp > 1) out.push_back(s.tp);
       break;
     case Dimension::micro_batch:
-      if (facts_.global_batch % s.dp == 0)
+      if (facts_.at_least) {
+        out.clear();
+        for (std::int64_t v = 1; v <= (facts_.global_batch + s.dp - 1) / s.dp; v = rung_end(v) + 1) out.push_back(v);
+      } else if (facts_.global_batch % s.dp == 0)
         divisors(facts_.global_batch / s.dp, out);
       else
         out.clear();
@@ -169,7 +173,7 @@ void Space::descend(std::size_t depth, std::size_t end, Configuration& c, const 
   const auto choose = [&](std::int64_t v) {
     if (!admitted_[static_cast<std::size_t>(d)](v)) return;
     set(d, v, c.strategy, c.schedule);
-    if (d == Dimension::micro_batch)
+    if (d == Dimension::micro_batch || (facts_.at_least && d == Dimension::schedule))
       c.schedule.microbatches = static_cast<std::int32_t>(microbatches_of(facts_, c.strategy, c.schedule));
     if (decided_rules_hold(depth, c)) descend(depth + 1, end, c, visit);
   };
@@ -181,6 +185,8 @@ void Space::descend(std::size_t depth, std::size_t end, Configuration& c, const 
     for (std::int64_t v = 0; v < enum_size(d); ++v) choose(v);
   }
   set(d, before, c.strategy, c.schedule);
+  if (facts_.at_least && d == Dimension::schedule)
+    c.schedule.microbatches = static_cast<std::int32_t>(microbatches_of(facts_, c.strategy, c.schedule));
 }
 
 void Space::layer_group(const Visit& visit) const {
@@ -264,7 +270,7 @@ double Space::leaves(const Configuration& a) {
   if (const auto found = products_.find(key); found != products_.end()) return found->second.leaves;
   Schedules all;
   schedule_group(a, [&](const Configuration& b) {
-    all.choices.push_back({b.schedule.kind, b.schedule.virtual_stages});
+    all.choices.push_back({b.schedule.kind, b.schedule.virtual_stages, b.schedule.microbatches});
     const auto [shards, is_first] = shards_.try_emplace(shard_key(b));
     if (is_first) shards->second = shards_below(b);
     const auto [entry, is_new] = recomputes_.try_emplace(recompute_key(b));

@@ -68,8 +68,9 @@ bool takes_partition(const Strategy& s);
 class Space {
  public:
   /// `partitions`: offered beside plain tensor parallelism; must outlive the space.
+  /// `at_least`: steps of as many samples as the batch has or more (RuleFacts::at_least).
   Space(const Model& model, const Cluster& cluster, const Training& training, const EngineModel& engine, const SearchSpace& space,
-        const PartitionChoices* partitions = nullptr);
+        const PartitionChoices* partitions = nullptr, bool at_least = false);
 
   using Visit = std::function<void(const Configuration&)>;
   /// Every legal choice of the layer group; the other groups hold their plainest values.
@@ -91,6 +92,12 @@ class Space {
   struct ScheduleChoice {
     ScheduleKind kind = ScheduleKind::one_f_one_b;
     std::int32_t virtual_stages = 1;
+    std::int32_t microbatches = 1;  ///< those of the layer choice, unless the batch is a least one
+    void take(Schedule& schedule) const {
+      schedule.kind = kind;
+      schedule.virtual_stages = virtual_stages;
+      schedule.microbatches = microbatches;
+    }
   };
   struct ShardChoice {
     ZeroStage zero = ZeroStage::none;

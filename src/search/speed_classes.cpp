@@ -7,6 +7,7 @@
 
 #include "base/check.h"
 #include "base/format.h"
+#include "search/node_sets.h"
 
 namespace espalier::search {
 namespace {
@@ -64,20 +65,6 @@ std::vector<FabricLevel> between(const std::vector<FabricLevel>& levels, std::in
   return out;
 }
 
-/// Devices of a plan's stage, run by run.
-std::vector<DeviceRange> ranges_of(const std::vector<DeviceRange>& stage, const std::vector<std::int64_t>& devices) {
-  std::vector<DeviceRange> out;
-  for (const DeviceRange& range : stage)
-    for (std::int64_t k = 0; k < range.count; ++k) {
-      const std::int64_t device = devices[static_cast<std::size_t>(range.first + k * range.stride)];
-      if (!out.empty() && out.back().first + out.back().count == device)
-        ++out.back().count;
-      else
-        out.push_back({device, 1, 1});
-    }
-  return out;
-}
-
 /// What one node of a group reaches over a level of its network, as a link that each node has to itself.
 GroupLink link_over(const FabricLevel& level, std::int64_t devices_per_node) {
   GroupLink link;
@@ -89,11 +76,53 @@ GroupLink link_over(const FabricLevel& level, std::int64_t devices_per_node) {
 
 }  // namespace
 
+bool has_classes(const Cluster& cluster) {
+  return cluster.has_speeds() || (cluster.groups.size() > kMostKinds && cluster.links.empty());
+}
+
+/// Each class has the groups of one kind as its nodes, joined by what joins the groups.
+void SpeedClasses::merge_equal_groups(const Cluster& cluster) {
+  exact_ = false;
+  std::vector<std::vector<std::size_t>> classes;
+  const auto equal = [&](std::size_t a, std::size_t b) {
+    NodeGroup x = cluster.groups[a];
+    x.name = cluster.groups[b].name;
+    return x.nodes == 1 && x == cluster.groups[b];
+  };
+  for (std::size_t g = 0; g < cluster.groups.size(); ++g) {
+    const auto known = std::find_if(classes.begin(), classes.end(), [&](const auto& of) { return equal(of.front(), g); });
+    if (known != classes.end())
+      known->push_back(g);
+    else
+      classes.push_back({g});
+  }
+  for (const std::vector<std::size_t>& of : classes) {
+    NodeGroup out = cluster.groups[of.front()];
+    out.nodes = static_cast<std::int64_t>(of.size()) * out.nodes;
+    if (of.size() > 1) {
+      FabricLevel level = cluster.inter.back();
+      level.span = out.nodes * out.devices_per_node;
+      out.inter = {level};
+    }
+    for (const std::size_t g : of)
+      for (std::int64_t d = 0; d < cluster.groups[g].nodes * cluster.groups[g].devices_per_node; ++d)
+        devices_.push_back(cluster.first_device(g) + d);
+    classes_.groups.push_back(std::move(out));
+  }
+  classes_.inter = cluster.inter;
+  if (classes_.groups.size() == 1) classes_.inter = std::exchange(classes_.groups.front().inter, {});
+}
+
 SpeedClasses::SpeedClasses(const Cluster& cluster) {
-  ESPALIER_CHECK(cluster.has_speeds());
+  ESPALIER_CHECK(has_classes(cluster));
   classes_.name = cluster.name;
   classes_.memory_limit = cluster.memory_limit;
   classes_.currency = cluster.currency;
+  if (!cluster.has_speeds()) {
+    merge_equal_groups(cluster);
+    ESPALIER_CHECK(devices_.size() == static_cast<std::size_t>(cluster.devices()));
+    return;
+  }
   exact_ = cluster.homogeneous() && cluster.inter.size() <= 1 && cluster.groups.front().segment == 0;
   for (std::size_t g = 0; g < cluster.groups.size(); ++g) add_group(cluster, g);
   if (classes_.groups.size() == 1)
@@ -170,9 +199,7 @@ void SpeedClasses::join(const Cluster& cluster) {
 }
 
 std::vector<Pipeline> SpeedClasses::on_devices(std::vector<Pipeline> pipelines) const {
-  for (Pipeline& pipeline : pipelines)
-    for (Stage& stage : pipeline.stages) stage.devices = ranges_of(stage.devices, devices_);
-  return pipelines;
+  return search::on_devices(std::move(pipelines), devices_);
 }
 
 JudgeOfClasses::JudgeOfClasses(const Problem& problem, Evaluator& judge, const SpeedClasses& classes)

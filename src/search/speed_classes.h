@@ -6,8 +6,11 @@
 // unlike devices search; plans are judged, and answered, on the devices that the classes are made of. One that lies on nodes with others in between is
 // priced as stages on devices in any order are (cost/spread_stages.h).
 //
+// Equal one-node groups joined by one level are such a class too where a cluster has more groups than the search can tell apart (kMostKinds): a rack of sixty
+// workstations is one kind of node, not sixty.
+//
 // Where a class joins nodes that are not neighbours, or blocks that share a node, what the cluster of classes says of its network is near the truth
-// and no bound (exact() is false): time is judged on the cluster itself, and what proves an answer is the bound of all work (unlike_pipelines.h).
+// and no bound (exact() is false): time is judged on the cluster itself, and what proves an answer is the bound of all work (work_bound.h).
 #pragma once
 
 #include <cstdint>
@@ -19,9 +22,14 @@
 
 namespace espalier::search {
 
+inline constexpr std::size_t kMostKinds = 8;
+
+/// Whether a cluster is searched by classes: it has devices of unequal speed, or more groups than kMostKinds.
+bool has_classes(const Cluster& cluster);
+
 class SpeedClasses {
  public:
-  /// Needs a cluster with speeds.
+  /// Needs a cluster that has_classes.
   explicit SpeedClasses(const Cluster& cluster);
 
   /// Node groups by place of the group they are of, then from the fastest to the slowest, then from the largest node to the smallest.
@@ -37,6 +45,7 @@ class SpeedClasses {
  private:
   void add_group(const Cluster& cluster, std::size_t group);
   void join(const Cluster& cluster);
+  void merge_equal_groups(const Cluster& cluster);
 
   Cluster classes_;
   std::vector<std::size_t> group_of_;  ///< of each class

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "cost/chunk_sum.h"
 #include "cost/collective.h"
@@ -88,6 +89,27 @@ double gather_s(const cost::Assembly& x, const cost::LayerCost& layer) {
          times;
 }
 
+/// κ of compute next to a part of the reductions or gathers of any of the layers, at least. A part holds no less than the smallest layer, and larger
+/// messages draw more; experts share parts with layers that have none, and direct messages may draw less than shorter ones.
+double least_slowdown(const cost::Assembly& x, const std::vector<cost::LayerCost>& layers) {
+  const cost::Interference device = x.c.device.interference();
+  const std::vector<FabricLevel>& levels = x.c.fabric.data_levels;
+  if (x.c.workload.experts || std::any_of(levels.begin(), levels.end(), [](const FabricLevel& l) { return l.direct_bytes > 0; }))
+    return device.alone;
+  double least = std::numeric_limits<double>::infinity();
+  for (const cost::LayerCost& layer : layers) {
+    const auto dense = static_cast<double>(layer.dense_parameters);
+    if (dense <= 0) return device.alone;
+    if (reduces_gradients(false, x.s))
+      least =
+          std::min(least, device.of(cost::reduce_bucket_bytes(x, dense, 0, 1), cost::reduce_bucket_s(x, dense, 0, 1)).compute);
+    if (gathers_parameters(x.s))
+      least =
+          std::min(least, device.of(cost::gather_bucket_bytes(x, dense, 0, 1), cost::gather_bucket_s(x, dense, 0, 1)).compute);
+  }
+  return std::isfinite(least) ? least : device.alone;
+}
+
 /// What comes at the begin and the end of the step.
 void fill_ends(const cost::Assembly& x, const std::vector<cost::LayerCost>& layers, solve::StageOption& out) {
   const EngineModel& engine = *x.c.engine;
@@ -104,7 +126,7 @@ void fill_ends(const cost::Assembly& x, const std::vector<cost::LayerCost>& laye
   out.end_fixed_ns = floor_ns(cost::optimizer_s(x.c.device, engine, 0.0));
   out.parts = kMaxBuckets;
   out.slowdown_millionths =
-      std::max<std::int64_t>(1'000'000, static_cast<std::int64_t>(x.groups.slowdown.compute * 1e6 * kBelow));
+      std::max<std::int64_t>(1'000'000, static_cast<std::int64_t>(least_slowdown(x, layers) * 1e6 * kBelow));
 }
 
 solve::StageOption option_of(const cost::CostContext& c, const Strategy& s, const std::vector<cost::LayerCost>& layers) {

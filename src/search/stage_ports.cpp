@@ -58,12 +58,16 @@ std::vector<std::vector<std::int64_t>> StagePorts::all_sends(const Problem& prob
       const Port &a = ports_[i], &b = ports_[j];
       const auto [at, added] = known.try_emplace({a.group, a.devices, b.group, b.devices});
       if (added) at->second = links_between(problem, costs, a.group, a.devices, b.group, b.devices);
+      // Stages of one group may be all of the plan: then the message is what the sender holds, and the receiver redistributes it in its own pass.
+      const bool same = a.group == b.group;
+      const double bytes = same ? std::min(a.bytes, b.bytes) : std::max(a.bytes, b.bytes);
+      const double gather = same ? std::min(a.gather, b.gather) : b.gather;
       double least = 0;
       for (std::size_t k = 0; k < at->second.size(); ++k) {
-        const double seconds = cost::point_to_point_s(at->second, static_cast<int>(k), std::max(a.bytes, b.bytes));
+        const double seconds = cost::point_to_point_s(at->second, static_cast<int>(k), bytes);
         least = k == 0 ? seconds : std::min(least, seconds);
       }
-      out[i][j] = static_cast<std::int64_t>((least + b.gather + std::max(a.host, b.host)) * 1e9 * kBelow);
+      out[i][j] = static_cast<std::int64_t>((least + gather + std::max(a.host, b.host)) * 1e9 * kBelow);
     }
   return out;
 }

@@ -14,7 +14,7 @@
 #include "search/replica_levels.h"
 #include "search/replica_paces.h"
 #include "search/stage_options.h"
-#include "search/unlike_pipelines.h"
+#include "search/work_bound.h"
 
 namespace espalier::search {
 namespace {

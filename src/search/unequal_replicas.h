@@ -16,7 +16,7 @@
 // fit is left out.
 //
 // Strategies are looked at in the order of the time of their arithmetic with the best deal; the first that it makes slower than the best plan ends the
-// phase, and what was found is the best of it. Where there was too much to look at, the bound is that of all work (unlike_pipelines.h).
+// phase, and what was found is the best of it. Where there was too much to look at, the bound is that of all work (work_bound.h).
 #pragma once
 
 #include <cstdint>

@@ -2,24 +2,23 @@
 #include "search/unlike_pipelines.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <functional>
 #include <limits>
+#include <map>
 #include <numeric>
 
 #include "base/check.h"
-#include "cost/chunk_sum.h"
 #include "plan/rules.h"
-#include "profile/measured_operators.h"
 #include "search/pipeline_splits.h"
 
 namespace espalier::search {
 namespace {
 
 constexpr std::int64_t kMostCells = 4'096;  // of the table of samples
-constexpr double kBelow = 1.0 - 1e-4;       // rounding of costs to nanoseconds
 constexpr std::size_t kMostCombinations = 20'000;
-constexpr double kMostAlone = 3'000;           // configurations times samples, of all groups, that are looked at one by one
+constexpr double kMostAlone = 6'000;           // configurations times samples, of all groups, that are looked at one by one
 constexpr std::size_t kMostChoices = 200'000;  // of these beside each other
 constexpr std::int64_t kMostClosing = 3'000;   // plans simulated to close the phase
 
@@ -36,6 +35,12 @@ struct Deal {
   double estimate_ns = 0;
 };
 
+/// A pipeline on one group, simulated without the others.
+struct Alone {
+  Pipeline pipeline;
+  std::int64_t alone_ns = 0;
+};
+
 class Search {
  public:
   Search(const Problem& problem, Evaluator& evaluator, std::int64_t incumbent_ns, const Options& options)
@@ -43,6 +48,8 @@ class Search {
         evaluator_(evaluator),
         options_(options),
         costs_(*problem.model, *problem.cluster, problem.training, *problem.engine),
+        work_(problem),
+        reach_(problem, evaluator, options),
         incumbent_ns_(incumbent_ns > 0 ? incumbent_ns : INT64_MAX) {}
 
   UnlikePipelinesOutcome run(const EachGroupOutcome& alone);
@@ -50,6 +57,14 @@ class Search {
  private:
   void add_columns(const EachGroupOutcome& alone);
   void add_column(std::size_t group, const Pipeline& pipeline, std::int64_t iteration_ns);
+  /// Columns of searches with about the samples that each group trains in the least time.
+  void add_shares();
+  /// The fastest uniform plans of a group with exactly so many samples, by time, one for each number of samples in a micro-batch. Remembers.
+  const std::vector<Alone>& exact(std::size_t group, std::int64_t samples);
+  void search_exact(std::size_t group, std::int64_t nodes, std::int64_t samples, std::vector<Alone>& out);
+  /// Moves samples between two pipelines of a plan and takes for both what suits them.
+  void improve_exact();
+  bool improve_exact_once();
   [[nodiscard]] std::vector<Deal> deals();
   void extend(std::vector<const Column*>& chosen, std::size_t group, std::vector<Deal>& out);
   [[nodiscard]] Plan plan_of(const Deal& deal) const;
@@ -58,6 +73,7 @@ class Search {
   std::int64_t judge(Plan plan);
   [[nodiscard]] Plan beside_each_other(const std::vector<const Pipeline*>& pipelines) const;
   void improve(Deal deal, std::int64_t ns);
+  void thin_columns();
   /// All plans of several pipelines that may be faster than the best, where these are few. False: they are not.
   bool close(const EachGroupOutcome& alone);
   [[nodiscard]] bool legal(const Column& column, std::int64_t microbatches) const;
@@ -73,9 +89,14 @@ class Search {
   Evaluator& evaluator_;
   const Options& options_;
   const cost::ClusterCosts costs_;
+  const WorkBound work_;
+  GroupReach reach_;
   const std::int64_t incumbent_ns_;
   std::int64_t work_ns_ = 0;                  ///< no plan takes less
+  std::int64_t floor_ns_ = 0;                 ///< no plan of several pipelines takes less
   std::vector<std::vector<Column>> columns_;  ///< by group
+  std::map<std::pair<std::size_t, std::int64_t>, std::vector<Alone>> exact_;
+  std::int64_t exact_searches_ = 0, exact_choices_ = 0;
   UnlikePipelinesOutcome out_;
 };
 
@@ -90,28 +111,130 @@ bool Search::legal(const Column& column, std::int64_t microbatches) const {
   Training training = problem_.training;
   const Pipeline dealt = with_microbatches(column.pipeline, microbatches);
   training.global_batch = dealt.samples;
-  const RuleFacts facts = rule_facts(*problem_.model, alone, training, 1);
+  RuleFacts facts = rule_facts(*problem_.model, alone, training, 1);
+  const Strategy s = dealt.strategy();
+  facts.devices = std::int64_t{s.tp} * s.cp * s.dp * dealt.schedule.stages;  // it may leave nodes out
   return is_legal(facts, dealt.strategy(), dealt.schedule) &&
          engine_allows(*problem_.engine, facts, dealt.strategy(), dealt.schedule);
 }
 
 void Search::add_column(std::size_t group, const Pipeline& pipeline, std::int64_t iteration_ns) {
   Column column{group, pipeline, {}};
-  const std::int64_t all = pipeline.schedule.microbatches, half = all / 2;
+  const std::int64_t all = pipeline.schedule.microbatches, other = all > 1 ? all / 2 : 2;
   column.estimate.samples = pipeline.samples_per_microbatch();
-  if (half < 1 || !legal(column, half)) return;
+  if (!legal(column, other)) return;
   Plan plan;
   plan.training = problem_.training;
   plan.engine = problem_.engine->name;
-  plan.pipelines = {with_microbatches(pipeline, half)};
+  plan.pipelines = {with_microbatches(pipeline, other)};
   const auto judged = evaluator_.evaluate(problem_, costs_, plan);
   ESPALIER_CHECK(judged);
   ++out_.simulations;
-  column.estimate.tau = static_cast<double>(iteration_ns - judged->iteration_ns) / static_cast<double>(all - half);
+  column.estimate.tau = static_cast<double>(iteration_ns - judged->iteration_ns) / static_cast<double>(all - other);
   column.estimate.alpha = static_cast<double>(iteration_ns) - column.estimate.tau * static_cast<double>(all);
   if (column.estimate.tau <= 0) return;
   ++out_.columns;
   columns_[group].push_back(std::move(column));
+}
+
+void Search::search_exact(std::size_t group, std::int64_t nodes, std::int64_t samples, std::vector<Alone>& out) {
+  const Cluster alone = nodes_alone(*problem_.cluster, group, nodes);
+  Problem own = problem_;
+  own.cluster = &alone;
+  own.space = space_of_pipelines(problem_.space);
+  own.training.global_batch = samples;
+  Options how;
+  how.threads = options_.threads;
+  how.interrupted = options_.interrupted;
+  how.slowest_ns = best_ns();
+  const Outcome found = branch_and_bound(own, evaluator_, how);
+  ++exact_searches_;
+  exact_choices_ += found.bounded;
+  out_.simulations += found.simulations;
+  std::vector<std::int64_t> seen;
+  for (const Candidate& candidate : found.simulated) {
+    if (seen.size() == kColumns) break;
+    const std::int64_t each = std::int64_t{candidate.configuration.schedule.micro_batch} * candidate.configuration.strategy.dp;
+    if (std::find(seen.begin(), seen.end(), each) != seen.end()) continue;
+    seen.push_back(each);
+    const Plan plan = in_cluster(own, alone, problem_.cluster->first_device(group), candidate.configuration);
+    out.push_back({plan.only_pipeline(), candidate.iteration_ns});
+  }
+}
+
+const std::vector<Alone>& Search::exact(std::size_t group, std::int64_t samples) {
+  const auto [known, added] = exact_.try_emplace({group, samples});
+  if (!added) return known->second;
+  std::vector<double> devices(problem_.cluster->groups.size(), 0.0);
+  const NodeGroup& of = problem_.cluster->groups[group];
+  for (std::int64_t nodes = of.nodes; nodes >= 1; --nodes) {
+    devices[group] = static_cast<double>(nodes * of.devices_per_node);
+    if (problem_.space.devices == DeviceChoice::all && nodes < of.nodes) break;
+    if (work_.ns(devices, samples) >= best_ns() || stopped()) break;
+    if (exact_searches_ >= kMostExactSearches || exact_choices_ >= kMostExactChoices) break;
+    search_exact(group, nodes, samples, known->second);
+  }
+  std::stable_sort(known->second.begin(), known->second.end(),
+                   [](const Alone& a, const Alone& b) { return a.alone_ns < b.alone_ns; });
+  return known->second;
+}
+
+/// Shares in proportion to what the groups train in the time that is too short by the least, and numbers of samples near them that divide well.
+void Search::add_shares() {
+  const std::int64_t batch = problem_.training.global_batch;
+  if (!reach_.known() || problem_.cluster->groups.size() < 2 || floor_ns_ >= best_ns()) return;
+  const std::int64_t least =
+      least_time(floor_ns_, best_ns() == INT64_MAX ? 16 * floor_ns_ : best_ns(), batch, [&](std::int64_t ns) {
+        std::int64_t sum = 0;
+        for (std::size_t g = 0; g < problem_.cluster->groups.size(); ++g) sum += reach_.samples(g, ns);
+        return sum;
+      });
+  std::vector<std::int64_t> reached;
+  std::int64_t all = 0;
+  for (std::size_t g = 0; g < problem_.cluster->groups.size(); ++g) all += reached.emplace_back(reach_.samples(g, least));
+  for (std::size_t g = 0; g < reached.size() && all > 0; ++g) {
+    const std::int64_t share =
+        std::llround(static_cast<double>(batch) * static_cast<double>(reached[g]) / static_cast<double>(all));
+    std::vector<std::int64_t> tried;
+    for (const std::int64_t step : {1, 2, 4, 8, 16})  // multiples of powers of two near the share
+      for (const std::int64_t near : {share / step * step, (share / step + 1) * step})
+        if (near >= 1 && near < batch && std::abs(near - share) * 8 <= std::max<std::int64_t>(share, 8) &&
+            std::find(tried.begin(), tried.end(), near) == tried.end())
+          tried.push_back(near);
+    for (const std::int64_t samples : tried)
+      for (const Alone& one : exact(g, samples)) add_column(g, one.pipeline, one.alone_ns);
+  }
+}
+
+bool Search::improve_exact_once() {
+  const std::vector<Pipeline> pipelines = out_.best->pipelines;
+  const std::int64_t before = out_.best->iteration_ns;
+  const std::int64_t batch = problem_.training.global_batch;
+  const auto group_of = [&](const Pipeline& p) { return problem_.cluster->group_of(p.stages.front().devices.front().first); };
+  for (const std::int64_t moved : {1, 2, 3, 4, 6, 8, 12, 16, 0})
+    for (std::size_t from = 0; from < pipelines.size(); ++from)
+      for (std::size_t to = 0; to < pipelines.size(); ++to) {
+        if (from == to || pipelines[from].samples <= moved || (moved > 8 && moved * 16 > batch) || stopped()) continue;
+        for (const Alone& a : exact(group_of(pipelines[from]), pipelines[from].samples - moved)) {
+          if (a.alone_ns >= out_.best->iteration_ns) break;
+          for (const Alone& b : exact(group_of(pipelines[to]), pipelines[to].samples + moved)) {
+            if (b.alone_ns >= out_.best->iteration_ns) break;
+            std::vector<const Pipeline*> chosen;
+            for (const Pipeline& p : pipelines) chosen.push_back(&p);
+            chosen[from] = &a.pipeline;
+            chosen[to] = &b.pipeline;
+            judge(beside_each_other(chosen));
+          }
+        }
+        if (out_.best->iteration_ns < before) return true;
+      }
+  return false;
+}
+
+void Search::improve_exact() {
+  if (!reach_.known()) return;
+  while (out_.best && !stopped() && improve_exact_once()) {
+  }
 }
 
 void Search::add_columns(const EachGroupOutcome& alone) {
@@ -120,7 +243,8 @@ void Search::add_columns(const EachGroupOutcome& alone) {
     const Cluster cluster = group_alone(*problem_.cluster, g);
     std::vector<std::int64_t> seen;
     for (const Candidate& candidate : alone.groups[g].simulated) {
-      if (columns_[g].size() >= kColumns || stopped()) break;
+      if (seen.size() >= kColumns || stopped()) break;
+      if (candidate.configuration.strategy.order != RankOrder::tp_cp_dp_pp) continue;
       const std::int64_t samples =
           std::int64_t{candidate.configuration.schedule.micro_batch} * candidate.configuration.strategy.dp;
       if (std::find(seen.begin(), seen.end(), samples) != seen.end()) continue;
@@ -193,7 +317,7 @@ std::int64_t Search::judge(Plan plan) {
   if (!plan_violations(*problem_.model, plan).empty()) return 0;
   ++out_.simulations;
   const auto judged = evaluator_.evaluate(problem_, costs_, plan);
-  ESPALIER_CHECK(judged && (judged->iteration_ns >= work_ns_ || !evaluator_.exact()));
+  ESPALIER_CHECK(judged && (judged->iteration_ns >= (plan.pipelines.size() > 1 ? floor_ns_ : work_ns_) || !evaluator_.exact()));
   if (!judged->fits) {
     ++out_.without_room;
     return 0;
@@ -236,24 +360,30 @@ class Splits {
   /// False: too many.
   bool fill(const Problem& problem, Evaluator& evaluator, const EachGroupOutcome& alone, std::int64_t below_ns) {
     double all = 0;
-    for (const GroupAlone& group : alone.groups) all += group.space_size * static_cast<double>(problem.training.global_batch);
+    for (std::size_t g = 0; g < alone.groups.size(); ++g)
+      all += alone.groups[g].space_size * static_cast<double>(problem.training.global_batch * problem.cluster->groups[g].nodes);
     if (all > kMostAlone || problem.cluster->has_speeds() || !evaluator.exact()) return false;
     for (std::size_t g = 0; g < alone.groups.size(); ++g) {
-      const Cluster cluster = group_alone(*problem.cluster, g);
-      Problem own = problem;
-      own.cluster = &cluster;
-      own.space = space_alone(problem.space);
       of_.emplace_back(static_cast<std::size_t>(problem.training.global_batch));
-      for (std::int64_t samples = 1; samples < problem.training.global_batch; ++samples) {
-        own.training.global_batch = samples;
-        for (const Candidate& found : exhaustive(own, evaluator, {}).simulated) {
-          if (found.iteration_ns >= below_ns) break;
-          const Plan plan = in_cluster(own, cluster, problem.cluster->first_device(g), found.configuration);
-          of_.back()[static_cast<std::size_t>(samples)].push_back({plan.only_pipeline(), found.iteration_ns});
-        }
-      }
+      const std::int64_t nodes = problem.cluster->groups[g].nodes;
+      for (std::int64_t n = problem.space.devices == DeviceChoice::all ? nodes : 1; n <= nodes; ++n)
+        fill_nodes(problem, evaluator, g, n, below_ns);
     }
     return true;
+  }
+  void fill_nodes(const Problem& problem, Evaluator& evaluator, std::size_t g, std::int64_t nodes, std::int64_t below_ns) {
+    const Cluster cluster = nodes_alone(*problem.cluster, g, nodes);
+    Problem own = problem;
+    own.cluster = &cluster;
+    own.space = space_of_pipelines(problem.space);
+    for (std::int64_t samples = 1; samples < problem.training.global_batch; ++samples) {
+      own.training.global_batch = samples;
+      for (const Candidate& found : exhaustive(own, evaluator, {}).simulated) {
+        if (found.iteration_ns >= below_ns) break;
+        const Plan plan = in_cluster(own, cluster, problem.cluster->first_device(g), found.configuration);
+        of_.back()[static_cast<std::size_t>(samples)].push_back({plan.only_pipeline(), found.iteration_ns});
+      }
+    }
   }
   [[nodiscard]] std::size_t groups() const { return of_.size(); }
   [[nodiscard]] const std::vector<One>& of(std::size_t g, std::int64_t samples) const {
@@ -303,9 +433,28 @@ bool Search::close(const EachGroupOutcome& alone) {
   return true;
 }
 
+/// Of each group as many of the fastest columns as leave few choices.
+void Search::thin_columns() {
+  constexpr std::array<std::size_t, 4> kKept = {24, 12, 6, 4};  // of 2, 3, 4, 5 groups
+  const std::size_t most = kKept[std::clamp<std::size_t>(columns_.size(), 2, 5) - 2];
+  for (std::vector<Column>& of : columns_) {
+    // By the time of a sample in a step of the group's usual share.
+    const auto pace = [&](const Column& c) { return c.estimate.tau / static_cast<double>(c.estimate.samples); };
+    std::stable_sort(of.begin(), of.end(), [&](const Column& a, const Column& b) { return pace(a) < pace(b); });
+    if (of.size() > most) of.resize(most);
+  }
+}
+
 UnlikePipelinesOutcome Search::run(const EachGroupOutcome& alone) {
-  work_ns_ = work_bound_ns(problem_);
+  work_ns_ = work_.ns();
+  floor_ns_ = pipelines_floor_ns(problem_);
+  if (floor_ns_ >= best_ns()) {  // gradients alone take too long to meet
+    out_.lower_bound_ns = best_ns();
+    return std::move(out_);
+  }
   add_columns(alone);
+  if (!stopped()) add_shares();
+  thin_columns();
   std::optional<Deal> best;
   std::int64_t best_ns = 0;
   std::size_t judged = 0;
@@ -319,104 +468,17 @@ UnlikePipelinesOutcome Search::run(const EachGroupOutcome& alone) {
     best_ns = ns;
   }
   if (best) improve(*best, best_ns);
-  out_.lower_bound_ns = work_ns_;
-  if (!stopped() && close(alone)) {
+  improve_exact();
+  out_.lower_bound_ns = std::min(floor_ns_, this->best_ns());
+  if (!stopped() && close(alone))
     out_.lower_bound_ns = this->best_ns();
-  } else if (out_.best && out_.best->iteration_ns < incumbent_ns_ && !stopped()) {
-    out_.lower_bound_ns = std::max(work_ns_, splits_bound_ns(problem_, evaluator_, out_.best->iteration_ns, options_));
-  }
+  else if (!stopped() && this->best_ns() < INT64_MAX)
+    out_.lower_bound_ns = splits_bound_ns(problem_, reach_, this->best_ns());
   out_.complete = !out_.interrupted;
   return std::move(out_);
 }
 
-/// The same under a profile, whose times need not grow when work is cut up: of every size of tensor parallelism that it covers the least.
-std::vector<double> measured_seconds(const Problem& problem, double speed) {
-  const profile::MeasuredOperators& measured = *problem.engine->measured;
-  const std::int64_t sequence = problem.training.sequence.main;
-  std::vector<double> out;
-  for (const LayerKind& kind : problem.model->kinds) {
-    double seconds = 0;
-    for (const Operator& op : kind.operators) {
-      double least = std::numeric_limits<double>::infinity();
-      for (std::int32_t tp = 1; tp <= problem.cluster->devices(); ++tp) {
-        Strategy s;
-        s.tp = tp;
-        const auto [shape, tokens] = profile::work_on_rank(kind, op, s, problem.model->vocabulary, sequence, 1);
-        if (!measured.covers(shape)) continue;
-        const double ranks = op.split != TpSplit::none ? tp : 1;
-        least = std::min(least, ranks * static_cast<double>(tokens) * measured.least_per_token(shape));
-      }
-      seconds += std::isfinite(least) ? least : 0;
-    }
-    out.push_back(kBelow * seconds / speed);
-  }
-  return out;
-}
-
-/// Device-seconds a sample of each layer kind, forward and backward, on one device of a group as fast as its kind.
-std::vector<double> device_seconds(const Problem& problem, std::size_t group) {
-  if (problem.engine->measured != nullptr) return measured_seconds(problem, problem.cluster->groups[group].device.speed);
-  const Cluster alone = problem.cluster->alone(group);
-  const cost::CostContext context(*problem.model, alone, problem.training, *problem.engine);
-  const auto batch = static_cast<std::int32_t>(problem.training.global_batch);
-  std::vector<cost::LayerCost> layers;
-  const Strategy one;
-  cost::layer_costs(context, one, 1, batch, layers);
-  const cost::Assembly x = cost::assembly_of(context, one, 1, layers, cost::ChunkEdges::exposed);
-  std::vector<double> out;
-  for (std::size_t k = 0; k < layers.size(); ++k) {
-    cost::ChunkTotal total;
-    cost::ChunkSum sum(total);
-    sum.add(x, static_cast<std::int32_t>(k), 1, RecomputeKind::none);
-    const auto ns = static_cast<double>(total.forward.compute_ns + total.backward.compute_ns);
-    out.push_back(kBelow * ns * 1e-9 / static_cast<double>(batch));
-  }
-  return out;
-}
-
 }  // namespace
-
-std::int64_t work_bound_ns(const Problem& problem) {
-  const std::size_t groups = problem.cluster->groups.size();
-  std::vector<std::vector<double>> seconds;
-  std::vector<double> weight;
-  double capacity = 0;
-  for (std::size_t g = 0; g < groups; ++g) {
-    seconds.push_back(device_seconds(problem, g));
-    double whole = 0;
-    for (const std::int32_t kind : problem.model->layers) whole += seconds[g][static_cast<std::size_t>(kind)];
-    if (whole <= 0) return 0;
-    weight.push_back(1.0 / whole);
-    const std::int64_t first = problem.cluster->first_device(g);
-    const NodeGroup& group = problem.cluster->groups[g];
-    for (std::int64_t d = 0; d < group.nodes * group.devices_per_node; ++d)
-      capacity += weight[g] * problem.cluster->speed_of(first + d);
-  }
-  double work = 0;
-  for (const std::int32_t kind : problem.model->layers) {
-    double least = std::numeric_limits<double>::infinity();
-    for (std::size_t g = 0; g < groups; ++g) least = std::min(least, weight[g] * seconds[g][static_cast<std::size_t>(kind)]);
-    work += least;
-  }
-  return static_cast<std::int64_t>(1e9 * static_cast<double>(problem.training.global_batch) * work / capacity);
-}
-
-double least_cost_of_work(const Problem& problem) {
-  const std::vector<NodeGroup>& groups = problem.cluster->groups;
-  std::vector<std::vector<double>> seconds;
-  for (std::size_t g = 0; g < groups.size(); ++g) {
-    if (!groups[g].price_per_device_hour) return 0;
-    seconds.push_back(device_seconds(problem, g));
-  }
-  double cost = 0;
-  for (const std::int32_t kind : problem.model->layers) {
-    double least = std::numeric_limits<double>::infinity();
-    for (std::size_t g = 0; g < groups.size(); ++g)
-      least = std::min(least, seconds[g][static_cast<std::size_t>(kind)] * *groups[g].price_per_device_hour / 3600);
-    cost += least;
-  }
-  return cost * static_cast<double>(problem.training.global_batch);
-}
 
 std::vector<std::int64_t> deal_samples(const std::vector<PipelineEstimate>& pipelines, std::int64_t batch) {
   std::int64_t step = batch;
@@ -456,7 +518,11 @@ std::vector<std::int64_t> deal_samples(const std::vector<PipelineEstimate>& pipe
 
 UnlikePipelinesOutcome unlike_pipelines(const Problem& problem, Evaluator& evaluator, const EachGroupOutcome& alone,
                                         std::int64_t incumbent_ns, const Options& options) {
-  if (problem.cluster->groups.size() > kMostGroups) return {};
+  if (problem.cluster->groups.size() > kMostGroups) {
+    UnlikePipelinesOutcome none;
+    none.lower_bound_ns = work_bound_ns(problem);
+    return none;
+  }
   return Search(problem, evaluator, incumbent_ns, options).run(alone);
 }
 

@@ -40,6 +40,13 @@ std::int64_t Durations::of_bucket(const Instruction& instruction) const {
 
 void Engine::prepare(const Program& program, const cost::Costs& costs) {
   instructions_ = program.instructions.data();
+  costs_ = &costs;
+  ESPALIER_CHECK(costs.slowdowns.size() == costs.collectives.size());
+  bool any_in_turn = false;
+  for (const cost::Slowdown& slowdown : costs.slowdowns) {
+    ESPALIER_CHECK(slowdown.compute >= 1.0 && slowdown.communication >= 1.0);
+    any_in_turn = any_in_turn || slowdown.in_turn();
+  }
   ranks_.resize(program.ranks.size());
   ready_.clear();
   ready_.reserve(ranks_.size());
@@ -52,9 +59,8 @@ void Engine::prepare(const Program& program, const cost::Costs& costs) {
     rank = Rank{};
     rank.begin = source.begin;
     rank.end = source.end;
-    rank.slowdown = costs.stages[program.stage_row(source)].slowdown;
-    ESPALIER_CHECK(rank.slowdown.compute >= 1.0 && rank.slowdown.communication >= 1.0);
-    rank.serial = rank.slowdown.in_turn();
+    for (std::int32_t i = rank.begin; any_in_turn && !rank.serial && i < rank.end; ++i)
+      rank.serial = at(i).stream == Stream::data && costs.slowdowns[at(i).collective()].in_turn();
     for (std::size_t s = 0; s < kStreams; ++s) {
       std::int32_t& head = rank.head[s];
       for (head = rank.begin; head < rank.end && at(head).stream != static_cast<Stream>(s);) ++head;
@@ -144,6 +150,7 @@ void Engine::start_data(Rank& rank, std::int64_t start) {
   rank.data_gate = -1;
   rank.pair.clock = start;
   rank.pair.data_left = static_cast<double>(durations_.of(at(d)));
+  rank.pair.slowdown = costs_->slowdowns[at(d).collective()];
   rank.pair.data_running = true;
 }
 
@@ -174,7 +181,7 @@ bool Engine::run_data(Rank& rank, std::int64_t until, std::int32_t through) {
 template <bool kRecord>
 bool Engine::run_pair(Rank& rank) {
   Pair& pair = rank.pair;
-  const cost::Slowdown& slowdown = rank.slowdown;
+  const cost::Slowdown& slowdown = pair.slowdown;
   for (;;) {
     if (!pair.data_running) {
       const std::int64_t alone = pair.clock + floor_ns(pair.compute_left);

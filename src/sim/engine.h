@@ -3,7 +3,7 @@
 //
 // Each rank has a head per stream. Compute leads: before a compute instruction runs, the receives and collectives it waits for
 // are timed; after it, the sends it releases. `compute` and `data` of a rank share the device (Pair): each at full rate alone, at
-// rates 1/κ_w and 1/κ_c of its stage together. Remaining work is kept in double (exact for κ = 1), ends are rounded down to nanoseconds once
+// rates 1/κ_w and 1/κ_c of the collective that runs together. Remaining work is kept in double (exact for κ = 1), ends are rounded down to nanoseconds once
 // each, so that an instruction never takes less than its stand-alone time and two never more than their sum
 // (1/κ_c + 1/κ_w ≥ 1). With stronger factors they run one after the other: what has started ends first, and compute goes before
 // data when both could start.
@@ -61,6 +61,7 @@ class Engine final : public NetworkModel {
   struct Pair {
     std::int64_t clock = 0;                  ///< the running ones have been advanced to here
     double compute_left = 0, data_left = 0;  ///< stand-alone nanoseconds
+    cost::Slowdown slowdown;                 ///< of the collective that runs
     bool compute_running = false, data_running = false;
   };
   struct Rank {
@@ -69,8 +70,7 @@ class Engine final : public NetworkModel {
     std::int32_t begin = 0, end = 0;
     std::int32_t data_gate = 0;  ///< the data head cannot start before this instruction has ended; −1: it may or does run
     std::int32_t awaited_send = -1;
-    cost::Slowdown slowdown;  ///< of its stage
-    bool serial = false;      ///< compute and data one after the other
+    bool serial = false;      ///< compute and data one after the other, as some collective of the rank must
     bool arrived = false;     ///< at the meeting of its next collective
     bool at_meeting = false;  ///< laid aside for it
     bool queued = false;
@@ -122,6 +122,7 @@ class Engine final : public NetworkModel {
   void find_gate(Rank& rank);
 
   const Instruction* instructions_ = nullptr;
+  const cost::Costs* costs_ = nullptr;
   Durations durations_;
   std::vector<Rank> ranks_;
   std::unordered_map<std::uint64_t, Meeting> meetings_;  // by group, collective and bucket

@@ -23,15 +23,17 @@ FlowExecutor::FlowExecutor(FlowNetwork network, ProgramTraffic traffic)
 void FlowExecutor::prepare(const Program& program, const cost::Costs& costs) {
   ESPALIER_CHECK(program.folded && network_.now() == 0 && traffic_.collectives.size() == program.ranks.size());
   program_ = &program;
+  costs_ = &costs;
+  ESPALIER_CHECK(costs.slowdowns.size() == costs.collectives.size());
+  for (const cost::Slowdown& slowdown : costs.slowdowns) ESPALIER_CHECK(slowdown.compute >= 1.0 && slowdown.communication >= 1.0);
   starts_.assign(program.instructions.size(), 0);
   ends_.assign(program.instructions.size(), -1);
   ranks_.resize(program.ranks.size());
   for (std::size_t r = 0; r < ranks_.size(); ++r) {
     Rank& rank = ranks_[r];
     rank.end = program.ranks[r].end;
-    rank.slowdown = costs.stages[program.stage_row(program.ranks[r])].slowdown;
-    ESPALIER_CHECK(rank.slowdown.compute >= 1.0 && rank.slowdown.communication >= 1.0);
-    rank.serial = rank.slowdown.in_turn();
+    for (std::int32_t i = program.ranks[r].begin; i < rank.end; ++i)
+      if (at(i).stream == Stream::data) rank.serial = rank.serial || costs.slowdowns[at(i).collective()].in_turn();
     for (int s = 0; s < kStreams; ++s) {
       std::int32_t& head = rank.head[static_cast<std::size_t>(s)];
       for (head = program.ranks[r].begin; head < rank.end && at(head).stream != static_cast<Stream>(s);) ++head;
@@ -41,7 +43,8 @@ void FlowExecutor::prepare(const Program& program, const cost::Costs& costs) {
 }
 
 void FlowExecutor::leave_room_for_rounding() {
-  if (std::all_of(ranks_.begin(), ranks_.end(), [](const Rank& rank) { return rank.slowdown == cost::Slowdown{}; })) return;
+  const cost::Slowdown none;
+  if (std::all_of(costs_->slowdowns.begin(), costs_->slowdowns.end(), [&](const cost::Slowdown& k) { return k == none; })) return;
   const auto shorten = [](std::map<std::int32_t, Pieces>& table) {
     for (auto& [id, pieces] : table)
       for (TrafficPiece& piece : pieces) {
@@ -167,6 +170,7 @@ void FlowExecutor::start(std::int32_t r, Stream stream) {
   const std::int32_t i = rank.head[index_of(stream)];
   Running& running = rank.running[index_of(stream)];
   running.instruction = i;
+  if (stream == Stream::data) rank_at(r).slowdown = costs_->slowdowns[at(i).collective()];
   running.clock = now_;
   running.total = durations_.of(at(i));
   running.left = static_cast<double>(running.total);

@@ -68,7 +68,7 @@ class FlowExecutor final : public NetworkModel {
     std::array<std::int32_t, kStreams> head{};
     std::array<std::int64_t, kStreams> free{};
     std::array<Running, kStreams> running;  ///< of recv never on: it ends with its send, or its delay after it
-    cost::Slowdown slowdown;                ///< of its stage
+    cost::Slowdown slowdown;                ///< of the collective that runs, or ran last
     bool serial = false;                    ///< compute and data one after the other
     bool stale = false;                     ///< to be looked at in this moment
   };
@@ -104,6 +104,7 @@ class FlowExecutor final : public NetworkModel {
   FlowNetwork network_;
   ProgramTraffic traffic_;
   const Program* program_ = nullptr;
+  const cost::Costs* costs_ = nullptr;
   Durations durations_;
   std::int64_t now_ = 0, iteration_ = 0;
   std::vector<Rank> ranks_;

@@ -73,14 +73,20 @@ std::string step_folder(const std::string& folder, std::int64_t step) {
 std::string partial_folder(const std::string& folder, std::int64_t step) { return step_folder(folder, step) + ".partial"; }
 
 std::vector<std::int64_t> steps_in(const std::string& folder) {
-  std::vector<std::int64_t> steps;
+  std::vector<std::pair<std::int64_t, std::int64_t>> found;  // updates, number of the folder
   std::error_code none;
   for (fs::directory_iterator at(folder, none), end; !none && at != end; at.increment(none)) {
     const std::int64_t step = step_of(at->path().filename().string());
     std::error_code missing;
-    if (step >= 0 && fs::exists(at->path() / kManifest, missing)) steps.push_back(step);
+    const fs::path path = at->path() / kManifest;
+    if (step < 0 || !fs::exists(path, missing)) continue;
+    const auto text = base::read_file(path.string());
+    const auto manifest = text ? read_manifest(*text, path.string()) : Result<Manifest>(text.error());
+    found.emplace_back(manifest ? manifest->step : step, step);
   }
-  std::sort(steps.begin(), steps.end(), std::greater<>());
+  std::sort(found.begin(), found.end(), std::greater<>());
+  std::vector<std::int64_t> steps;
+  for (const auto& [updates, step] : found) steps.push_back(step);
   return steps;
 }
 

@@ -71,7 +71,8 @@ Result<RankIndex> read_rank_index(std::string_view text, const std::string& wher
 /// Names inside the folder of checkpoints.
 std::string step_folder(const std::string& folder, std::int64_t step);
 std::string partial_folder(const std::string& folder, std::int64_t step);
-/// Steps whose checkpoints have a manifest, the last one first.
+/// Numbers of the folders that hold a complete checkpoint, the one with the most updates first. Its manifest counts the updates, whatever the folder is
+/// called; where the manifest cannot be read, the number of the folder does.
 std::vector<std::int64_t> steps_in(const std::string& folder);
 
 /// Writes what a rank has into the partial folder; the checksum of its .json.

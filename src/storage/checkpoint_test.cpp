@@ -108,6 +108,18 @@ TEST_F(Checkpoints, TheLastOnesStay) {
   EXPECT_EQ(std::distance(fs::directory_iterator(folder()), fs::directory_iterator()), 1);
 }
 
+/// A folder that was renamed holds what its manifest counts, and is as new as that.
+TEST_F(Checkpoints, TheManifestCountsTheSteps) {
+  for (const std::int64_t step : {5, 10}) write(step);
+  fs::rename(step_folder(folder(), 5), step_folder(folder(), 40));
+  EXPECT_THAT(steps_in(folder()), ElementsAre(10, 40));
+  EXPECT_EQ(Checkpoint::open(step_folder(folder(), 40))->manifest().step, 5);
+  write(15);
+  EXPECT_THAT(steps_in(folder()), ElementsAre(15, 10)) << "the oldest went";
+  put(fs::path(step_folder(folder(), 15)) / "manifest.json", "");
+  EXPECT_THAT(steps_in(folder()), ElementsAre(15, 10)) << "damaged: the name counts, so that it is seen and passed over";
+}
+
 /// What was not completed is none: a run that is killed while it writes leaves the one before as it was.
 TEST_F(Checkpoints, HalfWrittenOnesAreNone) {
   write(5);

@@ -32,6 +32,10 @@ def checked(folder, document, *flags):
     return call("check", path, *flags)
 
 
+def failed_in(ran):
+    return [f["name"] for f in json.loads(ran.stdout)["findings"] if not f["ok"]]
+
+
 def halve_time(r): r["prediction"]["iteration_s"] /= 2
 def no_peak(r): r["prediction"]["peak_memory_bytes"] = 0
 def petabyte(r): r["prediction"]["memory_limit_bytes"] = 10**15
@@ -72,16 +76,22 @@ def main():
             document = copy.deepcopy(truth)
             change(document)
             ran = checked(folder, document, "--json")
-            failed = [f["name"] for f in json.loads(ran.stdout)["findings"] if not f["ok"]]
+            failed = failed_in(ran)
             expect(ran.returncode == 5 and finding in failed, f"{change.__name__}: exit {ran.returncode}, {failed}")
-        # consistent, and invented all the same: only a search tells
+        # consistent, and invented all the same: the digest says that it was edited, a search says what is wrong
         document = copy.deepcopy(truth)
         for rule in document["search"]["pruned"]:
             document["search"]["pruned"][rule] = 0
         document["search"]["pruned"]["bound"] = document["search"]["space_size"] - document["search"]["simulated"]
-        ran = checked(folder, document)
-        expect(ran.returncode == 0, "counters that add up are believed without --search")
-        expect(checked(folder, document, "--search").returncode == 5, "--search finds other counters")
+        ran = checked(folder, document, "--json")
+        expect(ran.returncode == 5 and failed_in(ran) == ["digest"], f"counters that add up: {failed_in(ran)}")
+        ran = checked(folder, document, "--search", "--json")
+        expect("search-again: search" in failed_in(ran), "--search finds other counters")
+        # the order of keys and the form of numbers are no values
+        (folder / "sorted.json").write_text(json.dumps(dict(sorted(truth.items())), indent=1))
+        expect(call("check", folder / "sorted.json").returncode == 0, "a document written again by another program")
+        del (document := copy.deepcopy(truth))["digest"]
+        expect(failed_in(checked(folder, document, "--json")) == ["digest"], "no digest in a document that names its build")
         # another build
         document = copy.deepcopy(truth)
         document["made_by"]["version"] = "0.0.1"
@@ -99,8 +109,8 @@ def main():
             path.write_text(json.dumps(document["plan"]))
             ran = call(command, path)
             expect(ran.returncode == 0, f"{command}: exit {ran.returncode}: {ran.stderr}")
-        ran = checked(folder, document)
-        expect(ran.returncode == 0, f"a result whose devices were reordered on the same links: exit {ran.returncode}: {ran.stdout}")
+        ran = checked(folder, document, "--json")
+        expect(failed_in(ran) == ["digest"], f"a result whose devices were reordered on the same links: {failed_in(ran)}")
     print("FAILED" if failures else "ok", len(FALSIFIED), "falsifications")
     return 1 if failures else 0
 

@@ -55,6 +55,29 @@ def refusals(folder):
     expect(ran.returncode == 2 and "--local" in ran.stderr, f"no launcher: {ran.stderr}")
 
 
+def checkpoints(folder):
+    """Without libtorch: a folder that cannot hold checkpoints fails before any rank starts, and a resumed run whose ranks have no step left to do
+    (here: a program that ends at once) has succeeded."""
+    file, began = plan(folder, 2), folder / "began"
+    program = folder / "rank"
+    program.write_text(f"#!/bin/sh\ntouch {began}\n")
+    program.chmod(0o755)
+    taken = folder / "taken"
+    taken.write_text("")
+    for unusable in (taken, taken / "below", pathlib.Path("/proc/espalier")):
+        ran = espalier("run", file, "--local", "--checkpoint", str(unusable), ESPALIER_RANK=str(program))
+        expect(ran.returncode == 2 and "--checkpoint" in ran.stderr and str(unusable) in ran.stderr, f"checkpoint {unusable}: {ran.returncode} {ran.stderr}")
+        expect(not began.exists() and taken.read_text() == "", "no rank was started")
+    kept = folder / "kept"
+    ran = espalier("run", file, "--local", "--steps", "4", "--checkpoint", str(kept), "--resume", ESPALIER_RANK=str(program))
+    expect(ran.returncode == 0 and began.exists() and "nothing left to do" in ran.stdout and "all 4 steps" in ran.stdout, f"nothing left: {ran.stdout} {ran.stderr}")
+    ran = espalier("run", file, "--local", "--steps", "4", "--checkpoint", str(kept), "--resume", "--json", ESPALIER_RANK=str(program))
+    answer = json.loads(ran.stdout) if ran.returncode == 0 else {}
+    expect(answer.get("nothing_left") is True and answer.get("steps") == [], f"nothing left: {ran.stdout} {ran.stderr}")
+    ran = espalier("run", file, "--local", ESPALIER_RANK=str(program))
+    expect(ran.returncode == 6 and "without a step" in ran.stderr, f"ranks that do nothing: {ran.returncode} {ran.stderr}")
+
+
 def training(folder):
     losses = {}
     for devices, flags in ((1, ()), (2, ("--dp", "2")), (2, ("--pp", "2"))):
@@ -70,6 +93,22 @@ def training(folder):
     expect(len(mixed) == 3 and all(abs(a / b - 1) < 2**-10 for a, b in zip(mixed, first)), f"bf16: {mixed} beside {first}")
     ran = espalier("run", plan(folder, 2, precision="fp16"), "--local")
     expect(ran.returncode == 3 and ran.stderr.count("espalier:") == 1 and "precision" in ran.stderr, f"fp16: {ran.stderr}")
+
+
+def resumed(folder):
+    """A checkpoint has the step of its manifest, whatever its folder is called; one that holds all steps leaves nothing to do."""
+    file, kept = plan(folder, 2, "--dp", "2"), folder / "steps"
+    whole = json.loads(espalier("run", file, "--local", "--steps", "4", "--json").stdout)["steps"]
+    ran = espalier("run", file, "--local", "--steps", "2", "--checkpoint", str(kept), "-q")
+    expect(ran.returncode == 0, f"a checkpoint: {ran.stderr}")
+    (kept / "step-000000002").rename(kept / "step-000000009")
+    ran = espalier("run", file, "--local", "--steps", "2", "--checkpoint", str(kept), "--resume")
+    expect(ran.returncode == 0 and "nothing left to do" in ran.stdout + ran.stderr, f"all steps: {ran.returncode} {ran.stdout} {ran.stderr}")
+    ran = espalier("run", file, "--local", "--steps", "4", "--checkpoint", str(kept), "--resume", "--json")
+    expect(ran.returncode == 0, f"resumed: {ran.stderr}")
+    later = json.loads(ran.stdout)["steps"]
+    expect([s["step"] for s in later] == [2, 3], f"after the second step: {later}")
+    expect(all(abs(a["loss"] / b["loss"] - 1) < 1e-6 for a, b in zip(later, whole[2:])), f"{later} beside {whole[2:]}")
 
 
 def timelines(folder):
@@ -138,8 +177,10 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         folder = pathlib.Path(folder)
         refusals(folder)
+        checkpoints(folder)
         if (pathlib.Path(BINARY).parent / "espalier-rank").exists():
             training(folder)
+            resumed(folder)
             timelines(folder)
             weights(folder)
             launcher(folder)

@@ -29,7 +29,7 @@ const std::vector<ResultCase>& result_cases();
 /// The value at "a.b[2].c"; nullptr when there is none.
 base::Node* value_at(base::Node& root, const std::string& path);
 
-/// Findings of the whole check of a document, reading included ("reader" when it cannot be read).
+/// Findings of the whole check of a document under a digest computed again, reading included ("reader" when it cannot be read).
 std::vector<Finding> findings_of(const ResultCase& c, const std::string& text);
 
 /// Every mutation applies to some case; wherever it applies, its finding fails.

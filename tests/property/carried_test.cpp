@@ -75,7 +75,7 @@ TEST(Carried, WarmEqualsCold) {
     RandomProblem before = first;
     for (int step = 0; step < 2 && record; ++step) {
       const RandomProblem now = changed(random, before);
-      const cost::NetworkChange change = cost::network_change(before.cluster, now.cluster, *now.engine);
+      const cost::NetworkChange change = cost::network_change(before.cluster, now.cluster);
       ASSERT_GT(change.ratio, 0) << describe(now);
       const search::Carried carried{&*record, change};
       const search::Outcome warm = searched(now, &carried, within), cold = searched(now, nullptr, within);
@@ -100,7 +100,7 @@ TEST(Carried, ASearchOfTheSameClusterLooksAtLittle) {
     const RandomProblem p = random_problem(i);
     const search::Outcome cold = searched(p, nullptr, 0);
     if (!cold.record) continue;
-    const search::Carried carried{&*cold.record, cost::network_change(p.cluster, p.cluster, *p.engine)};
+    const search::Carried carried{&*cold.record, cost::network_change(p.cluster, p.cluster)};
     ASSERT_TRUE(carried.change.equal);
     const search::Outcome warm = searched(p, &carried, 0);
     ASSERT_NO_FATAL_FAILURE(expect_equal(warm, cold, describe(p)));
@@ -117,7 +117,7 @@ TEST(Carried, BoundsKeepTheirPart) {
   for (int i = 0; i < kProblems; ++i) {
     const RandomProblem before = random_problem(i);
     RandomProblem after = changed(random, before);
-    const cost::NetworkChange change = cost::network_change(before.cluster, after.cluster, *after.engine);
+    const cost::NetworkChange change = cost::network_change(before.cluster, after.cluster);
     search::Space space(before.model, before.cluster, before.training, *before.engine, before.space);
     search::CostBook then(before.view()), now(after.view());
     search::Workspace a, b;

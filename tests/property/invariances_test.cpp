@@ -45,6 +45,8 @@ std::string without_source(std::string answer) {
     const std::size_t at = answer.find(begin), end = answer.find("\n  },", at);
     if (at != std::string::npos && end != std::string::npos) answer.erase(at, end - at);
   }
+  const std::string digest = "\"digest\": \"";
+  if (const std::size_t at = answer.rfind(digest); at != std::string::npos) answer.erase(at, answer.find('"', at + digest.size()) + 1 - at);
   return answer;
 }
 

@@ -70,7 +70,7 @@ void agree(const Job& job, const Plan& from, const Plan& to, const ClusterState&
   claims.restart_ns = rounded(m.restart_s);
   check::MovePrices prices{scene.options.storage_per_device, rounded(900), rounded(30), 0, {}};
   for (const CapacityFactor& c : state.capacity) prices.narrowed.emplace_back(c.target, c.factor);
-  const check::MoveQuestion question{&job.model, &job.cluster, {&from, all}, {&to, all}, state.away};
+  const check::MoveQuestion question{&job.model, &job.cluster, {&from, all}, {&to, all}, state.away, {}, {}};
   for (const Finding& f : check::check_move(question, prices, claims))
     EXPECT_TRUE(f.ok) << from.label() << " → " << to.label() << ": " << f.name << ": " << f.text;
 }

@@ -71,7 +71,7 @@ TEST(Scenario, TenASpotTrace) {
     const TraceRun &still = answer.runs[0], &online = answer.runs[2], &best = answer.runs[3];
     EXPECT_GE(online.samples_per_s, still.samples_per_s);
     EXPECT_GE(best.samples_per_s, online.samples_per_s);
-    EXPECT_LE(online.lost_s, answer.bound_s);
+    EXPECT_LE(online.lost_s, answer.bound.lost_s());
     EXPECT_LE(online.moves, changes);
     changes = online.moves;
     std::printf(
@@ -164,7 +164,7 @@ TEST(Scenario, PublicTraces) {
     const auto answer = plan_over_time(job, {});
     ASSERT_TRUE(answer.ok()) << file << ": " << answer.error().message();
     const TraceRun &still = answer->runs[0], &online = answer->runs[2], &best = answer->runs[3];
-    EXPECT_LE(online.lost_s, answer->bound_s) << file;
+    EXPECT_LE(online.lost_s, answer->bound.lost_s()) << file;
     EXPECT_GE(online.lost_s, best.lost_s * (1 - 1e-9)) << file;
     EXPECT_LE(online.lost_s, still.lost_s * (1 + 1e-9)) << file;
     std::printf(

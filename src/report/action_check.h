@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+// One action of an answer to a change, verified against the situation that it answers. Findings are called "ACTION: …" (change_check.h).
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "adapt/situation.h"
+#include "espalier/findings.h"
+#include "report/change_claims.h"
+
+namespace espalier::report {
+
+/// Adds its findings. `if_stay_ns`: a step if the plan stays, as the whole answer says; none: it cannot.
+void check_action(const adapt::Situation& situation, const ClaimedChange& claimed, const std::optional<std::int64_t>& if_stay_ns,
+                  std::vector<Finding>& out);
+
+}  // namespace espalier::report

@@ -1,0 +1,367 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "search/whole_cluster.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "base/check.h"
+#include "base/parallel.h"
+#include "plan/split.h"
+#include "search/across_prices.h"
+
+namespace espalier::search {
+namespace {
+
+constexpr std::size_t kTriedOfJoined = 32;  // plans of a set's best network, on its own
+constexpr std::size_t kBatch = 16;          // leaves judged before the best plan is looked at again
+
+struct Node {
+  Configuration configuration;
+  std::int64_t bound_ns = 0;
+};
+
+bool by_bound(const Node& a, const Node& b) {
+  return a.bound_ns != b.bound_ns ? a.bound_ns < b.bound_ns : canonical_less(a.configuration, b.configuration);
+}
+
+/// Uniform plans alone; partitioned operators have no price across groups.
+SearchSpace uniform_part(SearchSpace space) {
+  space.kind = SpaceKind::uniform;
+  space.forbid.try_emplace("offload");
+  auto& forbidden = space.forbid["offload"];
+  for (std::int64_t v = 1; v < enum_size(Dimension::offload); ++v) forbidden.push_back(v);
+  return space;
+}
+
+class Search {
+ public:
+  Search(const Problem& problem, Evaluator& evaluator, std::int64_t incumbent_ns, const Options& options)
+      : problem_(problem),
+        evaluator_(evaluator),
+        options_(options),
+        costs_(*problem.model, *problem.cluster, problem.training, *problem.engine),
+        work_(problem),
+        compute_(problem),
+        incumbent_ns_(incumbent_ns > 0 ? incumbent_ns : INT64_MAX) {}
+
+  WholeClusterOutcome run();
+
+ private:
+  /// A part of the cluster with the order of its groups.
+  struct Across {
+    NodeSet nodes;
+    DeviceClasses classes;
+    Cluster own;
+    std::vector<std::int64_t> devices;
+    Space space;
+  };
+  /// What is known of a configuration that was priced.
+  struct Leaf {
+    Configuration configuration;
+    std::int64_t bound_ns = 0;
+    Plan plan;
+    std::optional<PlanEvaluation> judged;
+  };
+
+  void search(const NodeSet& nodes);
+  /// What a limit left of a set is not below the best plan on its nodes under the best of the networks.
+  std::int64_t joined_bound(const NodeSet& nodes);
+  void try_all(const NodeSet& nodes, const std::vector<Candidate>& candidates);
+  [[nodiscard]] std::vector<Node> layer_choices(Across& across);
+  [[nodiscard]] std::vector<Node> schedule_choices(Across& across, const Configuration& layers);
+  [[nodiscard]] std::int64_t compute_bound(const Across& across, const Configuration& c, bool split);
+  void search_schedule(Across& across, const Configuration& schedule);
+  /// Judges configurations that are not recomputed; returns those that have no room.
+  std::vector<Configuration> judge(Across& across, std::vector<Node> leaves);
+  /// The least recomputation that fits.
+  void recompute(Across& across, Configuration c, const std::vector<Recompute>& choices);
+  /// Whether it fits.
+  bool offer(const Plan& plan, const PlanEvaluation& judged);
+  std::optional<PlanEvaluation> evaluate(const Plan& plan);
+  void leave(std::int64_t bound_ns) { left_ns_ = std::min(left_ns_, bound_ns); }
+  [[nodiscard]] std::int64_t best_ns() const {
+    return out_.best ? std::min(incumbent_ns_, out_.best->iteration_ns) : incumbent_ns_;
+  }
+  [[nodiscard]] bool stopped() {
+    if (options_.interrupted && options_.interrupted()) out_.interrupted = true;
+    return out_.interrupted || priced_ >= kMostAcrossPrices ||
+           (options_.node_limit > 0 && out_.simulations >= options_.node_limit);
+  }
+
+  const Problem& problem_;
+  Evaluator& evaluator_;
+  const Options& options_;
+  const cost::ClusterCosts costs_;
+  const WorkBound work_;
+  LayerCompute compute_;
+  const std::int64_t incumbent_ns_;
+  std::int64_t priced_ = 0;
+  std::int64_t joined_ns_ = 0;        ///< of the set that is searched: no plan takes less
+  std::int64_t left_ns_ = INT64_MAX;  ///< least bound of what was not looked at
+  WholeClusterOutcome out_;
+};
+
+/// With `split`: of the stages as the engine cuts the layers; without, whatever the number of chunks.
+std::int64_t Search::compute_bound(const Across& across, const Configuration& c, bool split) {
+  const std::vector<std::uint64_t> parts = classes_of_stages(*problem_.cluster, across.nodes, across.classes, c);
+  std::vector<std::uint64_t> distinct = parts;
+  std::sort(distinct.begin(), distinct.end());
+  distinct.erase(std::unique(distinct.begin(), distinct.end()), distinct.end());
+  std::vector<std::vector<double>> slowest;  // [distinct][kind]
+  for (const std::uint64_t mask : distinct) {
+    slowest.emplace_back(problem_.model->kinds.size(), 0.0);
+    for (std::size_t n = 0; n < across.classes.group.size(); ++n) {
+      if ((mask >> n & 1) == 0) continue;
+      const std::vector<double>& own = compute_.of(across.classes.group[n], c);
+      for (std::size_t k = 0; k < own.size(); ++k) slowest.back()[k] = std::max(slowest.back()[k], own[k]);
+    }
+  }
+  double most = 0;
+  if (split) {
+    const std::int32_t chunks = c.schedule.stages * c.schedule.virtual_stages;
+    std::vector<std::int32_t> first = split_layers(*problem_.model, problem_.training.sequence, problem_.engine->split, chunks);
+    first.push_back(static_cast<std::int32_t>(problem_.model->layers.size()));
+    std::vector<double> stages(static_cast<std::size_t>(c.schedule.stages), 0.0);
+    for (std::int32_t n = 0; n < chunks; ++n) {
+      const auto stage = static_cast<std::size_t>(place_of_chunk(c.schedule, n).stage);
+      const auto at =
+          static_cast<std::size_t>(std::lower_bound(distinct.begin(), distinct.end(), parts[stage]) - distinct.begin());
+      for (std::int32_t l = first[static_cast<std::size_t>(n)]; l < first[static_cast<std::size_t>(n) + 1]; ++l)
+        stages[stage] += slowest[at][static_cast<std::size_t>(problem_.model->layers[static_cast<std::size_t>(l)])];
+    }
+    most = *std::max_element(stages.begin(), stages.end());
+  } else {
+    for (const std::int32_t kind : problem_.model->layers) {
+      double least = std::numeric_limits<double>::infinity();
+      for (const std::vector<double>& of : slowest) least = std::min(least, of[static_cast<std::size_t>(kind)]);
+      most += least / static_cast<double>(c.schedule.stages);
+    }
+  }
+  return static_cast<std::int64_t>(most * static_cast<double>(c.schedule.microbatches));
+}
+
+std::vector<Node> Search::layer_choices(Across& across) {
+  std::vector<Node> out;
+  across.space.layer_group([&](const Configuration& c) {
+    if (out_.bounded >= static_cast<std::int64_t>(kMostAcrossChoices)) {
+      leave(1);
+      return;
+    }
+    if (across.space.leaves(c) == 0) return;
+    ++out_.bounded;
+    const std::int64_t bound = compute_bound(across, c, false);
+    if (bound < best_ns()) out.push_back({c, bound});
+  });
+  std::sort(out.begin(), out.end(), by_bound);
+  return out;
+}
+
+std::vector<Node> Search::schedule_choices(Across& across, const Configuration& layers) {
+  std::vector<Node> out;
+  for (const Space::ScheduleChoice& choice : across.space.schedules(layers)) {
+    Configuration c = layers;
+    choice.take(c.schedule);
+    ++out_.bounded;
+    if (compute_bound(across, c, true) >= best_ns()) continue;
+    Configuration bare = c;
+    bare.strategy.overlap.p2p = c.schedule.stages > 1;
+    ++priced_;
+    const std::int64_t bound = bounds_across(costs_, plan_across(problem_, across.own, across.devices, bare)).bare_ns;
+    if (bound < best_ns()) out.push_back({c, bound});
+  }
+  std::sort(out.begin(), out.end(), by_bound);
+  return out;
+}
+
+bool Search::offer(const Plan& plan, const PlanEvaluation& judged) {
+  ++out_.simulations;
+  if (!judged.fits) {
+    ++out_.without_room;
+    return false;
+  }
+  // The best network is one that no plan is faster on: should one be, nothing is concluded from it.
+  if (judged.iteration_ns < joined_ns_) leave(0);
+  if (!out_.best || judged.iteration_ns < out_.best->iteration_ns) out_.best = {plan.pipelines, judged.iteration_ns};
+  return true;
+}
+
+std::vector<Configuration> Search::judge(Across& across, std::vector<Node> nodes) {
+  std::vector<Leaf> leaves(nodes.size());
+  base::parallel_for(nodes.size(), std::max(1, options_.threads), 1, [&](std::size_t i, int) {
+    leaves[i].configuration = nodes[i].configuration;
+    leaves[i].plan = plan_across(problem_, across.own, across.devices, nodes[i].configuration);
+    leaves[i].bound_ns = bounds_across(costs_, leaves[i].plan).full_ns;
+  });
+  priced_ += static_cast<std::int64_t>(leaves.size());
+  std::stable_sort(leaves.begin(), leaves.end(), [](const Leaf& a, const Leaf& b) { return a.bound_ns < b.bound_ns; });
+  std::vector<Configuration> without_room;
+  for (std::size_t i = 0; i < leaves.size() && leaves[i].bound_ns < best_ns(); i += kBatch) {
+    if (stopped()) {
+      leave(leaves[i].bound_ns);
+      break;
+    }
+    const std::size_t n = std::min(kBatch, leaves.size() - i);
+    base::parallel_for(n, std::max(1, options_.threads), 1, [&](std::size_t k, int) {
+      if (leaves[i + k].bound_ns < best_ns()) leaves[i + k].judged = evaluator_.evaluate(problem_, costs_, leaves[i + k].plan);
+    });
+    for (std::size_t k = i; k < i + n; ++k) {
+      if (!leaves[k].judged) continue;
+      ESPALIER_CHECK(leaves[k].judged->iteration_ns >= leaves[k].bound_ns || !evaluator_.exact());
+      if (!offer(leaves[k].plan, *leaves[k].judged)) without_room.push_back(leaves[k].configuration);
+    }
+  }
+  return without_room;
+}
+
+std::optional<PlanEvaluation> Search::evaluate(const Plan& plan) {
+  ++priced_;
+  return evaluator_.evaluate(problem_, costs_, plan);
+}
+
+/// Full recomputation of more blocks never needs more memory: the fewest are found by bisection.
+void Search::recompute(Across& across, Configuration c, const std::vector<Recompute>& choices) {
+  const auto try_one = [&](const Recompute& how) {
+    c.strategy.recompute = how;
+    const Plan plan = plan_across(problem_, across.own, across.devices, c);
+    const auto judged = evaluate(plan);
+    ESPALIER_CHECK(judged.has_value());
+    return offer(plan, *judged);
+  };
+  std::vector<Recompute> full;
+  for (const Recompute& how : choices) {
+    if (how.kind == RecomputeKind::selective) try_one(how);
+    if (how.kind == RecomputeKind::full) full.push_back(how);
+  }
+  std::size_t low = 0, high = full.size();
+  while (low < high) {
+    const std::size_t middle = (low + high) / 2;
+    if (try_one(full[middle]))
+      high = middle;
+    else
+      low = middle + 1;
+  }
+}
+
+void Search::search_schedule(Across& across, const Configuration& schedule) {
+  const std::vector<Recompute>& recomputes = across.space.recomputes(schedule);
+  const auto plain =
+      std::find_if(recomputes.begin(), recomputes.end(), [](const Recompute& how) { return how.kind == RecomputeKind::none; });
+  std::vector<Node> leaves;
+  for (const Space::ShardChoice& shard : across.space.shards(schedule))
+    for (const Overlap& overlap : shard.overlaps) {
+      Configuration c = schedule;
+      c.strategy.zero = shard.zero;
+      c.strategy.shard = shard.shard;
+      take_overlap(overlap, c.strategy);
+      c.strategy.recompute = {};
+      leaves.push_back({c, 0});
+    }
+  if (plain != recomputes.end()) {
+    for (const Configuration& c : judge(across, leaves)) {
+      if (stopped()) return leave(1);
+      recompute(across, c, recomputes);
+    }
+    return;
+  }
+  for (const Node& leaf : leaves) {  // the job asks for recomputation
+    if (stopped()) return leave(1);
+    if (bounds_across(costs_, plan_across(problem_, across.own, across.devices, leaf.configuration)).full_ns >= best_ns())
+      continue;
+    ++priced_;
+    recompute(across, leaf.configuration, recomputes);
+  }
+}
+
+void Search::search(const NodeSet& nodes) {
+  Cluster own = cluster_of(*problem_.cluster, nodes);
+  Space space(*problem_.model, own, problem_.training, *problem_.engine, uniform_part(problem_.space));
+  Across across{nodes, classes_of(*problem_.cluster, nodes), std::move(own), devices_of(*problem_.cluster, nodes),
+                std::move(space)};
+  const std::vector<Node> layers = layer_choices(across);
+  for (std::size_t i = 0; i < layers.size(); ++i) {
+    if (layers[i].bound_ns >= best_ns()) break;
+    if (stopped()) return leave(layers[i].bound_ns);
+    const std::vector<Node> schedules = schedule_choices(across, layers[i].configuration);
+    for (const Node& node : schedules) {
+      if (node.bound_ns >= best_ns()) break;
+      if (stopped()) {
+        leave(node.bound_ns);
+        break;
+      }
+      const std::int64_t before = left_ns_;
+      search_schedule(across, node.configuration);
+      // What a limit left of the schedule choice is not below its bound.
+      if (left_ns_ < before) left_ns_ = std::max(left_ns_, std::min(before, node.bound_ns));
+    }
+  }
+}
+
+std::int64_t Search::joined_bound(const NodeSet& nodes) {
+  const std::optional<Cluster> joined = best_joined(*problem_.cluster, nodes);
+  if (!joined || !evaluator_.exact()) return 0;
+  Problem own = problem_;
+  own.cluster = &*joined;
+  own.space = uniform_part(problem_.space);
+  Options how = options_;
+  how.slowest_ns = best_ns();
+  const Outcome found = branch_and_bound(own, evaluator_, how);
+  out_.bounded += found.bounded;
+  if (found.interrupted) out_.interrupted = true;
+  const std::int64_t bound = !found.complete ? found.lower_bound_ns : found.best ? found.best->iteration_ns : best_ns();
+  for (const NodeSet& order : orders_of(*problem_.cluster, nodes).orders) try_all(order, found.simulated);
+  return bound;
+}
+
+/// The first of them where they really lie.
+void Search::try_all(const NodeSet& nodes, const std::vector<Candidate>& candidates) {
+  const Cluster own = cluster_of(*problem_.cluster, nodes);
+  const std::vector<std::int64_t> devices = devices_of(*problem_.cluster, nodes);
+  for (std::size_t i = 0; i < std::min(candidates.size(), kTriedOfJoined) && !stopped(); ++i) {
+    if (candidates[i].iteration_ns >= best_ns()) break;
+    const Plan plan = plan_across(problem_, own, devices, candidates[i].configuration);
+    const auto judged = evaluate(plan);
+    ESPALIER_CHECK(judged.has_value());
+    offer(plan, *judged);
+  }
+}
+
+WholeClusterOutcome Search::run() {
+  const NodeSets sets = node_sets(problem_, work_, 2, incumbent_ns_);
+  leave(sets.unlisted_bound_ns);
+  for (std::size_t n = 0; n < sets.sets.size(); ++n) {
+    if (sets.bound_ns[n] >= best_ns()) break;
+    if (stopped() || n == kMostAcrossSets) {
+      leave(sets.bound_ns[n]);
+      break;
+    }
+    if (classes_of(*problem_.cluster, sets.sets[n]).group.size() > kMostClasses) {
+      leave(sets.bound_ns[n]);
+      continue;
+    }
+    const std::int64_t before = left_ns_;
+    joined_ns_ = 0;
+    const std::int64_t joined_ns = std::max(sets.bound_ns[n], joined_bound(sets.sets[n]));
+    joined_ns_ = joined_ns;
+    if (joined_ns >= best_ns()) continue;
+    const GroupOrders orders = orders_of(*problem_.cluster, sets.sets[n]);
+    if (!orders.all) leave(joined_ns);
+    for (const NodeSet& nodes : orders.orders) {
+      if (stopped() || joined_ns >= best_ns()) leave(joined_ns);
+      if (!stopped() && joined_ns < best_ns()) search(nodes);
+    }
+    if (left_ns_ > 0 && left_ns_ < before) left_ns_ = std::max(left_ns_, std::min(before, joined_ns));
+  }
+  if (out_.interrupted) leave(0);
+  out_.lower_bound_ns = std::min(best_ns(), std::max(left_ns_, work_.ns()));
+  return std::move(out_);
+}
+
+}  // namespace
+
+WholeClusterOutcome whole_cluster(const Problem& problem, Evaluator& evaluator, std::int64_t incumbent_ns,
+                                  const Options& options) {
+  return Search(problem, evaluator, incumbent_ns, options).run();
+}
+
+}  // namespace espalier::search

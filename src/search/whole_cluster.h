@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+// Uniform plans across node groups: one strategy on all devices of two or more groups, with every rank order, schedule and sharding that the uniform space
+// has (space.h). Stages may span groups; a rank waits for the slowest of its group. The phase covers every part of the cluster (node_sets.h) in every order
+// of its groups.
+//
+// The tree of each (part, order) has three levels. All bounds are in the prices of the plan on the devices where it lies:
+//
+//     layer choice       m/p · Σ_ℓ min_i c_iℓ             c_iℓ: compute of layer ℓ for a micro-batch on the slowest group of stage i
+//     schedule choice    the pipeline bound (cost/bound.h) of the plan without ZeRO and recomputation, with collectives of the end of the step and the update
+//                        for free; every other choice below adds to these durations
+//     sharding, overlap  the pipeline bound of the configuration itself; recomputation only adds to it
+//
+// Choices are taken by rising bound and compared with the best plan; those left are simulated. A limit on prices ends the phase, and its bound is then
+// the least bound of the choices that are left.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "search/device_groups.h"
+#include "search/search.h"
+
+namespace espalier::search {
+
+inline constexpr std::int64_t kMostAcrossPrices = 6'000;    ///< plans priced
+inline constexpr std::size_t kMostAcrossSets = 64;          ///< parts of the cluster searched
+inline constexpr std::size_t kMostAcrossChoices = 200'000;  ///< layer choices bounded
+
+struct WholeClusterOutcome {
+  std::optional<GroupedCandidate> best;
+  std::int64_t bounded = 0, simulations = 0, without_room = 0;
+  bool complete = true, interrupted = false;
+  std::int64_t lower_bound_ns = 0;  ///< no plan of the phase takes less; INT64_MAX: it has none
+};
+
+/// `incumbent_ns` of other phases; 0: none. Needs several node groups.
+WholeClusterOutcome whole_cluster(const Problem& problem, Evaluator& evaluator, std::int64_t incumbent_ns,
+                                  const Options& options);
+
+}  // namespace espalier::search
