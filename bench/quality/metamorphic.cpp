@@ -22,7 +22,7 @@
 //                                      [--time 0] [--threads 1] [--changes 8] [--plans 24] [--out DIR] [--prices] [--layerwise] [--groups]
 //                                      [--brief]
 //
-// --changes: at most so many of each job, drawn; 0: all, some twenty. --plan-time: limit of a search; --time: begin no job after so many seconds.
+// --changes: the most changes drawn per job; 0: all, about twenty. --plan-time: limit of a search; --time: start no job after this many seconds.
 // Job i of a seed and kind is the same whatever the other arguments are: `--from 17 --jobs 1` runs it alone. --out: folder for both jobs of each violation.
 #include <algorithm>
 #include <array>
@@ -292,7 +292,7 @@ class Pairs {
 
 const std::vector<std::string> kKinds = {"uniform", "any", "groups", "layerwise", "flow"};
 
-/// Of `all` half are on several groups.
+/// With `all`, half of the jobs are on several groups.
 std::string kind_of(const Arguments& arguments, std::int64_t index) {
   if (arguments.flag("--layerwise")) return "layerwise";
   if (arguments.flag("--groups")) return "groups";
@@ -329,7 +329,7 @@ void print_prices(const Tallies& prices) {
         static_cast<long long>(t.violations), t.worst);
 }
 
-/// Of the closed network; under the flow network they are listed.
+/// Classes of the closed network; violations under the flow network are only listed.
 bool prices_hold(const Tallies& prices) {
   return std::all_of(prices.begin(), prices.end(),
                      [](const auto& row) { return row.first.first == Class::flow || row.second.violations == 0; });

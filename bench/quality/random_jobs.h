@@ -122,7 +122,7 @@ inline void draw_speed(Random& random, GroupText& g) {
   if (random.one_in(3)) g.speed[random.below(devices)] = static_cast<double>(random.between(4, 9)) / 10;
 }
 
-/// What joins the groups: every kind of sharing, complete or as a chain, between groups or two sites.
+/// The links that join the groups: every kind of sharing, complete or as a chain, between groups or two sites.
 inline void draw_join(Random& random, JobText& job) {
   job.join_Gbps = random.of<double>({1, 5, 10, 25, 50, 100, 100, 200, 400, 400});
   job.join_us = random.of<double>({2, 5, 5, 50, 1000, 10000});

@@ -80,7 +80,7 @@ struct Judged {
   bool fits = false;
 };
 
-/// What a rival of one job needs. Lives on one thread.
+/// The state shared by the rivals of one job. Used by one thread.
 class Field {
  public:
   explicit Field(const Job& job)
@@ -120,9 +120,9 @@ class Field {
     return kind.peak_of(room_.training.precision).count() * cluster().speed_of(device);
   }
 
-  /// Rules, engine and the job's search part, for a uniform plan of so many samples on so many devices.
+  /// Rules, engine and the job's search part, for a uniform plan with given numbers of samples and devices.
   [[nodiscard]] bool legal(const Strategy& s, const Schedule& schedule, std::int64_t devices, std::int64_t samples);
-  /// The same for a stage of a pipeline of which `samples` go through as one micro-batch.
+  /// As above for a stage of a pipeline, of which `samples` go through as one micro-batch.
   [[nodiscard]] bool legal_stage(const Stage& stage, const Part& part, std::int64_t samples);
   [[nodiscard]] bool legal(const Rival& rival);
 

@@ -37,7 +37,7 @@ SearchSpace space_alone(SearchSpace space) {
 }
 
 SearchSpace space_of_pipelines(SearchSpace space) {
-  space.kind = SpaceKind::uniform;
+  space = space_alone(std::move(space));
   for (const RankOrder order : {RankOrder::tp_cp_pp_dp, RankOrder::tp_dp_cp_pp})
     space.forbid["order"].push_back(static_cast<std::int64_t>(order));
   return space;

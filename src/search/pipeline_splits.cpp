@@ -15,8 +15,7 @@ namespace espalier::search {
 namespace {
 
 constexpr double kBelow = 1.0 - 1e-4;  // rounding of costs to nanoseconds
-constexpr double kForward =
-    0.3;  // share of the forward pass in the work of a step, at least: a backward pass has twice its products
+constexpr double kFullRate = 1e9;      // times a reduction: what is left of its latency does not show
 
 cost::StagePlace first_device_of(std::size_t group) {
   cost::StagePlace place;
@@ -114,6 +113,12 @@ std::int64_t GroupReach::samples(std::size_t group, std::int64_t ns) {
   return low;
 }
 
+std::int64_t GroupReach::samples(std::int64_t ns) {
+  std::int64_t sum = 0;
+  for (std::size_t g = 0; g < problem_.cluster->groups.size(); ++g) sum += samples(g, ns);
+  return sum;
+}
+
 std::int64_t meeting_floor_ns(const Problem& problem) {
   const Cluster& cluster = *problem.cluster;
   const cost::ClusterCosts costs(*problem.model, cluster, problem.training, *problem.engine);
@@ -128,7 +133,8 @@ std::int64_t meeting_floor_ns(const Problem& problem) {
       const auto devices = [&](std::size_t g) { return cluster.groups[g].nodes * cluster.groups[g].devices_per_node; };
       FabricLevel link = costs.link(first_device_of(a), first_device_of(b));
       link.efficiency /= problem.engine->coefficients.data_communication;
-      const double own = cost::all_reduce_s({link}, pair, bytes / static_cast<double>(std::min(devices(a), devices(b))));
+      const double share = bytes / static_cast<double>(std::min(devices(a), devices(b)));
+      const double own = cost::all_reduce_s({link}, pair, share * kFullRate) / kFullRate;
       least = least < 0 ? own : std::min(least, own);
     }
   return least < 0 ? 0 : static_cast<std::int64_t>(least * 1e9 * kBelow);
@@ -149,18 +155,13 @@ std::int64_t least_time(std::int64_t low, std::int64_t high, std::int64_t batch,
 }
 
 std::int64_t pipelines_floor_ns(const Problem& problem) {
-  const std::int64_t work_ns = WorkBound(problem).ns();
-  return std::max(work_ns, meeting_floor_ns(problem) + static_cast<std::int64_t>(kForward * static_cast<double>(work_ns)));
+  return std::max(WorkBound(problem).ns(), meeting_floor_ns(problem) + WorkBound(problem, WorkBound::Passes::forward).ns());
 }
 
 std::int64_t splits_bound_ns(const Problem& problem, GroupReach& reach, std::int64_t best_ns) {
   const std::int64_t floor_ns = std::min(best_ns, pipelines_floor_ns(problem));
   if (!reach.known()) return floor_ns;
-  return least_time(floor_ns, best_ns, problem.training.global_batch, [&](std::int64_t ns) {
-    std::int64_t sum = 0;
-    for (std::size_t g = 0; g < problem.cluster->groups.size(); ++g) sum += reach.samples(g, ns);
-    return sum;
-  });
+  return least_time(floor_ns, best_ns, problem.training.global_batch, [&](std::int64_t ns) { return reach.samples(ns); });
 }
 
 std::int64_t splits_bound_ns(const Problem& problem, Evaluator& evaluator, std::int64_t best_ns, const Options& options) {

@@ -35,6 +35,8 @@ class GroupReach {
 
   /// Most samples of a step, at most those of the batch, that the group trains in `ns`; the whole batch where that is not known.
   std::int64_t samples(std::size_t group, std::int64_t ns);
+  /// Of all groups together.
+  std::int64_t samples(std::int64_t ns);
   /// Whether the answers are those of branch and bound; false: packed samples, or devices of unequal speed, or the limit was reached.
   [[nodiscard]] bool known() const { return known_; }
   [[nodiscard]] std::int64_t simulations() const { return simulations_; }
@@ -53,7 +55,7 @@ class GroupReach {
   std::map<std::pair<std::size_t, std::int64_t>, std::pair<std::int64_t, std::int64_t>> times_;
 };
 
-/// R: an all-reduce of two members over the best link of any two groups. A rank answers for its part of all trained parameters, at least the share of a device of the
+/// R: an all-reduce of two members at the full rate of the best link of any two groups; stages share the bytes unequally, and only what grows with them adds up. A rank answers for its part of all trained parameters, at least the share of a device of the
 /// smaller group.
 std::int64_t meeting_floor_ns(const Problem& problem);
 /// No plan of two or more pipelines takes less than all work, nor than R and the forward part of it.

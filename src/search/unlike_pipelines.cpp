@@ -183,12 +183,8 @@ const std::vector<Alone>& Search::exact(std::size_t group, std::int64_t samples)
 void Search::add_shares() {
   const std::int64_t batch = problem_.training.global_batch;
   if (!reach_.known() || problem_.cluster->groups.size() < 2 || floor_ns_ >= best_ns()) return;
-  const std::int64_t least =
-      least_time(floor_ns_, best_ns() == INT64_MAX ? 16 * floor_ns_ : best_ns(), batch, [&](std::int64_t ns) {
-        std::int64_t sum = 0;
-        for (std::size_t g = 0; g < problem_.cluster->groups.size(); ++g) sum += reach_.samples(g, ns);
-        return sum;
-      });
+  const std::int64_t least = least_time(floor_ns_, best_ns() == INT64_MAX ? 16 * floor_ns_ : best_ns(), batch,
+                                        [&](std::int64_t ns) { return reach_.samples(ns); });
   std::vector<std::int64_t> reached;
   std::int64_t all = 0;
   for (std::size_t g = 0; g < problem_.cluster->groups.size(); ++g) all += reached.emplace_back(reach_.samples(g, least));

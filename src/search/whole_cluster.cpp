@@ -98,6 +98,7 @@ class Search {
   const std::int64_t incumbent_ns_;
   std::int64_t priced_ = 0;
   std::int64_t joined_ns_ = 0;        ///< of the set that is searched: no plan takes less
+  bool joined_broken_ = false;        ///< some plan does
   std::int64_t left_ns_ = INT64_MAX;  ///< least bound of what was not looked at
   WholeClusterOutcome out_;
 };
@@ -181,7 +182,7 @@ bool Search::offer(const Plan& plan, const PlanEvaluation& judged) {
     return false;
   }
   // The best network is one that no plan is faster on: should one be, nothing is concluded from it.
-  if (judged.iteration_ns < joined_ns_) leave(0);
+  joined_broken_ = joined_broken_ || judged.iteration_ns < joined_ns_;
   if (!out_.best || judged.iteration_ns < out_.best->iteration_ns) out_.best = {plan.pipelines, judged.iteration_ns};
   return true;
 }
@@ -350,9 +351,9 @@ WholeClusterOutcome Search::run() {
       if (stopped() || joined_ns >= best_ns()) leave(joined_ns);
       if (!stopped() && joined_ns < best_ns()) search(nodes);
     }
-    if (left_ns_ > 0 && left_ns_ < before) left_ns_ = std::max(left_ns_, std::min(before, joined_ns));
+    if (left_ns_ < before) left_ns_ = std::max(left_ns_, std::min(before, joined_ns));
   }
-  if (out_.interrupted) leave(0);
+  if (out_.interrupted || joined_broken_) leave(0);
   out_.lower_bound_ns = std::min(best_ns(), std::max(left_ns_, work_.ns()));
   return std::move(out_);
 }

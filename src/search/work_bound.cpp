@@ -39,7 +39,9 @@ std::vector<double> measured_seconds(const Problem& problem, double speed) {
 }
 
 /// Device-seconds a sample of each layer kind, forward and backward, on one device of a group as fast as its kind.
-std::vector<double> device_seconds(const Problem& problem, std::size_t group) {
+std::vector<double> device_seconds(const Problem& problem, std::size_t group, WorkBound::Passes passes) {
+  const bool both = passes == WorkBound::Passes::both;
+  if (problem.engine->measured != nullptr && !both) return std::vector<double>(problem.model->kinds.size(), 0.0);
   if (problem.engine->measured != nullptr) return measured_seconds(problem, problem.cluster->groups[group].device.speed);
   const Cluster alone = problem.cluster->alone(group);
   const cost::CostContext context(*problem.model, alone, problem.training, *problem.engine);
@@ -53,22 +55,22 @@ std::vector<double> device_seconds(const Problem& problem, std::size_t group) {
     cost::ChunkTotal total;
     cost::ChunkSum sum(total);
     sum.add(x, static_cast<std::int32_t>(k), 1, RecomputeKind::none);
-    const auto ns = static_cast<double>(total.forward.compute_ns + total.backward.compute_ns);
+    const auto ns = static_cast<double>(total.forward.compute_ns + (both ? total.backward.compute_ns : 0));
     out.push_back(kBelow * ns * 1e-9 / static_cast<double>(batch));
   }
   return out;
 }
 
 /// Device-seconds a sample of each layer kind, by group.
-std::vector<std::vector<double>> seconds_of(const Problem& problem) {
+std::vector<std::vector<double>> seconds_of(const Problem& problem, WorkBound::Passes passes) {
   std::vector<std::vector<double>> out;
-  for (std::size_t g = 0; g < problem.cluster->groups.size(); ++g) out.push_back(device_seconds(problem, g));
+  for (std::size_t g = 0; g < problem.cluster->groups.size(); ++g) out.push_back(device_seconds(problem, g, passes));
   return out;
 }
 
 }  // namespace
 
-WorkBound::WorkBound(const Problem& problem) : problem_(&problem), seconds_(seconds_of(problem)) {}
+WorkBound::WorkBound(const Problem& problem, Passes passes) : problem_(&problem), seconds_(seconds_of(problem, passes)) {}
 
 double WorkBound::capacity(std::size_t group) const {
   const Cluster& cluster = *problem_->cluster;
@@ -114,7 +116,7 @@ double least_cost_of_work(const Problem& problem) {
   const std::vector<NodeGroup>& groups = problem.cluster->groups;
   for (const NodeGroup& group : groups)
     if (!group.price_per_device_hour) return 0;
-  const std::vector<std::vector<double>> seconds = seconds_of(problem);
+  const std::vector<std::vector<double>> seconds = seconds_of(problem, WorkBound::Passes::both);
   double cost = 0;
   for (const std::int32_t kind : problem.model->layers) {
     double least = std::numeric_limits<double>::infinity();

@@ -18,8 +18,9 @@ namespace espalier::search {
 /// Seconds are found once; a bound is asked for many parts of the cluster.
 class WorkBound {
  public:
-  /// The problem lives longer than this value.
-  explicit WorkBound(const Problem& problem);
+  enum class Passes : std::uint8_t { both, forward };
+  /// The problem lives longer than this value. `forward`: the bound of the forward passes alone, 0 under a profile, which has both together.
+  explicit WorkBound(const Problem& problem, Passes passes = Passes::both);
 
   /// Bound of `samples` samples on a number of devices of each group (by place in the cluster), each as fast as its kind; 0: not known.
   [[nodiscard]] std::int64_t ns(const std::vector<double>& devices, std::int64_t samples) const;
