@@ -237,7 +237,10 @@ class PlanClock {
     sum.forward += pass;
     sum.backward += pass;
     sum.backward_input += pass;
-    if (most()) add_edges(chunk.ranges.front(), sum);
+    if (most()) {
+      add_edges(chunk.ranges.front(), sum);
+      add_table_copy(c, sum);
+    }
     add_collectives(c, buckets, sum);
     return sum;
   }
@@ -250,6 +253,18 @@ class PlanClock {
     const auto dense = static_cast<double>(e.dense), expert = static_cast<double>(e.expert);
     sum.forward += shards_parameters(s.zero) ? gathering_layer(s, e) : 0;
     sum.backward += scattering(s, dense, expert);
+  }
+
+  /// ZeRO collectives of a copy of the token table, hidden by nothing, and once more where its layer comes first. The least of them is nothing.
+  void add_table_copy(std::size_t c, ChunkTime& sum) {
+    const Strategy& s = view_.chunks.front().ranges.front().strategy;
+    const std::int32_t user = view_.stage_of[c] != view_.stage_of.front() ? table_user(view_, c) : -1;
+    if (user < 0 || !shards_gradients(s.zero)) return;
+    const StageElements e = table_share(view_of(view_, s));
+    const int times = user == view_.chunks[c].first() ? 2 : 1;
+    const double gather = shards_parameters(s.zero) ? gathering_layer(s, e) : 0;
+    sum.forward += times * gather;
+    sum.backward += gather + times * scattering(s, static_cast<double>(e.dense), static_cast<double>(e.expert));
   }
 
   /// One bucket of what the chunk reduces and gathers once a step. Ranges of several strategies reduce one after the other.

@@ -131,13 +131,16 @@ class Pass {
     table.backward = user.backward;
     table.passes_gradient = user.passes_gradient;
     table.set_elements(table_elements(*c_.workload.model, *c_.engine, c_.workload.training, s));
-    const ZeroTime zero = zero_time(c_, groups, s, states_of(*c_.engine, c_.workload.training), table, ChunkEdges::exposed);
+    const StatePolicy states = states_of(*c_.engine, c_.workload.training);
+    const Strategy& own = at.range->strategy;
+    const HiddenTraffic before = hidden_traffic(c_.fabric, book_.priced(own).groups, own, states, user.elements());
+    const ZeroTime zero = zero_time(c_, groups, s, states, table, ChunkEdges::exposed, before);
     const bool forward = phase_ == ChunkPhase::forward;
     const ZeroSpans spans = zero_spans(s, groups, table, forward ? zero.forward : zero.backward);
     spans_.begin_zero(at.layer, spans);
     spans_.end_zero(at.layer, spans);
     const HostCopies copies =
-        host_copies(c_.device.host, *c_.engine, states_of(*c_.engine, c_.workload.training), table, zero, s, RecomputeKind::none);
+        host_copies(c_.device.host, *c_.engine, states, table, zero, s, RecomputeKind::none);
     spans_.add_copies(at.layer, forward ? copies.forward : copies.backward);
     if (at.layer == ranges().front().first)
       spans_.add_edge(at.layer, "token table", forward ? zero.gather_ns : zero.reduce_ns, edge_part(), spans);

@@ -37,14 +37,16 @@ void LayerCopies::fill(const CostContext& c, const Strategy& s, const StatePolic
       copies_[k][static_cast<std::size_t>(how)] = host_copies(c.device.host, *c.engine, states, layers[k], zero[k], s, how);
 }
 
-TableTime table_time(const Sharing& x, const LayerCost& user, const ParameterElements& elements, ChunkEdges edges) {
+TableTime table_time(const Sharing& x, const Sharing& layer, const LayerCost& user, const ParameterElements& elements,
+                     ChunkEdges edges) {
   LayerCost table;
   table.forward = user.forward;
   table.backward = user.backward;
   table.passes_gradient = user.passes_gradient;
   table.set_elements(elements);
   TableTime time;
-  time.zero = zero_time(x.c, x.groups, x.s, x.states, table, edges);
+  const HiddenTraffic before = hidden_traffic(layer.c.fabric, layer.groups, layer.s, layer.states, user.elements());
+  time.zero = zero_time(x.c, x.groups, x.s, x.states, table, edges, before);
   time.host = host_copies(x.c.device.host, *x.c.engine, x.states, table, time.zero, x.s, RecomputeKind::none);
   return time;
 }

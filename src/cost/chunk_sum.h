@@ -172,8 +172,10 @@ class ChunkSum {
   bool empty_ = true;
 };
 
-/// Of a copy of the token table, beside the layer of cost `user` that uses it. `x`: under the strategy of the embedding.
-TableTime table_time(const Sharing& x, const LayerCost& user, const ParameterElements& elements, ChunkEdges edges);
+/// Of a copy of the token table, next to the layer of cost `user`, priced under `layer`, that uses it and hides its own collectives first.
+/// `x`: under the strategy of the embedding.
+TableTime table_time(const Sharing& x, const Sharing& layer, const LayerCost& user, const ParameterElements& elements,
+                     ChunkEdges edges);
 
 /// A message of a collective at the end or the beginning of a step, as it is emitted: to be added up, or to be written into a program.
 struct Message {

@@ -76,7 +76,7 @@ void add_copy(Pricing& p, std::int32_t i, ChunkSum& sum, Shares& shares) {
   const LayerCost& cost = (*range->layers)[static_cast<std::size_t>(p.kind_of(user))];
   const Assembly& embedding = p.under_embedding();
   const ParameterElements elements = table_elements(*p.c.workload.model, *p.c.engine, p.c.workload.training, embedding.s);
-  sum.add_table(elements, table_time(embedding, cost, elements, p.edges), user == p.ranges(i).front().first);
+  sum.add_table(elements, table_time(embedding, p.under(*range), cost, elements, p.edges), user == p.ranges(i).front().first);
   share_of(shares, embedding).elements += elements;
 }
 

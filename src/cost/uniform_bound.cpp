@@ -172,7 +172,7 @@ void UniformBound::add_copy(const Call& call, std::int32_t i, Chunk& chunk) cons
   const ParameterElements elements = table_elements(*c.workload.model, *c.engine, c.workload.training, call.strategy());
   chunk.elements += elements;
   if (!shards_gradients(call.strategy().zero) && !copies_in_passes(call.strategy().offload)) return;
-  const TableTime table = table_time(call.sharing, call.layers[kind], elements, call.edges());
+  const TableTime table = table_time(call.sharing, call.sharing, call.layers[kind], elements, call.edges());
   const ZeroTime& z = table.zero;
   const bool leads = user == call.split.first(i);
   chunk.forward += z.forward.duration_ns() + table.host.forward.duration_ns() + (leads ? z.gather_ns : 0);

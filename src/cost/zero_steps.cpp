@@ -18,30 +18,29 @@ PricedTraffic scatter(const Fabric& fabric, const Group& ranks, GroupKind group,
   return {{CollectiveKind::reduce_scatter, group, bytes, 1}, reduce_scatter_s(fabric.data_levels, ranks, bytes)};
 }
 
-/// Collectives that run one after the other.
-struct Together {
-  double seconds = 0, moved = 0;  ///< bytes that pass a rank
-  Together& operator+=(const Together& o) {
-    seconds += o.seconds;
-    moved += o.moved;
-    return *this;
-  }
-};
-
-Together together(const PricedTraffic& dense, const PricedTraffic& expert, const DataGroups& g) {
+SerialCollectives in_series(const PricedTraffic& dense, const PricedTraffic& expert, const DataGroups& g) {
   const auto passed = [](const PricedTraffic& moved, const Group& ranks) {
     return ranks.size <= 1 ? 0.0 : moved.traffic.bytes * static_cast<double>(ranks.size - 1) / static_cast<double>(ranks.size);
   };
   return {dense.seconds + expert.seconds, passed(dense, g.shard) + passed(expert, g.expert_shard)};
 }
 
-/// `exposed_share` of what could be hidden is not.
-void hide_into(PhaseTime& phase, const Together& collectives, double compute, const Interference& device, double exposed_share) {
+/// Seconds by which collectives next to `compute` make it longer; `exposed_share` of what could be hidden is not.
+double exposed_s(const SerialCollectives& collectives, double compute, const Interference& device, double exposed_share) {
   const double communication = collectives.seconds;
   const double least = pair_time(communication, compute, device.of(collectives.moved, communication)) - compute;
-  const double extra = least + exposed_share * std::max(0.0, communication - least);
-  phase.exposed_ns += round_ns(extra);
-  phase.hidden_ns += round_ns(std::max(0.0, communication - extra));
+  return least + exposed_share * std::max(0.0, communication - least);
+}
+
+/// What `own` adds to a phase of `compute` that hides `before` already.
+void hide_into(PhaseTime& phase, const SerialCollectives& own, const SerialCollectives& before, double compute,
+               const Interference& device, double exposed_share) {
+  SerialCollectives both = before;
+  both += own;
+  const double first = before.seconds > 0 ? exposed_s(before, compute, device, exposed_share) : 0.0;
+  const double all = exposed_s(both, compute, device, exposed_share);
+  phase.exposed_ns += std::max<std::int64_t>(0, round_ns(all) - round_ns(first));  // the two add up to what they take together
+  phase.hidden_ns += round_ns(std::max(0.0, own.seconds - std::max(0.0, all - first)));
 }
 
 /// Copies in and out of the buffers of the collectives.
@@ -93,32 +92,43 @@ ZeroTraffic zero_traffic(const Fabric& fabric, const DataGroups& g, const Strate
   return out;
 }
 
+HiddenTraffic hidden_traffic(const Fabric& fabric, const DataGroups& g, const Strategy& s, const StatePolicy& states,
+                             const ParameterElements& elements) {
+  HiddenTraffic out;
+  const ZeroTraffic traffic = zero_traffic(fabric, g, s, states, elements);
+  if (s.overlap.param_gather) out.gathers = in_series(traffic.gathers[0], traffic.gathers[1], g);
+  if (s.overlap.grad_reduce) out.reductions = in_series(traffic.reductions[0], traffic.reductions[1], g);
+  return out;
+}
+
 ZeroTime zero_time(const CostContext& c, const DataGroups& g, const Strategy& s, const StatePolicy& states, const LayerCost& l,
-                   ChunkEdges edges) {
+                   ChunkEdges edges, const HiddenTraffic& before) {
   ZeroTime z;
   if (!shards_gradients(s.zero)) return z;
   const ZeroTraffic traffic = zero_traffic(c.fabric, g, s, states, l.elements());
-  const Together gathers = together(traffic.gathers[0], traffic.gathers[1], g),
-                 reductions = together(traffic.reductions[0], traffic.reductions[1], g);
+  const SerialCollectives gathers = in_series(traffic.gathers[0], traffic.gathers[1], g),
+                          reductions = in_series(traffic.reductions[0], traffic.reductions[1], g);
   ESPALIER_CHECK(gathers.seconds >= 0 && reductions.seconds >= 0);
   const Interference device = c.device.interference();
   const double forward = static_cast<double>(l.forward.duration_ns()) * 1e-9,
                backward = static_cast<double>(l.backward.duration_ns()) * 1e-9;
   const double share = c.engine->coefficients.exposed_share;
   if (s.overlap.param_gather) {
-    hide_into(z.forward, gathers, forward, device, share);
+    hide_into(z.forward, gathers, before.gathers, forward, device, share);
   } else {
     z.forward.exposed_ns += round_ns(gathers.seconds);
     z.backward.exposed_ns += round_ns(gathers.seconds);
   }
-  Together beside = s.overlap.param_gather ? gathers : Together{};
+  SerialCollectives own = s.overlap.param_gather ? gathers : SerialCollectives{};
   if (s.overlap.grad_reduce)
-    beside += reductions;
+    own += reductions;
   else
     z.backward.exposed_ns += round_ns(reductions.seconds);
+  SerialCollectives first = before.gathers;
+  first += before.reductions;
   z.backward_again = z.backward;
-  hide_into(z.backward, beside, backward, device, share);
-  if (s.recompute.kind == RecomputeKind::full) hide_into(z.backward_again, beside, forward + backward, device, share);
+  hide_into(z.backward, own, first, backward, device, share);
+  if (s.recompute.kind == RecomputeKind::full) hide_into(z.backward_again, own, first, forward + backward, device, share);
   // Recomputation never makes a step shorter, not even by what rounds away.
   z.backward_again.exposed_ns = std::max(z.backward_again.exposed_ns, z.backward.exposed_ns - l.forward.duration_ns());
   add_copies(c.device, c.engine->kernels, s, states, l.elements(), z);

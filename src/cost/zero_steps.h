@@ -49,9 +49,28 @@ struct ZeroTraffic {
 ZeroTraffic zero_traffic(const Fabric& fabric, const DataGroups& g, const Strategy& s, const StatePolicy& states,
                          const ParameterElements& elements);
 
-/// What that takes beside a layer of cost `l`.
+/// Collectives that run one after the other.
+struct SerialCollectives {
+  double seconds = 0, moved = 0;  ///< bytes that pass a rank
+  SerialCollectives& operator+=(const SerialCollectives& o) {
+    seconds += o.seconds;
+    moved += o.moved;
+    return *this;
+  }
+};
+
+/// The collectives of a layer that its compute hides.
+struct HiddenTraffic {
+  SerialCollectives gathers, reductions;
+};
+/// Of a layer of `elements`, as far as `s` overlaps them.
+HiddenTraffic hidden_traffic(const Fabric& fabric, const DataGroups& g, const Strategy& s, const StatePolicy& states,
+                             const ParameterElements& elements);
+
+/// What that takes next to the compute of a layer of cost `l`. `before` hides under the same compute first: the result is what l's collectives add
+/// to the time of the two together, so that compute hides nothing twice.
 ZeroTime zero_time(const CostContext& c, const DataGroups& g, const Strategy& s, const StatePolicy& states, const LayerCost& l,
-                   ChunkEdges edges);
+                   ChunkEdges edges, const HiddenTraffic& before = {});
 
 /// The traffic as steps of the layer as a whole (op −1). Placement beside: while the layer's whole phase runs (first and last stay −1);
 /// before (gathers) or after (reductions): alone.

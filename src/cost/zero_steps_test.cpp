@@ -82,6 +82,32 @@ TEST(ZeroSteps, BesideTheLayer) {
   for (const auto& timed : zero_steps(p.s, p.traffic()).backward) EXPECT_EQ(timed.step.placement, Placement::beside);
 }
 
+// A second set of as many weights under the same compute, as a copy of a token table next to the layer that uses it. Forward 98,304 ns of gathers
+// meet 65,536 of compute: the layer's 49,152 are hidden, 16,384 of the second, 32,768 are not. Backward the layer's collectives fill all of the
+// compute: nothing of the second is hidden.
+TEST(ZeroSteps, ComputeHidesNothingTwice) {
+  const Problem p(3, true);
+  const DataGroups groups = data_groups(p.context.fabric, p.s, 1);
+  const HiddenTraffic before = hidden_traffic(p.context.fabric, groups, p.s, p.states, p.layers[0].elements());
+  EXPECT_EQ(before.gathers.moved, 49152);
+  EXPECT_EQ(before.reductions.moved, 98304);
+  const ZeroTime second = zero_time(p.context, groups, p.s, p.states, p.layers[0], ChunkEdges::exposed, before);
+  EXPECT_EQ(second.forward.exposed_ns, 32768);
+  EXPECT_EQ(second.forward.hidden_ns, 16384);
+  EXPECT_EQ(second.backward.exposed_ns, 147456);
+  EXPECT_EQ(second.backward.hidden_ns, 0);
+  EXPECT_EQ(second.gather_ns, 49152);
+}
+
+// Collectives in the open leave the compute to what follows.
+TEST(ZeroSteps, ExposedTrafficHidesNothing) {
+  const Problem p(3, false);
+  const HiddenTraffic before =
+      hidden_traffic(p.context.fabric, data_groups(p.context.fabric, p.s, 1), p.s, p.states, p.layers[0].elements());
+  EXPECT_EQ(before.gathers.seconds, 0);
+  EXPECT_EQ(before.reductions.seconds, 0);
+}
+
 TEST(ZeroSteps, StageTwoScattersOnlyAndStageOneNothing) {
   const Problem two(2, false), one(1, false);
   EXPECT_TRUE(zero_steps(two.s, two.traffic()).forward.empty());
