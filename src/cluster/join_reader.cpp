@@ -16,8 +16,22 @@ using base::cat;
 
 constexpr double kDearestGigabyte = 1e6;
 
-/// The level that joins unlike groups: the group with the smallest share per device sets the pace.
+/// What `network` does worse than `level`. Bandwidth apart: a network with more of it may have the longer latency, and a join that took all of one
+/// network would be slower after that one got faster.
+void lower_to(const NetworkSpec& network, FabricLevel& level) {
+  level.bandwidth_alone = std::min(level.bandwidth_alone, network.bandwidth);
+  level.latency = std::max(level.latency, network.latency);
+  level.efficiency = std::min(level.efficiency, network.efficiency);
+  level.start = std::max(level.start, network.shape.start);
+  level.ramp = std::max(level.ramp, network.shape.ramp);
+  level.small_group = std::max(level.small_group, network.shape.small_group);
+  level.congestion = std::max(level.congestion, network.shape.congestion);
+  level.in_network_reduction = level.in_network_reduction && network.in_network_reduction;
+}
+
+/// The level that joins unlike groups: the smallest share per device, and in all else the worst of their networks.
 FabricLevel read_inter_group(base::Reader& reader, const std::vector<GroupDraft>& drafts, std::vector<std::string>& notes) {
+  std::vector<NetworkSpec> networks;
   NetworkSpec slowest;
   double least = 0;
   std::int64_t total = 0;
@@ -32,6 +46,7 @@ FabricLevel read_inter_group(base::Reader& reader, const std::vector<GroupDraft>
       network.name = "inter-group";
     }
     if (given) read_network(child, network, "nics_per_node");
+    networks.push_back(network);
     const double share = network.bandwidth.count() * static_cast<double>(network.nics) /
                          static_cast<double>(draft.group.devices_per_node) / network.oversubscription;
     if (least == 0 || share < least) {
@@ -50,11 +65,13 @@ FabricLevel read_inter_group(base::Reader& reader, const std::vector<GroupDraft>
   level.kind = slowest.kind;
   level.span = total;
   level.bandwidth = BytesPerSecond(least);
-  level.bandwidth_alone = std::max(level.bandwidth, slowest.bandwidth);
+  level.bandwidth_alone = slowest.bandwidth;
   level.latency = slowest.latency;
   level.efficiency = slowest.efficiency;
   level.in_network_reduction = slowest.in_network_reduction;
   level.trace = slowest.trace;
+  for (const NetworkSpec& network : networks) lower_to(network, level);
+  level.bandwidth_alone = std::max(level.bandwidth, level.bandwidth_alone);
   return level;
 }
 

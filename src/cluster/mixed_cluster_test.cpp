@@ -138,6 +138,26 @@ TEST(MixedCluster, MatrixInPlace) {
 }
 
 // InfiniBand and Ethernet only: 25 Gb/s · 0.7 a node. Two groups that both have Ethernet talk at the slower of their nodes.
+// Group a moves 100 Gb/s, 12.5 GB/s, a device at 2 us; b 200 Gb/s for two devices, the same share, at 5 us. The join has the share and the longer
+// latency; twice the bandwidth of a leaves both as they are.
+TEST(MixedCluster, TheJoinTakesTheWorstOfEachFigure) {
+  const auto join = [](const std::string& bandwidth) {
+    const Cluster c =
+        loaded("groups: [{nodes: 1, devices_per_node: 2, device: h100-sxm-80gb, inter_node: {bandwidth: " + bandwidth +
+               ", nics_per_node: 2, latency: 2us}}, {nodes: 3, devices_per_node: 2, device: h100-sxm-80gb, inter_node: "
+               "{bandwidth: 200Gb/s,"
+               " nics_per_node: 1, latency: 5us}}]\n");
+    return c.inter.back();
+  };
+  const FabricLevel level = join("100Gb/s"), twice = join("200Gb/s");
+  EXPECT_EQ(level.bandwidth.count(), 12.5e9);
+  EXPECT_EQ(level.bandwidth_alone.count(), 12.5e9);
+  EXPECT_EQ(level.latency.count(), 5e-6);
+  EXPECT_EQ(twice.bandwidth.count(), 12.5e9);
+  EXPECT_EQ(twice.bandwidth_alone.count(), 25e9);
+  EXPECT_EQ(twice.latency.count(), 5e-6);
+}
+
 TEST(MixedCluster, WithoutACommonInterfaceNodesFallBack) {
   const Cluster c = loaded(
       "groups: [{nodes: 2, device: h100-sxm-80gb, nic: infiniband}, {nodes: 2, device: l4, nic: [Ethernet]},"
