@@ -641,6 +641,10 @@ inline Rival Makers::change(const Rival& from) {
     const std::int64_t steps = random_.one_in(3) ? 2 : 1;
     bool good = true;
     for (std::int64_t k = 0; k < steps && good; ++k) {
+      if (k > 0 && !field_.legal(rival)) {  // a step starts from stages that exist
+        good = false;
+        break;
+      }
       Part& part = rival[static_cast<std::size_t>(random_.below(static_cast<std::int64_t>(rival.size())))];
       if (rival.size() > 1 && random_.one_in(3)) {
         good = move_samples(rival);
