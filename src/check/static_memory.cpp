@@ -181,8 +181,10 @@ Kept kept_bytes(const StatePolicy& bytes, const Strategy& s, const StageElements
   const bool freed = bytes.frees_reduced && s.zero == ZeroStage::optimizer && chunks > 1;
   const std::int64_t gradients =
       freed ? bytes.gradient * (held(true) + ceil_div(e.dense + e.expert, chunks)) : of(bytes.gradient, shards_gradients(s.zero));
-  (offloads_parameters(s.offload) ? kept.host : kept.device) +=
-      of(bytes.parameter, spread, frozen) + gradients + of(bytes.autograd, bytes.autograd >= 4 && shards_optimizer(s.zero));
+  const bool of_the_update = bytes.autograd >= 4;
+  (offloads_parameters(s.offload) ? kept.host : kept.device) += of(bytes.parameter, spread, frozen) + gradients;
+  (offloads_parameters(s.offload) || (of_the_update && offloads_optimizer(s.offload)) ? kept.host : kept.device) +=
+      of(bytes.autograd, of_the_update && shards_optimizer(s.zero));
   (offloads_optimizer(s.offload) ? kept.host : kept.device) += of(bytes.master + bytes.optimizer, shards_optimizer(s.zero));
   return kept;
 }

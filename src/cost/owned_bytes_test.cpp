@@ -91,6 +91,9 @@ TEST(StateMemory, GradientsOfAutogradAreWhole) {
   EXPECT_EQ(state_memory({100, 0}, states, s).optimizer, 12 * 25);
   states.autograd = 4;  // a copy of what the rank updates
   EXPECT_EQ(state_memory({100, 0}, states, s).gradients, 400 + 4 * 25);
+  s.offload = Offload::optimizer;  // the host updates, from its own copy
+  EXPECT_EQ(state_memory({100, 0}, states, s).gradients, 400);
+  EXPECT_EQ(state_memory({100, 0}, states, s).host, (12 + 4) * 25);
 }
 
 // 800 expert elements that two of eight ranks hold, 12 bytes of states each: halves over one shard group of the four data ranks, whole in either of two.

@@ -9,6 +9,7 @@
 // (PEFT), or divided as well (engine.memory.splits_adapters).
 // Bytes, F = those of frozen weights, sharded as parameters are; D = dense elements, E = expert elements of a stage, s = ZeRO shard group, s_e of plan/expert_shard.h:
 //     parameters   F + p·(D/s + E/s_e if zero = 3 else D + E)          gradients  g·(sharded if zero ≥ 2) + autograd·(sharded as the optimizer if 4, whole if 2)
+// An autograd of 4 and more is the optimizer's own: with it on hosts those bytes lie there.
 //     optimizer    (master + moments)·(sharded if zero ≥ 1)        (Rajbhandari et al. 2020, ZeRO)
 // Where an engine frees what it has reduced (states.frees_reduced), gradients under ZeRO 1 are added up over all micro-batches, reduced once, and
 //     gradients    g·(sharded + whole/v) if every micro-batch of a chunk passes before the next chunk's first (interleaved, m ≤ p), else g·whole

@@ -171,6 +171,7 @@ std::string cost_text(const Expense& cost, bool tokens) {
 }
 
 std::string fit_note(const Prediction& p) {
+  if (p.fits && !p.fits_with_margin) return cat("   MAY NOT FIT: the memory margin is ", percent(p.memory_margin));
   if (p.fits) return "";
   return p.peak_memory_bytes > p.memory_limit_bytes ? "   DOES NOT FIT" : "   DOES NOT FIT into the hosts' memory";
 }

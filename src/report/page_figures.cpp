@@ -96,6 +96,8 @@ Figure memory_figure(const Job& job, const PlannerResult& r) {
            "what the rank holds at its fullest moment, with the reserve of the allocator"};
   if (!p.fits)
     f.note += p.peak_memory_bytes > p.memory_limit_bytes ? ": DOES NOT FIT" : ": the hosts DO NOT HOLD what is offloaded";
+  else if (!p.fits_with_margin)
+    f.note += cat(": MAY NOT FIT, the memory margin is ", percent(p.memory_margin));
   f.share = share;
   for (const MemoryPart& part : memory_parts(p.memory))
     f.derivation.push_back({part.name, gib(part.bytes), cat("prediction.memory_breakdown_bytes, of stage ", fullest_stage(p))});
