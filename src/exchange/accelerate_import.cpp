@@ -134,7 +134,7 @@ class AccelerateReader {
   }
 
   void second() {
-    out_.engine = "fsdp2";
+    out_.engine = "accelerate-fsdp";
     const bool reshards =
         in_.flag("fsdp_config.fsdp_reshard_after_forward", true, "parameters are gathered again for the backward pass");
     out_.strategy.zero = reshards ? ZeroStage::parameters : ZeroStage::gradients;

@@ -3,6 +3,7 @@
 
 #include "base/check.h"
 #include "base/format.h"
+#include "exchange/assertions.h"
 #include "exchange/configuration_readers.h"
 
 namespace espalier::exchange {
@@ -153,6 +154,7 @@ Result<ImportedConfiguration> read_deepspeed(const ConfigurationRequest& request
   if (document->root.kind != base::NodeKind::mapping)
     return Error{ErrorKind::bad_input, request.name, std::string("a ") + std::string(to_string(document->root.kind)),
                  "an object of settings", ""};
+  if (Status broken = broken_assertions(assertion_table("deepspeed"), request, settings_of(document->root))) return *broken;
   return DeepSpeedReader(request, document->root).run();
 }
 

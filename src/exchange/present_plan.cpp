@@ -9,6 +9,7 @@
 #include "base/format.h"
 #include "espalier/configuration.h"
 #include "exchange/configuration_readers.h"
+#include "exchange/megatron.h"
 #include "exchange/megatron_import.h"
 #include "exchange/request.h"
 #include "exchange/torchtitan.h"
@@ -146,6 +147,18 @@ Status cut(const Job& job, const ImportedConfiguration& c, Plan& plan) {
   return {};
 }
 
+/// Megatron-LM cuts stages evenly unless the file says how (megatron/training/arguments.py:963, core 0.19.2), and so asserts that it can.
+Status uneven_layers(const Job& job, const ImportedConfiguration& c, const EngineModel& engine, const Plan& plan) {
+  const std::int64_t chunks = std::int64_t{plan.only_pipeline().schedule.stages} * plan.only_pipeline().schedule.virtual_stages;
+  const bool core = engine.family == EngineFamily::megatron && engine.formats == std::vector<std::string>{"megatron-core"};
+  if (!core || !c.blocks.empty() || job.model.blocks() % chunks == 0) return {};
+  const std::string layout = exchange::megatron_layout(job.model, plan.only_pipeline());
+  return Error{ErrorKind::check_failed, c.name, cat("MEG-PP-LAYERS: ", job.model.blocks(), " layers in ", chunks, " equal stages"),
+               "layers that the stages divide, as Megatron-LM asserts (megatron/training/arguments.py:963, core 0.19.2)",
+               cat("--pipeline-model-parallel-layout '", layout, "' says uneven stages; so do --decoder-first-pipeline-num-layers and "
+                   "--decoder-last-pipeline-num-layers")};
+}
+
 }  // namespace
 
 std::string_view to_string(ImportedKey::Kind kind) {
@@ -247,6 +260,7 @@ Result<Plan> plan_of(const Job& job, const ImportedConfiguration& c) {
     return *broken;
   }
   Plan plan = make_uniform_plan(job.model, job.cluster, job.training, engine->name, strategy, schedule, engine->split);
+  if (Status error = uneven_layers(job, c, *engine, plan)) return *error;
   if (Status error = cut(job, c, plan)) return *error;
   if (Status error = exchange::embed_job(job, plan)) return *error;
   if (Status error = validate(plan)) return *error;
