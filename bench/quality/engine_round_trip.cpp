@@ -70,6 +70,7 @@ std::optional<Result<Plan>> read_back(const Job& job, const Plan& plan, const Ex
     const bool full = plan.strategy().recompute.kind == RecomputeKind::full;
     if (at->second == "deepspeed") request.recompute = full ? "full" : "none";
   }
+  if (at->second == "torchtitan") request.precision = to_string(job.training.precision);
   if (at->second == "accelerate") {
     request.global_batch = job.training.global_batch;
     request.micro_batch = plan.only_pipeline().schedule.micro_batch;

@@ -96,7 +96,7 @@ std::string configuration(const ExportRequest& request) {
   const Plan& plan = request.plan;
   const Strategy& s = plan.strategy();
   const Schedule& schedule = plan.only_pipeline().schedule;
-  const bool mixed = plan.training.precision == Precision::bf16 || plan.training.precision == Precision::fp16;
+  const bool mixed = plan.training.precision != Precision::fp32;
   const std::int64_t devices = job.cluster.devices();
   const auto yes = [](bool flag) { return flag ? "true" : "false"; };
   return cat("# ", plan.label(), "\n# ", plan.model_name, " on ", devices, " ", job.cluster.groups.front().device.name,
@@ -107,7 +107,7 @@ std::string configuration(const ExportRequest& request) {
              mixed ? std::string(to_string(plan.training.precision)) : "no", "'\n",
              "num_machines: ", devices / job.cluster.groups.front().devices_per_node, "\nnum_processes: ", devices,
              "\nmachine_rank: 0\nmain_process_ip: 127.0.0.1\nmain_process_port: 29500\n",
-             "rdzv_backend: c10d\nmain_training_function: main\nfsdp_config:\n", sharding(plan), wrapping(job),
+             plan.training.precision == Precision::fp8 ? "fp8_config:\n  fp8_backend: AO\n" : "", "rdzv_backend: c10d\nmain_training_function: main\nfsdp_config:\n", sharding(plan), wrapping(job),
              "  fsdp_state_dict_type: SHARDED_STATE_DICT\n  fsdp_activation_checkpointing: ",
              yes(s.recompute.kind == RecomputeKind::full),
              "\n  fsdp_cpu_ram_efficient_loading: true\n  fsdp_offload_params: ", yes(offloads_parameters(s.offload)), "\n",

@@ -63,7 +63,7 @@ void settle(const Target& t, D changed, Configuration& c) {
     c.schedule.virtual_stages = c.schedule.kind == ScheduleKind::zb_v          ? 2
                                 : c.schedule.kind == ScheduleKind::interleaved ? std::max(2, c.schedule.virtual_stages)
                                                                                : 1;
-  if (t.engine != nullptr && !t.engine->runs.chooses_overlap) s.overlap = always_overlapped(*t.engine, t.facts, s);
+  if (t.engine != nullptr && !t.engine->runs.chooses_overlap) s.overlap = always_overlapped(*t.engine, t.facts, s, c.schedule);
   const std::int32_t most = fullest_chunk(t, c.schedule);
   if (s.recompute.kind != RecomputeKind::full)
     s.recompute.layers = 0;
@@ -160,7 +160,7 @@ struct Change {
 void take_usual_overlap(const Target& t, ClosestPlan& out) {
   if (t.engine == nullptr || t.engine->runs.chooses_overlap) return;
   Configuration c{out.plan.strategy(), out.plan.only_pipeline().schedule};
-  const Overlap usual = always_overlapped(*t.engine, t.facts, c.strategy);
+  const Overlap usual = always_overlapped(*t.engine, t.facts, c.strategy, c.schedule);
   if (c.strategy.overlap == usual) return;
   for (const Fault& f : faults_of(t, out.plan))
     if (f.id.ends_with("-OVERLAP-ALWAYS")) out.lost.push_back(cat(f.id, ": ", f.text, "; written so"));

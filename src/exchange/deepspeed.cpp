@@ -45,6 +45,7 @@ std::string configuration(const ExportRequest& request) {
   base::JsonWriter json;
   json.begin_object().key("espalier").begin_object().key("plan").value(content_hash(plan)).key("label").value(plan.label());
   json.key("gradient_checkpointing").value(s.recompute.kind == RecomputeKind::full);
+  if (plan.training.precision == Precision::fp8) json.key("precision").value("fp8");
   if (const auto left = left_to_script(plan); !left.empty()) {
     json.key("from_the_script").begin_array();
     for (const std::string& what : left) json.value(what);
@@ -61,7 +62,7 @@ std::string configuration(const ExportRequest& request) {
       .key("train_micro_batch_size_per_gpu")
       .value(schedule.micro_batch);
   json.key("gradient_accumulation_steps").value(schedule.microbatches);
-  if (plan.training.precision == Precision::bf16) json.key("bf16").begin_object().key("enabled").value(true).end_object();
+  if (plan.training.precision == Precision::bf16 || plan.training.precision == Precision::fp8) json.key("bf16").begin_object().key("enabled").value(true).end_object();
   if (plan.training.precision == Precision::fp16) json.key("fp16").begin_object().key("enabled").value(true).end_object();
   write_zero(json, s);
   if (offloads_activations(s.offload))  // inputs of recomputed blocks

@@ -121,6 +121,7 @@ Status cut(const Job& job, const ImportedConfiguration& c, Plan& plan) {
   if (blocks.size() != chunks || all != job.model.blocks() || layers != job.model.blocks() + 2)
     return Error{ErrorKind::bad_input, c.name, cat(all, " layers in ", static_cast<std::int64_t>(blocks.size()), " stages"),
                  cat(job.model.blocks(), " in ", static_cast<std::int64_t>(chunks), ", as the model and the degrees say"), ""};
+  const std::int32_t most = fullest_of_engine(job, c, pipeline.schedule);
   std::int32_t next = 0;
   for (std::size_t k = 0; k < chunks; ++k) {
     const ChunkPlace place = place_of_chunk(pipeline.schedule, static_cast<std::int32_t>(k));
@@ -138,7 +139,8 @@ Status cut(const Job& job, const ImportedConfiguration& c, Plan& plan) {
           ErrorKind::bad_input, c.name,
           cat("every ", c.recompute_every, ". block recomputed, ", r.layers, " in the fullest stage, and a stage of ", blocks[k]),
           "stages nearly alike, or all or no blocks recomputed", "--recompute full or none"};
-    if (r.kind == RecomputeKind::full) r.layers = std::min(r.layers, blocks[k]);
+    // Of a shorter stage all blocks are recomputed: one number for all stages says it, where the engine's own split has as many in one.
+    if (r.kind == RecomputeKind::full && r.layers > most) r.layers = std::min(r.layers, blocks[k]);
     if (r.kind == RecomputeKind::full && r.layers == 0) r = {};
     ESPALIER_CHECK(range.first <= range.last);
     next = range.last + 1;

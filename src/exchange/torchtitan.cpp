@@ -71,20 +71,14 @@ std::string uncut(const Job& job, const Plan& plan) {
   const std::vector<std::int64_t> blocks = blocks_of_chunks(job, plan);
   return schedule.stages > 1 && !titan_cut(blocks, usual_stages(schedule)) ? cat("stages of ", listed(blocks), " blocks") : "";
 }
-std::string blocking_messages(const Job&, const Plan& plan) {
-  return plan.only_pipeline().schedule.stages > 1 && !plan.strategy().overlap.p2p ? "messages that stages wait for" : "";
-}
-constexpr FormatRow kMessages = {"P2P", "messages between stages are asynchronous", blocking_messages, "asynchronous ones"};
-constexpr std::array kRecipeOwn = {kMessages};
 /// Of the command line: in Python stages are lists of modules.
 constexpr std::array kFlagRows = {
-    kMessages,
     FormatRow{"CUT", "stages differ as the layers which first and last have less", uncut,
               "stages that differ as the layers which first and last have less, or export torchtitan-recipe"},
 };
 
 constexpr FormatRows kRows = {kName, kName, kPrefix, kFlagRows};
-constexpr FormatRows kRecipeRows = {kRecipe, kName, kPrefix, kRecipeOwn};
+constexpr FormatRows kRecipeRows = {kRecipe, kName, kPrefix};
 
 std::vector<FormatRule> recipe_rules() { return rules_of(kRecipeRows); }
 std::optional<FormatFault> recipe_fault(const Job& job, const Plan& plan) { return fault_of(kRecipeRows, job, plan); }
@@ -160,12 +154,17 @@ std::string recomputation(const Recompute& r) {
   return "activation-checkpoint:full";
 }
 
+/// A converter of the model's configuration says it.
+const char* eight_bits(const Plan& plan) {
+  return plan.training.precision == Precision::fp8 ? ", with its Float8LinearConverter" : "";
+}
+
 Result<std::string> write(const ExportRequest& request) {
   const Job& job = request.job;
   const Plan& plan = request.plan;
   if (const auto broken = fault(job, plan)) return to_error(*broken, torchtitan_flags());
   LaunchScript script;
-  script.engine = "torchtitan 0.3; MODULE and CONFIG name the model, as llama3 and llama3_8b";
+  script.engine = cat("torchtitan 0.3; MODULE and CONFIG name the model, as llama3 and llama3_8b", eight_bits(plan));
   script.program = "-m torchtitan.train --module \"${MODULE:?}\" --config \"${CONFIG:?}\"";
   script.in_image = "-m torchtitan.train --module MODULE --config CONFIG";
   script.groups = {
@@ -220,7 +219,7 @@ std::string recipe(const ExportRequest& r) {
     out.push_back({"parallelism.module_fqns_per_model_part", modules(r.job, r.plan), ""});
   out.push_back({"activation_checkpoint", checkpointing(r.plan.strategy().recompute), ""});
   return cat(
-      recipe_head(r, "torchtitan 0.3",
+      recipe_head(r, cat("torchtitan 0.3", eight_bits(r.plan)),
                   "On the path of Python: --module planned_recipe --config planned; BASE=MODULE:FUNCTION names the model's own "
                   "configuration, as torchtitan.models.llama3.config_registry:llama3_8b."),
       "import importlib\nimport os\n\nfrom torchtitan.distributed.activation_checkpoint import FullAC, SelectiveAC  # noqa: "

@@ -311,6 +311,10 @@ class TitanReader {
     out_.precision = type == "float32" ? "fp32" : "bf16";
     const std::string converters = in_.text("model.converters", "[]", "converters of the model");
     if (converters.find("float8") != std::string::npos) out_.precision = "fp8";
+    if (request_.precision == "fp8" && out_.precision == "bf16") {  // a converter of the configuration that the command names
+      out_.precision = "fp8";
+      in_.list({ImportedKey::Kind::read, "training.precision", "fp8", "said on the command line", 0});
+    }
     if (converters.find("mx") != std::string::npos)
       in_.fail("model.converters", converters, "float8 or none: MX formats have no price here");
     in_.word("optimizer.name", {"Adam", "AdamW"}, "AdamW", "optimizer");

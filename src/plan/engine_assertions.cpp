@@ -83,11 +83,12 @@ std::string whole_operators_text(E e, F, S, C) { return cat(e.base, " does not s
 bool offloads_adam(E, F f, S s, C) { return !offloads_optimizer(s.offload) || f.adam; }
 std::string offloads_adam_text(E e, F, S, C) { return cat(e.base, " has only Adam on the host"); }
 
-bool overlaps_always(E e, F f, S s, C) { return s.overlap == always_overlapped(e, f, s); }
-std::string overlaps_always_text(E e, F f, S s, C) {
-  const Overlap all = always_overlapped(e, f, s);
+bool overlaps_always(E e, F f, S s, C c) { return s.overlap == always_overlapped(e, f, s, c); }
+std::string overlaps_always_text(E e, F f, S s, C c) {
+  const Overlap all = always_overlapped(e, f, s, c);
   const auto word = [](bool on) { return on ? "on" : "off"; };
-  return cat(e.base, " has no switch: overlap_grad is ", word(all.grad_reduce), ", overlap_param ", word(all.param_gather));
+  return cat(e.base, " has no switch: overlap_grad is ", word(all.grad_reduce), ", overlap_param ", word(all.param_gather),
+             ", overlap_p2p ", word(all.p2p));
 }
 
 bool one_overlap(E, F, S s, C) {
@@ -129,8 +130,8 @@ constexpr std::array kRules = {
     EngineRule{"OFFLOAD-ADAM", "optimizer state on hosts is that of Adam", dimension_set(D::offload), D::offload,
                [](E e) { return is_megatron(e) && e.runs.offload_optimizer; }, offloads_adam, offloads_adam_text},
     EngineRule{"OVERLAP-ALWAYS", "what overlaps is not switched off",
-               dimension_set(D::overlap_grad, D::overlap_param, D::zero, D::tp, D::sp) |
-                   dimension_set(D::cp, D::dp, D::ep, D::etp),
+               dimension_set(D::overlap_grad, D::overlap_param, D::overlap_p2p, D::zero, D::tp, D::sp) |
+                   dimension_set(D::cp, D::dp, D::ep, D::etp, D::pp),
                D::overlap_grad, [](E e) { return !e.runs.chooses_overlap; }, overlaps_always, overlaps_always_text},
     EngineRule{"OVERLAP-COMM", "gradients and parameters overlap together under ZeRO 3, gradients alone below it",
                dimension_set(D::overlap_grad, D::overlap_param, D::zero), D::overlap_param, is_deepspeed, one_overlap,
@@ -145,13 +146,14 @@ constexpr std::array kRules = {
 
 std::span<const EngineRule> asserted_rules() { return kRules; }
 
-Overlap always_overlapped(const EngineModel& engine, const RuleFacts& facts, const Strategy& s) {
+Overlap always_overlapped(const EngineModel& engine, const RuleFacts& facts, const Strategy& s, const Schedule& schedule) {
   const EngineRuns& runs = engine.runs;
   const bool one_stage = engine.family == EngineFamily::galvatron;  // which gathers under ZeRO 3 alone
   Overlap out = s.overlap;
   out.grad_reduce = runs.fused_bucket_overlap && (runs.zero_grad_overlap || !shards_optimizer(s.zero)) &&
                     replicates_weights(!facts.experts.empty() && !one_stage, s);
   out.param_gather = runs.overlap_param_gather && (one_stage ? shards_parameters(s.zero) : shards_optimizer(s.zero));
+  out.p2p = runs.overlap_p2p && schedule.stages > 1;
   return out;
 }
 

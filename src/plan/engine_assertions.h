@@ -10,7 +10,7 @@
 namespace espalier {
 
 std::span<const EngineRule> asserted_rules();
-/// The reductions and gathers that overlap where an engine has no switch (EngineRuns::chooses_overlap); p2p and tp are those of the strategy.
-Overlap always_overlapped(const EngineModel& engine, const RuleFacts& facts, const Strategy& strategy);
+/// What overlaps where an engine has no switch (EngineRuns::chooses_overlap); tp is that of the strategy.
+Overlap always_overlapped(const EngineModel& engine, const RuleFacts& facts, const Strategy& strategy, const Schedule& schedule);
 
 }  // namespace espalier

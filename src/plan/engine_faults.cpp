@@ -36,10 +36,9 @@ std::int64_t devices_of(const Plan& plan) {
 /// How many blocks are recomputed is asked of a whole plan elsewhere: layers differ in recompute, or they do not.
 bool counts_recomputed(const std::string& id) { return id.ends_with("-RECOMP-LAYERS") || id.ends_with("-RECOMP-ALL"); }
 
-/// The rules for a strategy, as if all layers had it. The micro-batch of a layer follows from its dp.
+/// The rules for a strategy of several, as if all layers had it. The micro-batch of a layer follows from its dp.
 std::vector<RuleViolation> faults_of_strategy(const EngineModel& engine, const RuleFacts& facts, const Plan& plan, Strategy s) {
   Schedule schedule = plan.only_pipeline().schedule;
-  if (plan.uniform()) return engine_violations(engine, facts, s, schedule);
   schedule.micro_batch = static_cast<std::int32_t>(plan.samples_per_microbatch() / s.dp);
   if (s.recompute.kind == RecomputeKind::full) s.recompute.layers = 1;
   std::vector<RuleViolation> out = engine_violations(engine, facts, s, schedule);
@@ -78,6 +77,10 @@ std::vector<RuleViolation> engine_faults(const EngineModel& engine, const Model&
   const Schedule& schedule = plan.only_pipeline().schedule;
   const RuleFacts facts =
       rule_facts(model, cluster, training, std::int64_t{schedule.stages} * schedule.virtual_stages, engine.split);
+  if (plan.uniform()) {
+    for (RuleViolation& v : engine_violations(engine, facts, plan.strategy(), schedule)) out.push_back(std::move(v));
+    return out;
+  }
   std::set<std::pair<std::string, std::string>> known;
   for (const StrategyCount& count : strategy_counts(plan))
     for (RuleViolation& v : faults_of_strategy(engine, facts, plan, count.strategy))
