@@ -16,6 +16,7 @@
 #include "job/engine_defaults.h"
 #include "job/files.h"
 #include "job/overrides.h"
+#include "plan/rules.h"
 #include "planner/legality.h"
 
 namespace espalier {
@@ -244,7 +245,8 @@ std::pair<Strategy, Schedule> completed_configuration(const Job& job, const Impo
   if (s.data_ranks() == 1) {
     s.zero = ZeroStage::none;
     s.shard = 1;
-    s.overlap.grad_reduce = s.overlap.param_gather = false;
+    s.overlap.param_gather = false;
+    if (!replicates_weights(has_experts(job.model), s)) s.overlap.grad_reduce = false;
   }
   if (!shards_optimizer(s.zero)) s.overlap.param_gather = false;
   if (const EngineModel* engine = c.usual_overlap ? engine_of(job) : nullptr)
