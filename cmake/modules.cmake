@@ -107,6 +107,7 @@ espalier_embed(espalier_planner data/calibration/memory.yaml memory_errors_yaml)
 espalier_embed(espalier_calibrate data/published_runs.tsv published_runs_tsv)
 espalier_embed(espalier_job data/framework_defaults.yaml framework_defaults_yaml)
 espalier_embed(espalier_exchange data/import_keys.yaml import_keys_yaml)
+espalier_embed(espalier_exchange data/assertions.yaml assertions_yaml)
 espalier_embed(espalier_report src/report/page/report.html report_page)
 # Results say which build made them: its version, and a hash of the figures that ship with it (src/planner/made_by.cpp).
 set(espalier_shipped_figures "")

@@ -152,5 +152,9 @@ const std::vector<Exporter>& exporters();
 /// By name; nullptr when there is none.
 const Importer* find_importer(std::string_view name);
 const Exporter* find_exporter(std::string_view name);
+/// The formats that write plans of an engine, the usual one first; empty for an engine that is not known or that none writes.
+std::vector<const Exporter*> exporters_of(std::string_view engine);
+/// Why no format writes plans of an engine, and what helps; empty where one does, or the engine is not known.
+std::string why_unwritten(std::string_view engine);
 
 }  // namespace espalier

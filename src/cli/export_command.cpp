@@ -7,7 +7,9 @@
 #include "base/format.h"
 #include "cli/command.h"
 #include "espalier/check.h"
+#include "espalier/engines.h"
 #include "espalier/exchange.h"
+#include "espalier/planner.h"
 
 namespace espalier::cli {
 namespace {
@@ -20,38 +22,48 @@ struct Asked {
   bool by_name = false;  ///< the first form, whose command has run
 };
 
+/// The engine whose rules the plan must keep for the format; empty: none.
+std::string engine_of(const Exporter& format, const Plan& plan) {
+  const auto own = exporters_of(plan.engine);
+  return std::find(own.begin(), own.end(), &format) != own.end() ? plan.engine : format.engine;
+}
+
 /// The rules of the format's engine that the plan breaks, all of them in one error.
 Status rules_broken(const Job& job, const Plan& plan, const Exporter& format) {
   if (format.engine.empty()) return {};
   CheckOptions options;
-  options.engine = format.engine;
+  options.engine = engine_of(format, plan);
   const auto report = check_plan(job, plan, options);
   if (!report) return report.error();
   std::string broken;
   for (const Finding& finding : report->findings)
     if (!finding.ok) broken += (broken.empty() ? "" : "; ") + finding.name + ": " + finding.text;
   if (broken.empty()) return {};
-  return Error{
-      ErrorKind::check_failed, "$", broken, "a plan that " + format.engine + " can run",
-      "espalier plan --engine " + format.engine + " finds one; --allow-lossy writes what " + format.engine + " can be told"};
+  return Error{ErrorKind::check_failed, "$", broken, "a plan that " + options.engine + " can run",
+               "espalier plan --engine " + options.engine + " finds one; --allow-lossy writes what " + options.engine +
+                   " can be told"};
 }
 
-/// The formats that an engine launches or reads, as --engine names them.
-std::vector<std::pair<std::string, const Exporter*>> engine_formats() {
-  std::vector<std::pair<std::string, const Exporter*>> out;
-  for (const Exporter& format : exporters())
-    if (!format.engine.empty() || format.name == "galvatron") out.emplace_back(format.name, &format);
-  out.emplace_back("espalier", find_exporter("plan"));  // our own runtime reads plan.json
+/// Engines that some format writes.
+std::vector<std::string> written_engines() {
+  std::vector<std::string> out;
+  for (const std::string& engine : engine_names())
+    if (!exporters_of(engine).empty()) out.push_back(engine);
   return out;
 }
 
-Result<const Exporter*> format_of(const std::string& engine) {
-  std::vector<std::string> names;
-  for (const auto& [name, format] : engine_formats()) {
-    if (name == engine) return format;
-    names.push_back(name);
-  }
-  return Error{ErrorKind::usage, "--engine", base::cat("\"", engine, "\""), base::cat("one of ", base::joined(names)), ""};
+/// The formats of an engine, or why there are none.
+Result<std::vector<const Exporter*>> formats_of(const std::string& engine) {
+  auto formats = exporters_of(engine);
+  const Exporter* by_name = find_exporter(engine);  // "torchtitan-recipe": that one of the engine's formats
+  if (formats.empty() && by_name != nullptr && !by_name->engine.empty()) formats = {by_name};
+  if (!formats.empty()) return formats;
+  const std::string why = why_unwritten(engine);
+  if (!why.empty())
+    return Error{ErrorKind::usage, "--engine", base::cat(engine, ": no format writes its plans"),
+                 base::cat("one of ", base::joined(written_engines())), why};
+  return Error{ErrorKind::usage, "--engine", base::cat("\"", engine, "\""), base::cat("one of ", base::joined(written_engines())),
+               ""};
 }
 
 Result<std::string> text_of(Context& context, const Exporter& format, const Job& job, const ClosestPlan& what,
@@ -63,13 +75,24 @@ Result<std::string> text_of(Context& context, const Exporter& format, const Job&
   return format.write({job, what.plan, asked.launcher.empty() ? std::nullopt : parse_launcher(asked.launcher), what.lost});
 }
 
-/// With --allow-lossy what the format can be told of the plan; what it cannot is noted.
+/// "1.234 s a step, 56.7 GiB", or why there is no prediction.
+std::string figures_of(const Job& job, const Plan& plan) {
+  Job own = job;
+  own.engine = plan.engine;
+  const auto predicted = simulate(own, plan);
+  if (!predicted) return "no prediction: " + predicted.error().found;
+  const Prediction& p = predicted->prediction;
+  return base::cat(base::seconds(p.iteration_ns), " a step, ", base::gib(p.peak_memory_bytes));
+}
+
+/// With --allow-lossy what the format can be told of the plan; what it cannot is noted, with what both plans take.
 Result<ClosestPlan> plan_to_write(const Context& context, const Exporter& format, const Job& job, const Plan& plan,
                                   const Asked& asked) {
   if (!asked.allow_lossy) return ClosestPlan{plan, {}};
   auto closest = closest_plan(format, job, plan);
-  if (!closest) return closest;
+  if (!closest || closest->lost.empty()) return closest;
   for (const std::string& lost : closest->lost) note(context, "not as planned: " + lost);
+  note(context, base::cat("planned: ", figures_of(job, plan), "; written: ", figures_of(job, closest->plan)));
   return closest;
 }
 
@@ -115,11 +138,23 @@ int run_export(Context& context, const Exporter& format, const Asked& asked) {
   return kOk;
 }
 
+/// The first format of the engine that can say the plan; the first of all where none can, whose error counts.
+Result<const Exporter*> format_for(Context& context, const Asked& asked) {
+  const auto formats = formats_of(asked.engine);
+  if (!formats) return formats.error();
+  const auto loaded = load_plan_file(context, asked.path);
+  if (!loaded) return formats->front();
+  const auto job = job_of_plan(loaded->plan);
+  for (const Exporter* format : *formats)
+    if (job && (format->fault == nullptr || !format->fault(*job, loaded->plan))) return format;
+  return formats->front();
+}
+
 int run_for_engine(Context& context, const Asked& asked) {
   if (asked.path.empty() || asked.engine.empty())
     return fail(context, Error{ErrorKind::usage, "export", "neither a format nor a plan with an engine",
                                "espalier export FORMAT PLAN.json, or espalier export PLAN.json --engine NAME", ""});
-  const auto format = format_of(asked.engine);
+  const auto format = format_for(context, asked);
   if (!format) return fail(context, format.error());
   return run_export(context, **format, asked);
 }
@@ -155,9 +190,9 @@ void add_export_command(Command& app, Context& context) {
   Command* command = app.add_subcommand("export", "a plan in another format, or as what launches it");
   auto asked = std::make_shared<Asked>();
   command->add_option("plan", asked->path, "plan.json or result.json, with --engine")->type_name("PLAN.json");
-  std::vector<std::string> names;
-  for (const auto& [name, format] : engine_formats()) names.push_back(name);
-  command->add_option("--engine", asked->engine, base::cat("write what this engine launches or reads: ", base::joined(names)))
+  command
+      ->add_option("--engine", asked->engine,
+                   base::cat("write what this engine launches or reads: ", base::joined(written_engines())))
       ->type_name("NAME");
   add_launcher(*command, *asked);
   add_lossy(*command, *asked);

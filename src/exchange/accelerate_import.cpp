@@ -54,6 +54,8 @@ class AccelerateReader {
 
   std::string precision() {
     const std::string word = in_.word("mixed_precision", {"no", "bf16", "fp16", "fp8"}, "no", "precision");
+    if (word == "fp8" && in_.has("fp8_config.fp8_backend"))
+      in_.word("fp8_config.fp8_backend", {"AO", "TE", "MSAMP"}, "AO", "fp8 products by");
     return word == "no" ? "fp32" : word;
   }
 
@@ -134,7 +136,7 @@ class AccelerateReader {
   }
 
   void second() {
-    out_.engine = "fsdp2";
+    out_.engine = "accelerate-fsdp";
     const bool reshards =
         in_.flag("fsdp_config.fsdp_reshard_after_forward", true, "parameters are gathered again for the backward pass");
     out_.strategy.zero = reshards ? ZeroStage::parameters : ZeroStage::gradients;

@@ -9,8 +9,11 @@
 
 #include "base/format.h"
 #include "espalier/exchange.h"
+#include "exchange/format_rules.h"
 #include "plan/dimension.h"
 #include "plan/engine.h"
+#include "plan/engine_assertions.h"
+#include "plan/engine_faults.h"
 #include "plan/rules.h"
 
 namespace espalier {
@@ -60,6 +63,7 @@ void settle(const Target& t, D changed, Configuration& c) {
     c.schedule.virtual_stages = c.schedule.kind == ScheduleKind::zb_v          ? 2
                                 : c.schedule.kind == ScheduleKind::interleaved ? std::max(2, c.schedule.virtual_stages)
                                                                                : 1;
+  if (t.engine != nullptr && !t.engine->runs.chooses_overlap) s.overlap = always_overlapped(*t.engine, t.facts, s, c.schedule);
   const std::int32_t most = fullest_chunk(t, c.schedule);
   if (s.recompute.kind != RecomputeKind::full)
     s.recompute.layers = 0;
@@ -108,13 +112,10 @@ Plan with_configuration(const Target& t, const Plan& plan, const Configuration& 
 
 std::vector<Fault> faults_of(const Target& t, const Plan& plan) {
   std::vector<Fault> out;
-  if (t.engine != nullptr) {
-    for (const RuleViolation& v : engine_plan_violations(*t.engine, t.job.model, plan)) out.push_back({v.rule, v.text});
-    if (plan.pipelines.size() == 1 && plan.uniform())
-      for (const RuleViolation& v : engine_violations(*t.engine, t.facts, plan.strategy(), plan.only_pipeline().schedule))
-        out.push_back({v.rule, v.text});
-  }
-  if (t.format.fault != nullptr)
+  if (t.engine != nullptr)
+    for (const RuleViolation& v : engine_faults(*t.engine, t.job.model, t.job.cluster, t.job.training, plan))
+      out.push_back({v.rule, v.text});
+  if (t.format.fault != nullptr && out.empty())  // it asks the engine first
     if (const auto fault = t.format.fault(t.job, plan)) out.push_back({fault->id, fault->found, true});
   return out;
 }
@@ -155,6 +156,18 @@ struct Change {
   std::string text;  ///< "overlap_p2p off"
 };
 
+/// Switches that the engine does not have, as it has them.
+void take_usual_overlap(const Target& t, ClosestPlan& out) {
+  if (t.engine == nullptr || t.engine->runs.chooses_overlap) return;
+  Configuration c{out.plan.strategy(), out.plan.only_pipeline().schedule};
+  const Overlap usual = always_overlapped(*t.engine, t.facts, c.strategy, c.schedule);
+  if (c.strategy.overlap == usual) return;
+  for (const Fault& f : faults_of(t, out.plan))
+    if (f.id.ends_with("-OVERLAP-ALWAYS")) out.lost.push_back(cat(f.id, ": ", f.text, "; written so"));
+  c.strategy.overlap = usual;
+  out.plan = with_configuration(t, out.plan, c);
+}
+
 /// The first replacement with which the rule holds and no rule breaks that held.
 std::optional<Change> mended(const Target& t, const Plan& plan, const std::vector<Fault>& faults, const std::set<D>& settled) {
   std::set<std::string> broken;
@@ -190,7 +203,8 @@ Error refused(const Target& t, const std::vector<Fault>& faults) {
 }  // namespace
 
 Result<ClosestPlan> closest_plan(const Exporter& format, const Job& job, const Plan& plan) {
-  const EngineModel* engine = format.engine.empty() ? nullptr : find_engine(format.engine);
+  const EngineModel* engine =
+      format.engine.empty() ? nullptr : &exchange::engine_written_for(format.name, format.engine, plan);
   const SplitPolicy split = engine == nullptr ? SplitPolicy::balanced : engine->split;
   const Target t{format, engine, job, rule_facts(job.model, job.cluster, job.training, split), split};
   ClosestPlan out{plan, {}};
@@ -203,6 +217,8 @@ Result<ClosestPlan> closest_plan(const Exporter& format, const Job& job, const P
     out.plan = std::move(*made);
     faults = faults_of(t, out.plan);
   }
+  take_usual_overlap(t, out);
+  faults = faults_of(t, out.plan);
   for (std::set<D> settled; !faults.empty(); faults = faults_of(t, out.plan)) {
     auto change = mended(t, out.plan, faults, settled);
     if (!change) return refused(t, faults);

@@ -2,7 +2,6 @@
 #include "exchange/deepspeed.h"
 
 #include <algorithm>
-#include <array>
 
 #include "base/check.h"
 #include "base/document.h"
@@ -18,50 +17,10 @@ using base::cat;
 constexpr const char* kName = "deepspeed";
 constexpr const char* kPrefix = "DS";
 
-std::string stages(const Job&, const Plan& plan) {
-  const std::int32_t stages = plan.only_pipeline().schedule.stages;
-  return stages == 1 ? "" : cat(stages, " pipeline stages");
-}
-std::string context(const Job&, const Plan& plan) { return plan.strategy().cp == 1 ? "" : cat("cp ", plan.strategy().cp); }
-std::string megatron_sequence(const Job&, const Plan& plan) {
-  return plan.strategy().sp == SequenceParallel::megatron ? "Megatron's sequence parallelism" : "";
-}
-std::string experts(const Job&, const Plan& plan) { return plan.strategy().ep == 1 ? "" : cat("ep ", plan.strategy().ep); }
-std::string shard_groups(const Job&, const Plan& plan) {
-  const Strategy& s = plan.strategy();
-  if (!shards_optimizer(s.zero) || s.shard == s.data_ranks()) return "";
-  return cat("states sharded over ", s.shard, " of ", s.data_ranks(), " ranks under ZeRO-", number_of(s.zero));
-}
-std::string partial(const Job& job, const Plan& plan) {
-  const Recompute& r = plan.strategy().recompute;
-  if (r.kind != RecomputeKind::full || r.layers >= job.model.blocks()) return "";
-  return cat("recomputation of ", r.layers, " of ", job.model.blocks(), " blocks");
-}
-std::string selective(const Job&, const Plan& plan) {
-  return plan.strategy().recompute.kind == RecomputeKind::selective ? "selective recomputation" : "";
-}
-std::string fp8(const Job&, const Plan& plan) { return plan.training.precision == Precision::fp8 ? "fp8" : ""; }
+constexpr FormatRows kRows = {kName, kName, kPrefix};
 
-// An engine's own search finds what the engine runs, and that is more than its JSON says: the hints name what keeps to the file.
-constexpr std::array kRows = {
-    FormatRow{"PIPELINE", "no pipeline", stages, "1: DeepSpeed's pipelines are Python, no JSON",
-              "plan with search: {fix: {pp: 1}}"},
-    FormatRow{"CONTEXT", "no context parallelism", context, "none, or Ulysses", "plan with search: {fix: {cp: 1}}"},
-    FormatRow{"SEQUENCE", "no sequence parallelism of Megatron's kind", megatron_sequence, "none, or Ulysses",
-              "plan with search: {forbid: {sp: megatron}}"},
-    FormatRow{"EXPERTS", "no expert parallelism", experts, "none: experts are spread by the model's own code",
-              "plan with search: {fix: {ep: 1}}"},
-    FormatRow{"SHARD-GROUPS", "states are sharded over all data ranks", shard_groups, "all ranks: DeepSpeed 0.19.8 has no MiCS",
-              "plan with search: {fix: {shard: N}}, N being the data ranks"},
-    FormatRow{"RECOMPUTED", "all blocks are recomputed or none", partial, "of all of them",
-              "plan with search: {fix: {recompute: none}}, or {fix: {recompute: full, recompute_layers: N}}, N being the blocks"},
-    FormatRow{"SELECTIVE", "no selective recomputation", selective, "none or full",
-              "plan with search: {fix: {recompute: none}}, or {fix: {recompute: full, recompute_layers: N}}, N being the blocks"},
-    FormatRow{"FP8", "no fp8", fp8, "bf16, fp16 or fp32"},
-};
-
-std::vector<FormatRule> rules() { return rules_of(kPrefix, kRows); }
-std::optional<FormatFault> fault(const Job& job, const Plan& plan) { return fault_of(kPrefix, kRows, job, plan); }
+std::vector<FormatRule> rules() { return rules_of(kRows); }
+std::optional<FormatFault> fault(const Job& job, const Plan& plan) { return fault_of(kRows, job, plan); }
 
 void write_zero(base::JsonWriter& json, const Strategy& s) {
   // One data rank: stage 0 would keep states on the device.
@@ -86,6 +45,12 @@ std::string configuration(const ExportRequest& request) {
   base::JsonWriter json;
   json.begin_object().key("espalier").begin_object().key("plan").value(content_hash(plan)).key("label").value(plan.label());
   json.key("gradient_checkpointing").value(s.recompute.kind == RecomputeKind::full);
+  if (plan.training.precision == Precision::fp8) json.key("precision").value("fp8");
+  if (const auto left = left_to_script(plan); !left.empty()) {
+    json.key("from_the_script").begin_array();
+    for (const std::string& what : left) json.value(what);
+    json.end_array();
+  }
   if (!request.lost.empty()) {
     json.key("not_as_planned").begin_array();
     for (const std::string& lost : request.lost) json.value(lost);
@@ -97,7 +62,7 @@ std::string configuration(const ExportRequest& request) {
       .key("train_micro_batch_size_per_gpu")
       .value(schedule.micro_batch);
   json.key("gradient_accumulation_steps").value(schedule.microbatches);
-  if (plan.training.precision == Precision::bf16) json.key("bf16").begin_object().key("enabled").value(true).end_object();
+  if (plan.training.precision == Precision::bf16 || plan.training.precision == Precision::fp8) json.key("bf16").begin_object().key("enabled").value(true).end_object();
   if (plan.training.precision == Precision::fp16) json.key("fp16").begin_object().key("enabled").value(true).end_object();
   write_zero(json, s);
   if (offloads_activations(s.offload))  // inputs of recomputed blocks

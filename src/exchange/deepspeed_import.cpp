@@ -3,6 +3,7 @@
 
 #include "base/check.h"
 #include "base/format.h"
+#include "exchange/assertions.h"
 #include "exchange/configuration_readers.h"
 
 namespace espalier::exchange {
@@ -126,6 +127,7 @@ class DeepSpeedReader {
     in_.word("optimizer.type", {"Adam", "AdamW", "FusedAdam", "DeepSpeedCPUAdam"}, "Adam", "optimizer");
     out_.optimizer = "adam";
     out_.precision = bf16 ? "bf16" : fp16 ? "fp16" : "fp32";
+    if (in_.word("espalier.precision", {"none", "fp8"}, "none", "products in") == "fp8") out_.precision = "fp8";
     for (const char* key : {"bf16.enabled", "bfloat16.enabled", "fp16.enabled"})
       if (in_.is_auto(key) && !bf16 && !fp16) return filled(key);
   }
@@ -153,6 +155,7 @@ Result<ImportedConfiguration> read_deepspeed(const ConfigurationRequest& request
   if (document->root.kind != base::NodeKind::mapping)
     return Error{ErrorKind::bad_input, request.name, std::string("a ") + std::string(to_string(document->root.kind)),
                  "an object of settings", ""};
+  if (Status broken = broken_assertions(assertion_table("deepspeed"), request, settings_of(document->root))) return *broken;
   return DeepSpeedReader(request, document->root).run();
 }
 

@@ -8,6 +8,7 @@
 #include "espalier/planner.h"
 #include "exchange/accelerate.h"
 #include "exchange/deepspeed.h"
+#include "exchange/fsdp2_recipe.h"
 #include "exchange/galvatron.h"
 #include "exchange/megatron.h"
 #include "exchange/megatron_bridge.h"
@@ -16,6 +17,7 @@
 #include "exchange/schedule_csv.h"
 #include "exchange/spot_trace.h"
 #include "exchange/torchtitan.h"
+#include "plan/engine.h"
 
 namespace espalier {
 namespace {
@@ -63,6 +65,7 @@ const std::vector<Exporter>& exporters() {
       exchange::megatron_core(),
       exchange::megatron_bridge(),
       exchange::accelerate_fsdp(),
+      exchange::fsdp2_recipe(),
       exchange::deepspeed_json(),
       exchange::galvatron_export(),
       exchange::torchtitan_flags(),
@@ -101,5 +104,21 @@ const TraceFormat* find_trace_format(std::string_view name) { return row_called(
 
 const Importer* find_importer(std::string_view name) { return row_called(importers(), name); }
 const Exporter* find_exporter(std::string_view name) { return row_called(exporters(), name); }
+
+std::string why_unwritten(std::string_view engine) {
+  const EngineModel* model = find_engine(engine);
+  return model == nullptr || !model->formats.empty() ? "" : model->unwritten;
+}
+
+std::vector<const Exporter*> exporters_of(std::string_view engine) {
+  std::vector<const Exporter*> out;
+  const EngineModel* model = find_engine(engine);
+  if (model == nullptr) return out;
+  for (const std::string& name : model->formats) {
+    out.push_back(find_exporter(name));
+    ESPALIER_CHECK(out.back() != nullptr);  // data/engines.yaml names formats that there are
+  }
+  return out;
+}
 
 }  // namespace espalier

@@ -1,81 +1,42 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "exchange/format_rules.h"
 
+#include <algorithm>
 #include <array>
 
 #include "base/check.h"
 #include "base/format.h"
+#include "plan/engine_faults.h"
 
 namespace espalier::exchange {
 namespace {
 
 using base::cat;
 
-std::string several_pipelines(const Job&, const Plan& plan) {
-  return plan.pipelines.size() == 1 ? "" : cat(static_cast<std::int64_t>(plan.pipelines.size()), " pipelines beside each other");
+/// Blocks of a range: the embedding is layer 0, the head the last.
+std::int32_t blocks_of(const Model& model, const LayerRange& range) {
+  std::int32_t blocks = 0;
+  for (std::int32_t l = range.first; l <= range.last; ++l)
+    blocks += model.layer(static_cast<std::size_t>(l)).role == LayerRole::block ? 1 : 0;
+  return blocks;
 }
 
-std::string frozen(const Job&, const Plan& plan) { return freezes_weights(plan.training) ? "adapters or frozen parts" : ""; }
-
-std::string packed(const Job&, const Plan& plan) {
-  const Lengths& lengths = plan.training.lengths;
-  if (!lengths.any() || lengths.packing == Packing::none) return "";
-  return cat("samples made of several sequences (packing: ", to_string(lengths.packing), ")");
-}
-
-std::string unequal_shares(const Job&, const Plan& plan) {
-  for (const Stage& stage : plan.only_pipeline().stages)
-    if (unequal_replicas(stage)) return "replicas with unequal shares";
-  return "";
-}
-
-std::string own_strategies(const Job&, const Plan& plan) {
+std::string own_strategies(const Job& job, const Plan& plan) {
+  const Strategy all = strategy_of_all(plan);
   for (const Stage& stage : plan.only_pipeline().stages)
     for (const Chunk& chunk : stage.chunks)
-      for (const LayerRange& range : chunk.ranges)
-        if (range.strategy != plan.strategy()) return "layers with strategies of their own";
+      for (const LayerRange& range : chunk.ranges) {
+        const std::int32_t blocks = blocks_of(job.model, range);
+        Strategy own = range.strategy;
+        if (all.recompute.kind == RecomputeKind::full && own.recompute.layers == std::min(blocks, all.recompute.layers))
+          own.recompute = all.recompute;
+        if (blocks == 0) own.recompute = all.recompute;
+        if (chunk.ranges.size() > 1 || own != all) return "layers with strategies of their own";
+      }
   return "";
 }
-
-std::string sizes_of_nodes(const Job& job, const Plan&) {
-  const std::int64_t each = job.cluster.groups.front().devices_per_node;
-  for (const NodeGroup& group : job.cluster.groups)
-    if (group.devices_per_node != each) return cat("nodes of ", each, " and of ", group.devices_per_node, " devices");
-  return "";
-}
-
-std::string devices_left_out(const Job& job, const Plan& plan) {
-  std::int64_t used = 0;
-  for (const Pipeline& pipeline : plan.pipelines)
-    for (const Stage& stage : pipeline.stages)
-      for (const DeviceRange& range : stage.devices) used += range.count;
-  return used == job.cluster.devices() ? "" : cat("a plan on ", used, " of ", job.cluster.devices(), " devices");
-}
-
-constexpr FormatRow kAdapters = {
-    "ADAPTERS", "all weights are trained", frozen, "training of all weights",
-    "its adapters are configured in the script that trains; degrees and batch are those of the plan"};
-constexpr FormatRow kPacked = {
-    "PACKED", "a sample is one sequence", packed, "one sequence a sample",
-    "its packing is configured in the data loader of the script that trains; degrees and batch are those of the plan"};
-
-constexpr std::array kTraining = {kAdapters, kPacked};
-
-constexpr std::array kCommon = {
-    FormatRow{"ONE-PIPELINE", "one pipeline", several_pipelines, "one"},
-    kAdapters,
-    kPacked,
-    FormatRow{"SHARES", "replicas have equal shares of samples and states", unequal_shares, "equal ones"},
-    FormatRow{"ONE-STRATEGY", "one strategy for all layers", own_strategies, "one strategy for all layers"},
-    FormatRow{"NODE-SIZE", "nodes of one size", sizes_of_nodes, "nodes of one size"},
-    FormatRow{"ALL-DEVICES", "all devices of the cluster are used", devices_left_out,
-              "one on all devices of the cluster: describe the nodes that are used alone"},
-};
 
 }  // namespace
-
-std::span<const FormatRow> common_rows() { return kCommon; }
-std::span<const FormatRow> training_rows() { return kTraining; }
 
 std::vector<FormatRule> rules_of_rows(std::string_view prefix, std::span<const FormatRow> rows) {
   std::vector<FormatRule> out;
@@ -93,19 +54,53 @@ std::optional<FormatFault> fault_of_rows(std::string_view prefix, std::span<cons
   return std::nullopt;
 }
 
-std::vector<FormatRule> rules_of(std::string_view prefix, std::span<const FormatRow> own) {
-  std::vector<FormatRule> out = rules_of_rows(prefix, kCommon);
-  for (FormatRule& rule : rules_of_rows(prefix, own)) out.push_back(std::move(rule));
+const EngineModel& engine_written_for(std::string_view format, std::string_view engine, const Plan& plan) {
+  if (const EngineModel* own = find_engine(plan.engine))
+    if (std::find(own->formats.begin(), own->formats.end(), format) != own->formats.end()) return *own;
+  const EngineModel* usual = find_engine(engine);
+  ESPALIER_CHECK(usual != nullptr);  // formats name engines that there are
+  return *usual;
+}
+
+Strategy strategy_of_all(const Plan& plan) {
+  Strategy out = plan.strategy();
+  for (const Stage& stage : plan.only_pipeline().stages)
+    for (const Chunk& chunk : stage.chunks)
+      for (const LayerRange& range : chunk.ranges)
+        if (range.strategy.recompute.kind == out.recompute.kind)
+          out.recompute.layers = std::max(out.recompute.layers, range.strategy.recompute.layers);
   return out;
 }
 
-std::optional<FormatFault> fault_of(std::string_view prefix, std::span<const FormatRow> own, const Job& job, const Plan& plan) {
-  if (auto common = fault_of_rows(prefix, kCommon, job, plan)) return common;
-  return fault_of_rows(prefix, own, job, plan);
+std::vector<FormatRule> rules_of(const FormatRows& rows) { return rules_of_rows(rows.prefix, rows.own); }
+
+std::optional<FormatFault> engine_fault_of(const FormatRows& rows, const Job& job, const Plan& plan) {
+  const EngineModel& engine = engine_written_for(rows.format, rows.engine, plan);
+  const auto broken = engine_faults(engine, job.model, job.cluster, job.training, plan);
+  if (broken.empty()) return std::nullopt;
+  return FormatFault{broken.front().rule, broken.front().text, cat("a plan that ", engine.name, " can run"), broken.front().hint};
+}
+
+std::optional<FormatFault> fault_of(const FormatRows& rows, const Job& job, const Plan& plan) {
+  if (auto broken = engine_fault_of(rows, job, plan)) return broken;
+  if (std::string found = own_strategies(job, plan); !found.empty())  // of engines that run more than the file can say
+    return FormatFault{engine_rule_id(engine_written_for(rows.format, rows.engine, plan), "LAYERS"), std::move(found),
+                       "one strategy for all layers"};
+  return fault_of_rows(rows.prefix, rows.own, job, plan);
+}
+
+std::vector<std::string> left_to_script(const Plan& plan) {
+  std::vector<std::string> out;
+  if (freezes_weights(plan.training)) out.emplace_back("adapters and frozen parts");
+  const Lengths& lengths = plan.training.lengths;
+  if (lengths.any() && lengths.packing != Packing::none)
+    out.push_back(cat("samples made of several sequences (packing: ", to_string(lengths.packing), ")"));
+  return out;
 }
 
 std::string lost_lines(const ExportRequest& request, std::string_view mark) {
   std::string out;
+  for (const std::string& what : left_to_script(request.plan)) out += cat(mark, " from the script that trains: ", what, "\n");
   for (const std::string& lost : request.lost) out += cat(mark, " not as planned: ", lost, "\n");
   return out;
 }

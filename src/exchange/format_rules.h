@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the files of a format cannot say, beside the rules of its engine, as a table: each row is a rule with an id (a heading of
-// docs/engine-rules.md), and what of a plan breaks it. Rows stand in the order in which they are asked: a later one may rely on those before it.
-//
-// The common rows are those of every framework that has one strategy for all layers and is launched on equal nodes: one pipeline, all weights trained,
-// a sequence a sample, equal replicas, one strategy, nodes of one size, all devices of the cluster.
+// What keeps a format from writing a plan. First the rules of the engine that the file is for (plan/engine_faults.h): what an engine cannot run is
+// said there, once, and the search keeps to it. Then rows of the format alone: each is a rule with an id (a heading of docs/engine-rules.md), and
+// what of a plan breaks it. A row refuses only plans that another format of the engine writes, or that are of another engine of the format.
 #pragma once
 
 #include <optional>
@@ -13,6 +11,7 @@
 #include <vector>
 
 #include "espalier/exchange.h"
+#include "plan/engine.h"
 
 namespace espalier::exchange {
 
@@ -25,20 +24,31 @@ struct FormatRow {
   std::string_view hint = {};  ///< empty: the engine finds a plan of its own
 };
 
-std::span<const FormatRow> common_rows();
-/// Those of what is trained, and how: no file of a framework is told of adapters, frozen parts and packed samples.
-std::span<const FormatRow> training_rows();
-
-/// With the prefix: "ACC" makes "ACC-PIPELINE". The common rows, then `own`.
-std::vector<FormatRule> rules_of(std::string_view prefix, std::span<const FormatRow> own);
-/// The first that is broken.
-std::optional<FormatFault> fault_of(std::string_view prefix, std::span<const FormatRow> own, const Job& job, const Plan& plan);
-/// The same of rows alone.
+/// The rows of a format whose files have one strategy for all layers.
+struct FormatRows {
+  std::string_view format;  ///< "accelerate-fsdp"
+  std::string_view engine;  ///< that the file is for where the plan names none of the format
+  std::string_view prefix;  ///< "ACC" makes "ACC-SELECTIVE"
+  std::span<const FormatRow> own = {};
+};
+/// With the prefix: "CSV" makes "CSV-ONE-PIPELINE".
 std::vector<FormatRule> rules_of_rows(std::string_view prefix, std::span<const FormatRow> rows);
+/// The first that is broken.
 std::optional<FormatFault> fault_of_rows(std::string_view prefix, std::span<const FormatRow> rows, const Job& job,
                                          const Plan& plan);
+std::vector<FormatRule> rules_of(const FormatRows& rows);
+/// The first rule of the engine that the plan breaks, one strategy for all layers among them; then the first row.
+std::optional<FormatFault> fault_of(const FormatRows& rows, const Job& job, const Plan& plan);
+/// The rules of the engine alone, which plans of several strategies may keep.
+std::optional<FormatFault> engine_fault_of(const FormatRows& rows, const Job& job, const Plan& plan);
+/// The plan's own engine where the format writes its plans, with its options; else `engine`.
+const EngineModel& engine_written_for(std::string_view format, std::string_view engine, const Plan& plan);
+/// The strategy of all layers of a plan of one pipeline that has one: stages of unequal length may recompute all their blocks.
+Strategy strategy_of_all(const Plan& plan);
 
-/// What was lost, as lines that `mark` begins: "# not said: MEG-P2P: …". Empty: nothing.
+/// What a plan says of training that no format writes, because the script that trains configures it: adapters, frozen parts, packing.
+std::vector<std::string> left_to_script(const Plan& plan);
+/// That, and what was lost, as lines that `mark` begins: "# not said: MEG-P2P: …". Empty: nothing.
 std::string lost_lines(const ExportRequest& request, std::string_view mark);
 
 }  // namespace espalier::exchange

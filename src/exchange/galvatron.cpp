@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "exchange/galvatron.h"
 
-#include <array>
-
 #include "base/check.h"
 #include "base/document.h"
 #include "base/document_kind.h"
@@ -47,33 +45,17 @@ Result<ImportedPlan> read_strategy(const ImportRequest& request) {
   return out;
 }
 
-constexpr const char* kFileRule = "GAL-FILE";
+constexpr FormatRows kStrategyRows = {"galvatron", "galvatron", "GAL"};
 
-constexpr const char* kStrategyPrefix = "GAL";
-
-std::string offloaded(const Job&, const Plan& plan) {
-  for (const Stage& stage : plan.only_pipeline().stages)
-    for (const Chunk& chunk : stage.chunks)
-      for (const LayerRange& range : chunk.ranges)
-        if (range.strategy.offload != Offload::none) return base::cat("offload ", to_string(range.strategy.offload));
-  return "";
-}
-constexpr std::array kStrategyRows = {
-    FormatRow{"STATES", "states and activations stay on the device", offloaded, "on the device"}};
-
-std::vector<FormatRule> strategy_rules() {
-  std::vector<FormatRule> out = rules_of_rows(kStrategyPrefix, training_rows());
-  for (FormatRule& rule : rules_of_rows(kStrategyPrefix, kStrategyRows)) out.push_back(std::move(rule));
-  out.push_back({kFileRule, "a strategy file can say the plan"});
-  return out;
-}
+/// All that a strategy file cannot say is a rule of the engine.
+std::vector<FormatRule> strategy_rules() { return {}; }
 
 std::optional<FormatFault> strategy_fault(const Job& job, const Plan& plan) {
-  if (auto broken = fault_of_rows(kStrategyPrefix, training_rows(), job, plan)) return broken;
+  if (auto broken = engine_fault_of(kStrategyRows, job, plan)) return broken;
   const auto document = galvatron::document_of(plan);
-  if (document) return fault_of_rows(kStrategyPrefix, kStrategyRows, job, plan);
+  if (document) return std::nullopt;
   const Error& error = document.error();
-  return FormatFault{kFileRule, base::cat(error.where, ": ", error.found), error.expected, error.hint};
+  return FormatFault{"GAL-LAYERS", base::cat(error.where, ": ", error.found), error.expected, error.hint};
 }
 
 Result<std::string> write_strategy(const ExportRequest& request) {
@@ -175,7 +157,7 @@ Exporter galvatron_export() {
           "Galvatron's strategy file (galvatron_config_*.json)",
           "galvatron_config.json",
           write_strategy,
-          {},
+          "galvatron",
           {},
           strategy_rules,
           strategy_fault};

@@ -52,10 +52,16 @@ const Operator* operator_of(const LayerKind& kind, OperatorKind wanted) {
 
 // ---- the plan ----------------------------------------------------------------------------------------------------------------
 
-/// Blocks of a chunk.
+/// Whether a layer is one of those that Megatron numbers: a block, and of a model with encoders of images or sound one of the text.
+bool is_decoder_block(const Model& model, std::int32_t layer) {
+  const LayerKind& kind = model.layer(static_cast<std::size_t>(layer));
+  return kind.role == LayerRole::block && (!model.tower || kind.stream == TokenStream::main);
+}
+
+/// Such blocks of a chunk.
 std::int64_t blocks_in(const Model& model, std::int32_t first, std::int32_t last) {
   std::int64_t count = 0;
-  for (std::int32_t l = first; l <= last; ++l) count += model.layer(static_cast<std::size_t>(l)).role == LayerRole::block ? 1 : 0;
+  for (std::int32_t l = first; l <= last; ++l) count += is_decoder_block(model, l) ? 1 : 0;
   return count;
 }
 
@@ -136,7 +142,7 @@ constexpr std::array kOptions = {
 };
 
 Flags option_flags(const Plan& plan) {
-  ESPALIER_CHECK(plan.pipelines.size() == 1 && plan.uniform());  // the rules of the format were asked
+  ESPALIER_CHECK(plan.pipelines.size() == 1);  // the rules of the format were asked
   Flags out;
   if (plan.engine.starts_with("megatron-core-unfused")) out.push_back({"--attention-backend", "unfused", "scores are kept"});
   const bool aware = offloads_optimizer(plan.strategy().offload);  // said there
@@ -148,14 +154,18 @@ Flags option_flags(const Plan& plan) {
 }
 
 Flags batch(const Plan& plan) {
-  return {{"--micro-batch-size", std::to_string(plan.only_pipeline().schedule.micro_batch), ""},
-          {"--global-batch-size", std::to_string(plan.training.global_batch),
-           cat(plan.only_pipeline().schedule.microbatches, " micro-batches")},
-          {"--seq-length", std::to_string(plan.training.sequence.main), ""}};
+  Flags out{{"--micro-batch-size", std::to_string(plan.only_pipeline().schedule.micro_batch), ""},
+            {"--global-batch-size", std::to_string(plan.training.global_batch),
+             cat(plan.only_pipeline().schedule.microbatches, " micro-batches")},
+            {"--seq-length", std::to_string(plan.training.sequence.main), ""}};
+  const Lengths& lengths = plan.training.lengths;
+  if (lengths.any() && lengths.packing != Packing::none)
+    out.push_back({"--sft", "", "its data set packs conversations into samples (megatron/training/datasets/sft_dataset.py)"});
+  return out;
 }
 
 Flags recomputation(const Job& job, const Plan& plan) {
-  const Recompute& r = plan.strategy().recompute;
+  const Recompute r = strategy_of_all(plan).recompute;
   if (r.kind == RecomputeKind::none) return {};
   if (r.kind == RecomputeKind::selective)
     return {{"--recompute-granularity", "selective", ""}, {"--recompute-modules", "core_attn", "attention scores"}};
@@ -215,6 +225,13 @@ bool is_llama_like(const std::string& family) {
   return std::any_of(std::begin(kFamilies), std::end(kFamilies), [&family](const char* f) { return family == f; });
 }
 
+std::int64_t decoder_blocks(const Model& model) {
+  return blocks_in(model, 0, static_cast<std::int32_t>(model.layers.size()) - 1);
+}
+
+/// What is left where the other flags of the model are its user's.
+Flags sizes_alone(const Model& model) { return {{"--num-layers", std::to_string(decoder_blocks(model)), ""}}; }
+
 Flags architecture(const Job& job, const Plan& plan, const Config& config) {
   const Model& model = job.model;
   const LayerKind& block = model.layer(1);
@@ -244,13 +261,12 @@ Flags architecture(const Job& job, const Plan& plan, const Config& config) {
 
 // ---- the script --------------------------------------------------------------------------------------------------------------
 
-std::string unknown_family(const Job& job, const Plan&) {
-  return is_llama_like(job.model.family) || job.model.family == "gpt2" ? "" : cat("a model of family ", job.model.family);
-}
-std::string several_kinds(const Job& job, const Plan&) {
-  for (std::size_t l = 2; l + 1 < job.model.layers.size(); ++l)
-    if (job.model.layers[l] != job.model.layers[1]) return "blocks of several kinds";
-  return "";
+/// Whether flags are known that say the whole architecture: blocks that are alike, of a family whose flags are known.
+bool known_architecture(const Model& model) {
+  if (!is_llama_like(model.family) && model.family != "gpt2") return false;
+  for (std::size_t l = 2; l + 1 < model.layers.size(); ++l)
+    if (model.layers[l] != model.layers[1]) return false;
+  return true;
 }
 
 std::string unknown_option(const Job&, const Plan& plan) {
@@ -260,18 +276,16 @@ std::string unknown_option(const Job&, const Plan& plan) {
   return "";
 }
 
-constexpr std::array kRows = {
-    kOffloadRow,
+constexpr std::array kOwn = {
     FormatRow{"OPTIONS", "flags can say the options of the engine", unknown_option,
               "flex-dispatcher, overlap-experts, cuda-graphs, bf16-gradients or bf16-moments",
               "it is set in the script that trains; the plan of the engine without it can be written"},
-    FormatRow{"FAMILY", "flags can say the architecture", unknown_family,
-              "gpt2, llama, mistral, mixtral, qwen2, qwen3 or qwen3_moe: flags of others are not known here"},
-    FormatRow{"BLOCK-KINDS", "blocks are alike", several_kinds, "blocks that are alike"},
 };
 
-std::vector<FormatRule> rules() { return rules_of(kPrefix, kRows); }
-std::optional<FormatFault> fault(const Job& job, const Plan& plan) { return fault_of(kPrefix, kRows, job, plan); }
+constexpr FormatRows kRows = {kName, kName, kPrefix, kOwn};
+
+std::vector<FormatRule> rules() { return rules_of(kRows); }
+std::optional<FormatFault> fault(const Job& job, const Plan& plan) { return fault_of(kRows, job, plan); }
 
 Result<std::string> write(const ExportRequest& request) {
   const Job& job = request.job;
@@ -282,11 +296,13 @@ Result<std::string> write(const ExportRequest& request) {
   const Config config(document->root);
   LaunchScript script;
   script.engine = "Megatron-LM core 0.19 and 0.20";
-  script.program = "pretrain_gpt.py";
+  const bool known = known_architecture(job.model);
+  script.program = known ? "pretrain_gpt.py" : "pretrain_gpt.py ${MODEL_FLAGS:?}";
+  if (!known) script.in_image = "pretrain_gpt.py";
   script.environment = {{"CUDA_DEVICE_MAX_CONNECTIONS", "1"}};
   script.environment_reasons = {
       "communication is issued in the order of compute: tensor and context parallelism overlap as planned"};
-  script.groups = {{"model", architecture(job, plan, config)},
+  script.groups = {{"model", known ? architecture(job, plan, config) : sizes_alone(job.model)},
                    {"parallelism", parallelism(job, plan)},
                    {"data parallelism", data_parallelism(plan.strategy())},
                    {"batch", batch(plan)},
@@ -306,14 +322,6 @@ std::vector<std::string> engine_options(const Plan& plan) {
     plus = next;
   }
   return out;
-}
-
-std::string offload_of_whole_states(const Job&, const Plan& plan) {
-  ESPALIER_CHECK(plan.pipelines.size() == 1 && plan.uniform());  // rows before it ask for both
-  const Strategy& s = plan.strategy();
-  if (!offloads_optimizer(s.offload)) return "";
-  if (plan.training.optimizer != Optimizer::adam) return cat("offload of ", to_string(plan.training.optimizer));
-  return shards_optimizer(s.zero) || s.data_ranks() == 1 ? "" : cat("offload with ZeRO 0 on ", s.data_ranks(), " data ranks");
 }
 
 bool evenly_cut(const Model& model, const Pipeline& pipeline) {

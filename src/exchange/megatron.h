@@ -17,15 +17,10 @@ Exporter megatron_core();
 
 /// "flex-dispatcher", "cuda-graphs" of the engine "megatron-core+flex-dispatcher+cuda-graphs".
 std::vector<std::string> engine_options(const Plan& plan);
-/// Megatron's offload is a part of its distributed optimizer and of Adam alone (OptimizerConfig.__post_init__ of core 0.19); empty: it can.
-std::string offload_of_whole_states(const Job& job, const Plan& plan);
-inline constexpr FormatRow kOffloadRow = {"OFFLOAD-STATES",
-                                          "optimizer states in host memory are Adam's, sharded over the data ranks",
-                                          offload_of_whole_states, "ZeRO 1 or one data rank, and Adam"};
-
-/// "Et*7|t*9|t*9|t*7L". Of a pipeline whose chunks hold whole decoder layers, embedding in the first and head in the last.
+/// "Et*7|t*9|t*9|t*7L". Of a pipeline whose chunks hold whole decoder layers, embedding in the first and head in the last. Encoders of images and
+/// sound are built on the first stage and are no layers of the layout.
 std::string megatron_layout(const Model& model, const Pipeline& pipeline);
-/// Whether every chunk has as many blocks.
+/// Whether every chunk has as many blocks of the decoder.
 bool evenly_cut(const Model& model, const Pipeline& pipeline);
 std::int64_t most_blocks_in_a_chunk(const Model& model, const Pipeline& pipeline);
 

@@ -26,14 +26,15 @@ std::string options_of(const Job&, const Plan& plan) {
   return options.empty() ? "" : cat("options of the engine: ", base::joined(options));
 }
 
-constexpr std::array kRows = {
-    kOffloadRow,
+constexpr std::array kOwn = {
     FormatRow{"NO-OPTIONS", "the engine has no options", options_of, "the engine without options",
               "they are set in the recipe that this one changes; the plan of the engine without them can be written"},
 };
 
-std::vector<FormatRule> rules() { return rules_of(kPrefix, kRows); }
-std::optional<FormatFault> fault(const Job& job, const Plan& plan) { return fault_of(kPrefix, kRows, job, plan); }
+constexpr FormatRows kRows = {kName, kName, kPrefix, kOwn};
+
+std::vector<FormatRule> rules() { return rules_of(kRows); }
+std::optional<FormatFault> fault(const Job& job, const Plan& plan) { return fault_of(kRows, job, plan); }
 
 std::string number(std::int64_t value) { return std::to_string(value); }
 
@@ -70,7 +71,7 @@ void add_degrees(const Job& job, const Strategy& s, Settings& out) {
 }
 
 Settings recomputation(const Job& job, const Plan& plan) {
-  const Recompute& r = plan.strategy().recompute;
+  const Recompute r = strategy_of_all(plan).recompute;
   if (r.kind == RecomputeKind::none)
     return {{"model.recompute_granularity", "None", ""},
             {"model.recompute_method", "None", ""},
@@ -105,8 +106,8 @@ void add_data_parallelism(const Job& job, const Strategy& s, Settings& out) {
 
 std::string recipe(const ExportRequest& r) {
   const Plan& plan = r.plan;
-  ESPALIER_CHECK(plan.pipelines.size() == 1 && plan.uniform());  // the rules of the format were asked
-  const Strategy& s = plan.strategy();
+  ESPALIER_CHECK(plan.pipelines.size() == 1);  // the rules of the format were asked
+  const Strategy s = strategy_of_all(plan);
   Settings out;
   add_degrees(r.job, s, out);
   add_pipeline(r.job, plan, out);

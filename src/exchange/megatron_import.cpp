@@ -6,6 +6,7 @@
 #include <sstream>
 
 #include "base/format.h"
+#include "exchange/assertions.h"
 #include "exchange/flag_lines.h"
 #include "runlog/argument_block.h"
 
@@ -397,6 +398,7 @@ class MegatronReader {
 Result<ImportedConfiguration> read(const ConfigurationRequest& request) {
   auto file = read_file(request);
   if (!file) return file.error();
+  if (Status broken = broken_assertions(assertion_table(kFormat), request, file->settings)) return *broken;
   return MegatronReader(request, std::move(*file)).run();
 }
 

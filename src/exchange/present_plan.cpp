@@ -9,12 +9,14 @@
 #include "base/format.h"
 #include "espalier/configuration.h"
 #include "exchange/configuration_readers.h"
+#include "exchange/megatron.h"
 #include "exchange/megatron_import.h"
 #include "exchange/request.h"
 #include "exchange/torchtitan.h"
 #include "job/engine_defaults.h"
 #include "job/files.h"
 #include "job/overrides.h"
+#include "plan/rules.h"
 #include "planner/legality.h"
 
 namespace espalier {
@@ -120,6 +122,7 @@ Status cut(const Job& job, const ImportedConfiguration& c, Plan& plan) {
   if (blocks.size() != chunks || all != job.model.blocks() || layers != job.model.blocks() + 2)
     return Error{ErrorKind::bad_input, c.name, cat(all, " layers in ", static_cast<std::int64_t>(blocks.size()), " stages"),
                  cat(job.model.blocks(), " in ", static_cast<std::int64_t>(chunks), ", as the model and the degrees say"), ""};
+  const std::int32_t most = fullest_of_engine(job, c, pipeline.schedule);
   std::int32_t next = 0;
   for (std::size_t k = 0; k < chunks; ++k) {
     const ChunkPlace place = place_of_chunk(pipeline.schedule, static_cast<std::int32_t>(k));
@@ -137,13 +140,26 @@ Status cut(const Job& job, const ImportedConfiguration& c, Plan& plan) {
           ErrorKind::bad_input, c.name,
           cat("every ", c.recompute_every, ". block recomputed, ", r.layers, " in the fullest stage, and a stage of ", blocks[k]),
           "stages nearly alike, or all or no blocks recomputed", "--recompute full or none"};
-    if (r.kind == RecomputeKind::full) r.layers = std::min(r.layers, blocks[k]);
+    // Of a shorter stage all blocks are recomputed: one number for all stages says it, where the engine's own split has as many in one.
+    if (r.kind == RecomputeKind::full && r.layers > most) r.layers = std::min(r.layers, blocks[k]);
     if (r.kind == RecomputeKind::full && r.layers == 0) r = {};
     ESPALIER_CHECK(range.first <= range.last);
     next = range.last + 1;
   }
   ESPALIER_CHECK(next == layers);  // every layer is on one stage
   return {};
+}
+
+/// Megatron-LM cuts stages evenly unless the file says how (megatron/training/arguments.py:963, core 0.19.2), and so asserts that it can.
+Status uneven_layers(const Job& job, const ImportedConfiguration& c, const EngineModel& engine, const Plan& plan) {
+  const std::int64_t chunks = std::int64_t{plan.only_pipeline().schedule.stages} * plan.only_pipeline().schedule.virtual_stages;
+  const bool core = engine.family == EngineFamily::megatron && engine.formats == std::vector<std::string>{"megatron-core"};
+  if (!core || !c.blocks.empty() || job.model.blocks() % chunks == 0) return {};
+  const std::string layout = exchange::megatron_layout(job.model, plan.only_pipeline());
+  return Error{ErrorKind::check_failed, c.name, cat("MEG-PP-LAYERS: ", job.model.blocks(), " layers in ", chunks, " equal stages"),
+               "layers that the stages divide, as Megatron-LM asserts (megatron/training/arguments.py:963, core 0.19.2)",
+               cat("--pipeline-model-parallel-layout '", layout, "' says uneven stages; so do --decoder-first-pipeline-num-layers and "
+                   "--decoder-last-pipeline-num-layers")};
 }
 
 }  // namespace
@@ -229,7 +245,8 @@ std::pair<Strategy, Schedule> completed_configuration(const Job& job, const Impo
   if (s.data_ranks() == 1) {
     s.zero = ZeroStage::none;
     s.shard = 1;
-    s.overlap.grad_reduce = s.overlap.param_gather = false;
+    s.overlap.param_gather = false;
+    if (!replicates_weights(has_experts(job.model), s)) s.overlap.grad_reduce = false;
   }
   if (!shards_optimizer(s.zero)) s.overlap.param_gather = false;
   if (const EngineModel* engine = c.usual_overlap ? engine_of(job) : nullptr)
@@ -247,6 +264,7 @@ Result<Plan> plan_of(const Job& job, const ImportedConfiguration& c) {
     return *broken;
   }
   Plan plan = make_uniform_plan(job.model, job.cluster, job.training, engine->name, strategy, schedule, engine->split);
+  if (Status error = uneven_layers(job, c, *engine, plan)) return *error;
   if (Status error = cut(job, c, plan)) return *error;
   if (Status error = exchange::embed_job(job, plan)) return *error;
   if (Status error = validate(plan)) return *error;

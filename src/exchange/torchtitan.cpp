@@ -19,6 +19,7 @@ using base::cat;
 using Flags = std::vector<LaunchFlag>;
 
 constexpr const char* kName = "torchtitan";
+constexpr const char* kRecipe = "torchtitan-recipe";
 constexpr const char* kPrefix = "TT";
 
 std::string flag(const char* name) { return cat("--parallelism.", name); }
@@ -65,74 +66,24 @@ std::string listed(const std::vector<std::int64_t>& counts) {
   return base::joined(words);
 }
 
-std::string zero_1(const Job&, const Plan& plan) { return plan.strategy().zero == ZeroStage::optimizer ? "ZeRO-1" : ""; }
-std::string cp_apart(const Job&, const Plan& plan) {
-  const Strategy& s = plan.strategy();
-  return s.cp > 1 && s.shard % s.cp != 0 ? cat("cp ", s.cp, " with shard groups of ", s.shard) : "";
-}
-std::string ulysses(const Job&, const Plan& plan) { return plan.strategy().sp == SequenceParallel::ulysses ? "Ulysses" : ""; }
-std::string split_experts(const Job&, const Plan& plan) {
-  const Strategy& s = plan.strategy();
-  return s.ep > 1 && s.etp > 1 ? cat("etp ", s.etp) : "";
-}
-std::string offloaded(const Job&, const Plan& plan) {
-  const Strategy& s = plan.strategy();
-  if (s.offload == Offload::none || (s.offload == Offload::parameters && shards_parameters(s.zero))) return "";
-  return cat("offload ", to_string(s.offload), " with ZeRO-", number_of(s.zero));
-}
-std::string eager_overlap(const Job&, const Plan& plan) {
-  return plan.strategy().overlap.tp && !compiles(plan) ? "overlapped tensor parallelism without compilation" : "";
-}
-std::string unknown_schedule(const Job&, const Plan& plan) {
-  const Schedule& schedule = plan.only_pipeline().schedule;
-  return schedule.stages > 1 && schedule_name(schedule.kind) == nullptr ? cat("schedule ", to_string(schedule.kind)) : "";
-}
-std::string partial(const Job& job, const Plan& plan) {
-  const Recompute& r = plan.strategy().recompute;
-  const std::vector<std::int64_t> blocks = blocks_of_chunks(job, plan);
-  if (r.kind != RecomputeKind::full || r.layers >= *std::max_element(blocks.begin(), blocks.end())) return "";
-  return cat("recomputation of ", r.layers, " blocks of a stage");
-}
 std::string uncut(const Job& job, const Plan& plan) {
   const Schedule& schedule = plan.only_pipeline().schedule;
   const std::vector<std::int64_t> blocks = blocks_of_chunks(job, plan);
   return schedule.stages > 1 && !titan_cut(blocks, usual_stages(schedule)) ? cat("stages of ", listed(blocks), " blocks") : "";
 }
-std::string other_precision(const Job&, const Plan& plan) {
-  const Precision p = plan.training.precision;
-  return p == Precision::bf16 || p == Precision::fp32 ? "" : std::string(to_string(p));
-}
-
-constexpr std::array kRows = {
-    FormatRow{"ZERO-1", "no ZeRO-1", zero_1, "ZeRO-0, ZeRO-2 or ZeRO-3"},
-    FormatRow{"CP-GROUPS", "shard groups hold the ranks of cp", cp_apart, "shard groups that hold the ranks of cp"},
-    FormatRow{"ULYSSES", "no Ulysses", ulysses, "the sequence parallelism of its tensor parallelism"},
-    FormatRow{"ETP", "experts are whole", split_experts, "experts that are whole"},
-    FormatRow{"STATES", "states stay on the device, or go to the host with the parameters of ZeRO-3", offloaded,
-              "none, or of the parameters under ZeRO-3"},
-    FormatRow{"ASYNC-TP", "tensor parallelism overlaps where it is compiled", eager_overlap, "that of torchtitan-compile"},
-    FormatRow{"SCHEDULE-NAME", "the schedule has a class in PyTorch", unknown_schedule, "gpipe, 1f1b, interleaved or zb-v"},
-    FormatRow{"RECOMPUTED", "all blocks of a stage are recomputed or none", partial, "of all of them"},
-    FormatRow{"PRECISION", "bf16 or fp32", other_precision, "bf16 or fp32"},
-};
 /// Of the command line: in Python stages are lists of modules.
 constexpr std::array kFlagRows = {
     FormatRow{"CUT", "stages differ as the layers which first and last have less", uncut,
               "stages that differ as the layers which first and last have less, or export torchtitan-recipe"},
 };
 
-std::vector<FormatRule> recipe_rules() { return rules_of(kPrefix, kRows); }
-std::optional<FormatFault> recipe_fault(const Job& job, const Plan& plan) { return fault_of(kPrefix, kRows, job, plan); }
+constexpr FormatRows kRows = {kName, kName, kPrefix, kFlagRows};
+constexpr FormatRows kRecipeRows = {kRecipe, kName, kPrefix};
 
-std::vector<FormatRule> rules() {
-  std::vector<FormatRule> out = recipe_rules();
-  for (FormatRule& rule : rules_of_rows(kPrefix, kFlagRows)) out.push_back(std::move(rule));
-  return out;
-}
-std::optional<FormatFault> fault(const Job& job, const Plan& plan) {
-  if (auto common = recipe_fault(job, plan)) return common;
-  return fault_of_rows(kPrefix, kFlagRows, job, plan);
-}
+std::vector<FormatRule> recipe_rules() { return rules_of(kRecipeRows); }
+std::optional<FormatFault> recipe_fault(const Job& job, const Plan& plan) { return fault_of(kRecipeRows, job, plan); }
+std::vector<FormatRule> rules() { return rules_of(kRows); }
+std::optional<FormatFault> fault(const Job& job, const Plan& plan) { return fault_of(kRows, job, plan); }
 
 Flags pipeline_alone(const Plan& plan) {
   const Schedule& schedule = plan.only_pipeline().schedule;
@@ -203,12 +154,17 @@ std::string recomputation(const Recompute& r) {
   return "activation-checkpoint:full";
 }
 
+/// A converter of the model's configuration says it.
+const char* eight_bits(const Plan& plan) {
+  return plan.training.precision == Precision::fp8 ? ", with its Float8LinearConverter" : "";
+}
+
 Result<std::string> write(const ExportRequest& request) {
   const Job& job = request.job;
   const Plan& plan = request.plan;
   if (const auto broken = fault(job, plan)) return to_error(*broken, torchtitan_flags());
   LaunchScript script;
-  script.engine = "torchtitan 0.3; MODULE and CONFIG name the model, as llama3 and llama3_8b";
+  script.engine = cat("torchtitan 0.3; MODULE and CONFIG name the model, as llama3 and llama3_8b", eight_bits(plan));
   script.program = "-m torchtitan.train --module \"${MODULE:?}\" --config \"${CONFIG:?}\"";
   script.in_image = "-m torchtitan.train --module MODULE --config CONFIG";
   script.groups = {
@@ -263,7 +219,7 @@ std::string recipe(const ExportRequest& r) {
     out.push_back({"parallelism.module_fqns_per_model_part", modules(r.job, r.plan), ""});
   out.push_back({"activation_checkpoint", checkpointing(r.plan.strategy().recompute), ""});
   return cat(
-      recipe_head(r, "torchtitan 0.3",
+      recipe_head(r, cat("torchtitan 0.3", eight_bits(r.plan)),
                   "On the path of Python: --module planned_recipe --config planned; BASE=MODULE:FUNCTION names the model's own "
                   "configuration, as torchtitan.models.llama3.config_registry:llama3_8b."),
       "import importlib\nimport os\n\nfrom torchtitan.distributed.activation_checkpoint import FullAC, SelectiveAC  # noqa: "
@@ -329,7 +285,7 @@ Exporter torchtitan_flags() {
 }
 
 Exporter torchtitan_recipe() {
-  return {"torchtitan-recipe",
+  return {kRecipe,
           "a Python recipe of torchtitan (0.3): a function that returns its configuration",
           "planned_recipe.py",
           write_recipe,

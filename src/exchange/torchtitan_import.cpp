@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/format.h"
+#include "exchange/assertions.h"
 #include "base/toml.h"
 #include "exchange/configuration_readers.h"
 #include "exchange/flag_lines.h"
@@ -44,6 +45,31 @@ Setting as_field(Setting setting) {
   return setting;
 }
 
+/// The assignments of a recipe (exchange/torchtitan.cpp): "    config.parallelism.tensor_parallel_degree = 2  # why".
+std::vector<Setting> read_recipe(std::string_view text) {
+  constexpr std::string_view kObject = "    config.";
+  std::vector<Setting> out;
+  std::int64_t line = 0;
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t end = std::min(text.find('\n', at), text.size());
+    const std::string row(text.substr(at, end - at));
+    at = end + 1;
+    ++line;
+    const std::size_t equals = row.find(" = ");
+    if (!row.starts_with(kObject) || equals == std::string::npos) continue;
+    Setting setting{row.substr(kObject.size(), equals - kObject.size()), row.substr(equals + 3), line};
+    setting.value = setting.value.substr(0, setting.value.find("  #"));
+    if (setting.key == "activation_checkpoint") {
+      setting.key += ".mode";
+      setting.value = setting.value.starts_with("Full") ? "full" : setting.value.starts_with("Selective") ? "selective" : "none";
+    }
+    const bool text_value = setting.value.size() > 1 && setting.value.front() == '\'' && setting.value.back() == '\'';
+    if (text_value) setting.value = setting.value.substr(1, setting.value.size() - 2);
+    out.push_back(std::move(setting));
+  }
+  return out;
+}
+
 struct File {
   std::vector<Setting> settings;
   std::vector<ImportedKey> variables;
@@ -57,6 +83,10 @@ Result<File> read_file(const ConfigurationRequest& request) {
     const auto document = base::read_toml(request.text, request.name);
     if (!document) return document.error();
     out.settings = settings_of(document->root);
+    return out;
+  }
+  if (request.text.find("\ndef planned():\n") != std::string::npos) {
+    out.settings = read_recipe(request.text);
     return out;
   }
   auto lines = read_flag_lines(request.text, request.name);
@@ -281,6 +311,10 @@ class TitanReader {
     out_.precision = type == "float32" ? "fp32" : "bf16";
     const std::string converters = in_.text("model.converters", "[]", "converters of the model");
     if (converters.find("float8") != std::string::npos) out_.precision = "fp8";
+    if (request_.precision == "fp8" && out_.precision == "bf16") {  // a converter of the configuration that the command names
+      out_.precision = "fp8";
+      in_.list({ImportedKey::Kind::read, "training.precision", "fp8", "said on the command line", 0});
+    }
     if (converters.find("mx") != std::string::npos)
       in_.fail("model.converters", converters, "float8 or none: MX formats have no price here");
     in_.word("optimizer.name", {"Adam", "AdamW"}, "AdamW", "optimizer");
@@ -296,13 +330,14 @@ class TitanReader {
 Result<ImportedConfiguration> read(const ConfigurationRequest& request) {
   auto file = read_file(request);
   if (!file) return file.error();
+  if (Status broken = broken_assertions(assertion_table(kFormat), request, file->settings)) return *broken;
   return TitanReader(request, std::move(*file)).run();
 }
 
 }  // namespace
 
 ConfigurationFormat torchtitan_configuration() {
-  return {kFormat, "torchtitan: TOML (up to 0.2.1), or the command line of newer ones (--parallelism.tensor_parallel_degree 2 …)",
+  return {kFormat, "torchtitan: TOML (up to 0.2.1), the command line of newer ones (--parallelism.tensor_parallel_degree 2 …), or a recipe of export",
           read};
 }
 

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Strategy file → plan.
+#include <algorithm>
 #include <limits>
 #include <numeric>
+#include <optional>
+#include <utility>
 
 #include "base/check.h"
 #include "galvatron/plan_conversion.h"
@@ -175,14 +178,49 @@ class Conversion {
     return out;
   }
 
+  /// How many blocks every stage recomputes, its first ones, where all layers are spread alike; nothing where stages differ. Of a stage that
+  /// recomputes all it has the number may be larger.
+  [[nodiscard]] std::optional<std::int32_t> recomputed_first() const {
+    std::int32_t first = 1, most = 0;
+    std::vector<std::pair<std::int32_t, std::int32_t>> stages;  // recomputed, blocks
+    for (const std::int32_t blocks : d_.division) {
+      std::int32_t count = 0;
+      while (count < blocks && recomputes(first + count)) ++count;
+      for (std::int32_t l = first + count; l < first + blocks; ++l)
+        if (recomputes(l)) return std::nullopt;
+      stages.emplace_back(count, blocks);
+      most = std::max(most, count);
+      first += blocks;
+    }
+    for (const auto& [count, blocks] : stages)
+      if (count != std::min(most, blocks)) return std::nullopt;
+    return most;
+  }
+  [[nodiscard]] bool recomputes(std::int32_t layer) const {
+    return strategies_[static_cast<std::size_t>(layer)].recompute.kind == RecomputeKind::full;
+  }
+  /// The one strategy of all layers; nothing where they differ.
+  [[nodiscard]] std::optional<Strategy> strategy_of_all() const {
+    const auto first = recomputed_first();
+    if (!first) return std::nullopt;
+    for (Strategy s : strategies_) {
+      s.recompute = {};
+      if (s != strategies_.front()) return std::nullopt;
+    }
+    Strategy out = strategies_.front();
+    if (*first > 0) out.recompute = {RecomputeKind::full, *first};
+    return out;
+  }
+
   [[nodiscard]] Plan assembled() const {
+    const std::optional<Strategy> all = strategy_of_all();
     Plan plan =
         make_uniform_plan(model_, cluster_, training_, "generic", strategies_.front(), schedule(), SplitPolicy::even_blocks);
     std::int32_t next = 0;
     for (std::size_t i = 0; i < plan.only_pipeline().stages.size(); ++i) {
       const bool is_last = i + 1 == plan.only_pipeline().stages.size();
       const std::int32_t last = next + d_.division[i] - 1 + (i == 0 ? 1 : 0) + (is_last ? 1 : 0);
-      plan.only_pipeline().stages[i].chunks = {{ranges(next, last)}};
+      plan.only_pipeline().stages[i].chunks = {{all ? std::vector<LayerRange>{{next, last, *all}} : ranges(next, last)}};
       plan.only_pipeline().stages[i].devices = {{stage_devices() * static_cast<std::int64_t>(i), stage_devices(), 1}};
       next = last + 1;
     }

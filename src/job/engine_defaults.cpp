@@ -10,11 +10,15 @@
 namespace espalier::job {
 namespace {
 
-/// The entry of the engine that holds without further words in a record.
+/// The entry of the engine that holds without further words in a record; of a variant (torchtitan-compile) the one that its word chooses.
 const FrameworkDefault* entry_of(const std::string& engine) {
-  for (const FrameworkDefault& f : run_defaults().frameworks)
-    if (f.engine == base_engine(engine) && f.with.empty()) return &f;
-  return nullptr;
+  const FrameworkDefault* variant = nullptr;
+  for (const FrameworkDefault& f : run_defaults().frameworks) {
+    if (f.engine != base_engine(engine)) continue;
+    if (f.with.empty()) return &f;
+    if (variant == nullptr) variant = &f;
+  }
+  return variant;
 }
 
 /// The ordinal of a named value; what is no value of the dimension ("if needed") leaves the plainest.

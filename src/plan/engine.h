@@ -134,6 +134,12 @@ struct EngineRuns {
   bool offload_optimizer = false;   ///< optimizer state in host memory, the update on the host
   bool offload_parameters = false;  ///< parameters, gradients and optimizer state in host memory
   ActivationOffload offload_activations = ActivationOffload::none;
+  std::vector<Precision> precisions = {Precision::fp32, Precision::tf32, Precision::fp16, Precision::bf16, Precision::fp8};
+  bool expert_tensor_parallel = true;  ///< tensor parallelism inside experts (etp > 1)
+  bool megatron_sequence = true;       ///< Megatron's sequence parallelism
+  bool copies_kv_heads = true;         ///< tp may exceed the key-value heads, whose projections are then copied
+  bool beyond_context = true;          ///< a sequence may be longer than the model's context length
+  bool chooses_overlap = true;         ///< overlapped reduction and gathering can be switched off
 };
 
 /// What it keeps in memory.
@@ -230,6 +236,9 @@ struct EngineModel {
   EngineFamily family = EngineFamily::generic;
   std::string fitted_as;  ///< the engine whose coefficients it shares: the same code under another name; empty: its own
   bool planned = false;   ///< its runtime is no part of this release: named by no `runs_on`
+  std::vector<std::string> model_types;  ///< `model_type` of the models that it trains; empty: any
+  std::vector<std::string> formats;      ///< exporters that write its plans, the usual one first
+  std::string unwritten;                 ///< why there are none, and what helps
   SplitPolicy split = SplitPolicy::balanced;
   std::vector<EngineOption> options;  ///< that can be switched on
   EngineRuns runs;

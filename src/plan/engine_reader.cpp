@@ -68,6 +68,18 @@ void read_count(Reader& r, std::string_view key, std::int32_t& out) {
 }
 void read_real(Reader& r, std::string_view key, double high, double& out) { out = r.optional_real(key, 0, high, out); }
 
+void read_precisions(Reader& r, std::vector<Precision>& out) {
+  if (!r.has("precisions")) return;
+  out.clear();
+  for (const std::string& word : texts(r, "precisions")) {
+    const auto precision = parse_precision(word);
+    if (!precision)
+      r.fail("precisions", word, "fp32, tf32, fp16, bf16 or fp8");
+    else
+      out.push_back(*precision);
+  }
+}
+
 void read_runs(Reader& r, EngineRuns& e) {
   read_list(r, "schedules", Dimension::schedule, e.schedules);
   read_list(r, "zero", Dimension::zero, e.zero);
@@ -94,8 +106,14 @@ void read_runs(Reader& r, EngineRuns& e) {
                                                                  {"frozen_weights", &e.frozen_weights},
                                                                  {"packed_sequences", &e.packed_sequences},
                                                                  {"offload_optimizer", &e.offload_optimizer},
-                                                                 {"offload_parameters", &e.offload_parameters}})
+                                                                 {"offload_parameters", &e.offload_parameters},
+                                                                 {"expert_tensor_parallel", &e.expert_tensor_parallel},
+                                                                 {"megatron_sequence", &e.megatron_sequence},
+                                                                 {"copies_kv_heads", &e.copies_kv_heads},
+                                                                 {"beyond_context", &e.beyond_context},
+                                                                 {"chooses_overlap", &e.chooses_overlap}})
     read_flag(r, key, *flag);
+  read_precisions(r, e.precisions);
   read_word(r, "offload_activations", {"none", "any", "checkpoints", "one-pipeline"}, e.offload_activations);
 }
 
@@ -252,6 +270,21 @@ void read_freedom(Reader& r, EngineModel& e) {
            "per_stage: {differ_in: [layers]}, or pipeline: false");
 }
 
+/// The models that it trains, and the formats that write its plans.
+void read_reach(Reader& r, EngineModel& e) {
+  if (r.has("models")) {
+    Reader models = r.child("models", true);
+    (void)models.required_string("source");
+    e.model_types = texts(models, "types");
+    const std::vector<std::string> known = known_model_families();
+    for (const std::string& type : e.model_types)
+      if (std::find(known.begin(), known.end(), type) == known.end()) models.fail("types", type, "model types that are read");
+    models.finish();
+  }
+  if (r.has("formats")) e.formats = texts(r, "formats");
+  if (r.has("unwritten")) e.unwritten = r.required_string("unwritten");
+}
+
 constexpr std::size_t kMostOptions = 8;  // 256 combinations an engine
 
 /// An engine, and the nodes of its options in the order of EngineModel::options.
@@ -336,6 +369,7 @@ Entry read_engine(Reader& r, const std::vector<Entry>& before) {
   read_part(r, "kernels", e.kernels, read_kernels);
   read_part(r, "communication", e.communication, read_communication);
   read_freedom(r, e);
+  read_reach(r, e);
   read_options(r, entry);
   if (e.runs.schedules.empty()) r.fail("runs", "no schedules", "at least one, like schedules: [1f1b]");
   if (e.runs.zero.empty()) r.fail("runs", "no ZeRO stages", "at least one, like zero: [0]");

@@ -8,6 +8,7 @@
 
 #include "base/format.h"
 #include "plan/engine.h"
+#include "plan/engine_assertions.h"
 
 namespace espalier {
 namespace {
@@ -33,7 +34,10 @@ std::int64_t chunks_of(C c) { return std::int64_t{c.stages} * c.virtual_stages; 
 bool schedule_kind(E e, F, S, C c) { return c.stages == 1 || contains(e.runs.schedules, c.kind); }
 std::string schedule_kind_text(E e, F, S, C c) { return cat(e.name, " has no schedule ", to_string(c.kind)); }
 
-bool zero_stage(E e, F, S s, C) { return contains(e.runs.zero, s.zero); }
+/// Over one rank nothing is sharded, whatever the stage is called.
+bool zero_stage(E e, F, S s, C) {
+  return contains(e.runs.zero, s.zero) || (s.zero == ZeroStage::none && s.data_ranks() == 1);
+}
 std::string zero_stage_text(E e, F, S s, C) { return cat(e.name, " does not run zero ", number_of(s.zero)); }
 
 bool hybrid_shard(E, F, S s, C) { return !shards_optimizer(s.zero) || s.shard == s.data_ranks(); }
@@ -155,9 +159,10 @@ std::string no_overlap_text(E e, F, S, C) { return cat(e.name, " cannot run this
 
 // ---- of one family -----------------------------------------------------------------------------------------------------------
 
-bool meg_ep(E, F, S s, C) { return s.ep == 1 || s.tp == 1 || s.sp == SequenceParallel::megatron; }
+/// arguments.py asserts it of ep, the MoE layer itself of any experts in training.
+bool meg_ep(E, F f, S s, C) { return f.experts.empty() || s.tp == 1 || s.sp == SequenceParallel::megatron; }
 std::string meg_ep_text(E, F, S s, C) {
-  return cat("ep ", s.ep, " with tp ", s.tp, " requires sp megatron, not ", to_string(s.sp));
+  return cat("experts with tp ", s.tp, " require sp megatron, not ", to_string(s.sp));
 }
 
 bool meg_vpp(E, F, S s, C c) { return c.kind != ScheduleKind::interleaved || c.stages > (s.overlap.p2p ? 1 : 2); }
@@ -216,7 +221,8 @@ constexpr DimensionSet kDataRanks = dimension_set(D::tp, D::sp, D::cp, D::dp);
 constexpr std::array kEngineRules = {
     EngineRule{"SCHEDULE", "the engine has the schedule", dimension_set(D::schedule, D::pp), D::schedule, everyone, schedule_kind,
                schedule_kind_text},
-    EngineRule{"ZERO", "the engine has the ZeRO stage", dimension_set(D::zero), D::zero, everyone, zero_stage, zero_stage_text},
+    EngineRule{"ZERO", "the engine has the ZeRO stage", dimension_set(D::zero) | kDataRanks, D::zero, everyone, zero_stage,
+               zero_stage_text},
     EngineRule{"HYBRID-SHARD", "ZeRO shards over all data ranks", dimension_set(D::zero, D::shard) | kDataRanks, D::shard,
                [](E e) { return !e.runs.hybrid_shard; }, hybrid_shard, hybrid_shard_text},
     EngineRule{"PP-ZERO", "ZeRO 2 and 3 not together with a pipeline", dimension_set(D::zero, D::pp), D::zero,
@@ -273,7 +279,7 @@ constexpr std::array kEngineRules = {
                [](E e) { return !e.runs.overlap_p2p; }, no_overlap_p2p, no_overlap_text},
     EngineRule{"OVERLAP-TP", "tensor-parallel collectives cannot overlap", dimension_set(D::overlap_tp), D::overlap_tp,
                [](E e) { return !e.runs.overlap_tp; }, no_overlap_tp, no_overlap_text},
-    EngineRule{"EP", "EP with TP requires Megatron's sequence parallelism", dimension_set(D::ep, D::tp, D::sp), D::sp,
+    EngineRule{"EP", "experts with TP require Megatron's sequence parallelism", dimension_set(D::tp, D::sp), D::sp,
                is_megatron, meg_ep, meg_ep_text},
     EngineRule{"VPP", "interleaving needs PP > 1, or PP > 2 without overlapped p2p",
                dimension_set(D::schedule, D::pp, D::overlap_p2p), D::overlap_p2p, is_megatron, meg_vpp, meg_vpp_text},
@@ -358,10 +364,17 @@ void add_mirrors(E engine, F facts, S strategy, C schedule, std::vector<RuleViol
 
 }  // namespace
 
-std::span<const EngineRule> engine_rules() { return kEngineRules; }
+std::span<const EngineRule> engine_rules() {
+  static const std::vector<EngineRule> rules = [] {
+    std::vector<EngineRule> all(kEngineRules.begin(), kEngineRules.end());
+    all.insert(all.end(), asserted_rules().begin(), asserted_rules().end());
+    return all;
+  }();
+  return rules;
+}
 
 bool engine_allows(const EngineModel& engine, const RuleFacts& facts, const Strategy& strategy, const Schedule& schedule) {
-  for (const EngineRule& rule : kEngineRules) {
+  for (const EngineRule& rule : engine_rules()) {
     if (rule.applies(engine) && !rule.holds(engine, facts, strategy, schedule)) return false;
   }
   return true;
@@ -373,7 +386,7 @@ std::vector<RuleViolation> engine_violations(const EngineModel& engine, const Ru
   const Rule& guard = rules().front();  // degrees-positive: the other predicates divide by the degrees
   if (!guard.holds(facts, strategy, schedule)) return violations(facts, strategy, schedule);
   add_mirrors(engine, facts, strategy, schedule, out);
-  for (const EngineRule& rule : kEngineRules) {
+  for (const EngineRule& rule : engine_rules()) {
     if (!rule.applies(engine) || rule.holds(engine, facts, strategy, schedule)) continue;
     const auto holds = [&](const Strategy& s, const Schedule& c) { return rule.holds(engine, facts, s, c); };
     out.push_back({cat(prefix(engine.family), rule.name), rule.text(engine, facts, strategy, schedule),
@@ -387,12 +400,27 @@ std::vector<RuleViolation> engine_violations(const EngineModel& engine, const Mo
   return engine_violations(engine, rule_facts(model, cluster, training, chunks_of(schedule), engine.split), strategy, schedule);
 }
 
+namespace {
+
+/// Engines with one way for all layers have one for all replicas too, on every device of the cluster.
+bool has_shares(const EngineModel& engine) { return engine.family != EngineFamily::generic && !is_unrestricted(engine.layers); }
+
+bool unequal_shares(const Plan& plan) {
+  return std::any_of(plan.pipelines.begin(), plan.pipelines.end(), [](const Pipeline& pipeline) {
+    return std::any_of(pipeline.stages.begin(), pipeline.stages.end(), [](const Stage& s) { return unequal_replicas(s); });
+  });
+}
+
+}  // namespace
+
 std::vector<RuleViolation> engine_plan_violations(const EngineModel& engine, const Model& model, const Plan& plan) {
   std::vector<RuleViolation> out;
   if (!engine.runs.listed_devices && !devices_in_order(plan))
     out.push_back({cat(prefix(engine.family), "DEVICES"), "a stage lists its devices in an order of its own", ""});
   for (const std::string& fault : layer_faults(engine.layers, model, plan))
     out.push_back({cat(prefix(engine.family), "LAYERS"), fault, ""});
+  if (has_shares(engine) && unequal_shares(plan))
+    out.push_back({cat(prefix(engine.family), "SHARES"), "replicas have unequal shares of samples or states", ""});
   return out;
 }
 
@@ -402,12 +430,16 @@ std::vector<std::pair<std::string, std::string>> engine_rule_catalogue(const Eng
     if (mirror.family != engine.family) continue;
     catalogue.emplace_back(cat(prefix(engine.family), mirror.name), std::string(find_rule(mirror.generic)->sentence));
   }
-  for (const EngineRule& rule : kEngineRules) {
+  for (const EngineRule& rule : engine_rules()) {
     if (rule.applies(engine)) catalogue.emplace_back(cat(prefix(engine.family), rule.name), rule.sentence);
   }
   if (!engine.runs.listed_devices)
     catalogue.emplace_back(cat(prefix(engine.family), "DEVICES"), "ranks run on the devices that the rank order gives them");
   if (!is_unrestricted(engine.layers)) catalogue.emplace_back(cat(prefix(engine.family), "LAYERS"), to_string(engine.layers));
+  if (has_shares(engine)) {
+    catalogue.emplace_back(cat(prefix(engine.family), "SHARES"), "replicas have equal shares of samples and states");
+    catalogue.emplace_back(cat(prefix(engine.family), "ALL-DEVICES"), "all devices of the cluster are used");
+  }
   return catalogue;
 }
 

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <fstream>
+#include <functional>
 #include <map>
 #include <set>
 #include <string>
@@ -12,6 +13,7 @@
 #include "data/source_dir.h"
 #include "plan/dimension.h"
 #include "plan/engine.h"
+#include "plan/engine_faults.h"
 #include "plan/test_problem.h"
 
 namespace espalier {
@@ -96,6 +98,13 @@ Configuration with(std::vector<std::pair<D, std::int64_t>> values) {
   return c;
 }
 
+/// Two ranks that split an operator in space and time.
+Configuration partitioned() {
+  Configuration c = with({{D::dp, 4}, {D::tp, 2}});
+  c.strategy.partition = BlockPartition("attn.qkv K");
+  return c;
+}
+
 /// Configurations of eight devices from which examples are one or two steps away.
 std::vector<Configuration> starts() {
   return {with({{D::dp, 8}}),
@@ -112,7 +121,7 @@ std::vector<Configuration> starts() {
           with({{D::dp, 8}, {D::zero, 3}, {D::shard, 8}}),
           with({{D::dp, 4}, {D::tp, 2}, {D::zero, 3}, {D::shard, 4}}),
           with({{D::dp, 8}, {D::ep, 4}, {D::zero, 3}, {D::shard, 8}}),
-          with({{D::dp, 8}, {D::recompute, 2}, {D::recompute_layers, 8}})};
+          with({{D::dp, 8}, {D::recompute, 2}, {D::recompute_layers, 8}}), partitioned()};
 }
 
 /// The starts, and all that differ from one in one value.
@@ -137,6 +146,14 @@ std::vector<Configuration> examples() {
   return out;
 }
 
+/// Models, precisions, lengths and clusters that some engine does not have.
+std::vector<std::function<void(RuleFacts&)>> engine_problems() {
+  return {[](RuleFacts& f) { f.family = "whisper"; },       [](RuleFacts& f) { f.precision = Precision::tf32; },
+          [](RuleFacts& f) { f.precision = Precision::fp8; }, [](RuleFacts& f) { f.context_length = f.tokens - 1; },
+          [](RuleFacts& f) { f.equal_nodes = false; },        [](RuleFacts& f) { f.first_blocks = 7; },
+          [](RuleFacts& f) { f.adam = false; }};
+}
+
 /// The problems: experts or none, sequences of which tp or cp is no divisor, frozen weights and packed samples.
 std::vector<RuleFacts> problems(SplitPolicy policy) {
   std::vector<RuleFacts> out;
@@ -148,6 +165,11 @@ std::vector<RuleFacts> problems(SplitPolicy policy) {
     out.back().freezes = true;
     out.push_back(out[out.size() - 4]);
     out.back().packs = true;
+    const RuleFacts usual = out[out.size() - 5];
+    for (const auto& change : engine_problems()) {
+      out.push_back(usual);
+      change(out.back());
+    }
   }
   return out;
 }
@@ -178,9 +200,9 @@ bool has_all_values(const EngineModel& engine, const std::string& id) {
          (id.ends_with("-RANK-ORDER") && all(engine.runs.orders.size(), D::order));
 }
 
-/// DEVICES and LAYERS.
+/// DEVICES, LAYERS, SHARES and ALL-DEVICES.
 bool of_whole_plans(const std::string& id) {
-  return id.ends_with("-DEVICES") || (id.ends_with("-LAYERS") && !id.ends_with("RECOMP-LAYERS"));
+  return id.ends_with("-DEVICES") || id.ends_with("-SHARES") || (id.ends_with("-LAYERS") && !id.ends_with("RECOMP-LAYERS"));
 }
 
 TEST(EngineRules, EveryIdRefusesAnExampleAndTheEngineAcceptsAnother) {
@@ -211,11 +233,14 @@ TEST(EngineRules, WholePlansHaveExamplesToo) {
   chunk.ranges[1].strategy.dp = 4;
   chunk.ranges[1].strategy.tp = 2;
   chunk.ranges[1].strategy.sp = SequenceParallel::ulysses;
+  Plan shared = plan, half = plan;
+  shared.only_pipeline().stages[0].state_shares = {2, 1};
+  half.only_pipeline().stages[0].devices = {{0, 4, 1}};
   for (const EngineModel& engine : engine_catalogue()) {
     EXPECT_TRUE(engine_plan_violations(engine, model, plan).empty()) << engine.name;
     std::set<std::string> broken;
-    for (const Plan* p : {&turned, &mixed})
-      for (const RuleViolation& v : engine_plan_violations(engine, model, *p)) broken.insert(v.rule);
+    for (const Plan* p : {&turned, &mixed, &shared, &half})
+      for (const RuleViolation& v : engine_faults(engine, model, plan_test::cluster(1, 8), plan.training, *p)) broken.insert(v.rule);
     for (const auto& [id, sentence] : engine_rule_catalogue(engine)) {
       if (of_whole_plans(id)) {
         EXPECT_TRUE(broken.contains(id)) << engine.name << " " << id;

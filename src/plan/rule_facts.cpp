@@ -76,6 +76,32 @@ void add_kind(RuleFacts& facts, const LayerKind& kind, const Sequence& sequence)
   facts.again = facts.again || uses_again(kind);
 }
 
+/// Blocks before the first of the main sequence.
+std::int32_t tower_blocks(const Model& model) {
+  std::int32_t count = 0;
+  for (const std::int32_t k : model.layers) {
+    const LayerKind& kind = model.kinds[static_cast<std::size_t>(k)];
+    if (kind.role == LayerRole::block && kind.stream == TokenStream::main) return count;
+    count += kind.role == LayerRole::block ? 1 : 0;
+  }
+  return 0;
+}
+
+/// What engines ask of the problem.
+void add_engine_facts(RuleFacts& facts, const Model& model, const Cluster& cluster, const Training& training) {
+  facts.adam = training.optimizer == Optimizer::adam;
+  facts.precision = training.precision;
+  facts.tokens = training.sequence.main;
+  facts.context_length = model.max_positions > 0 ? model.max_positions : model.context_length;
+  facts.equal_nodes = std::all_of(cluster.groups.begin(), cluster.groups.end(), [&](const NodeGroup& g) {
+    return g.devices_per_node == cluster.groups.front().devices_per_node;
+  });
+  facts.first_blocks = model.tower ? tower_blocks(model) : 0;
+  static const std::vector<std::string> known = known_model_families();
+  const bool own = model.family == "blocks";  // layers that a user states, for which an engine has code of the user's
+  if (!own && std::binary_search(known.begin(), known.end(), model.family)) facts.family = model.family;
+}
+
 RuleFacts base_facts(const Model& model, const Cluster& cluster, const Training& training) {
   RuleFacts facts;
   facts.devices = cluster.devices();
@@ -83,6 +109,7 @@ RuleFacts base_facts(const Model& model, const Cluster& cluster, const Training&
   facts.freezes = freezes_weights(training);
   facts.packs = training.lengths.any() && training.lengths.packing != Packing::none;
   facts.hosts = std::all_of(cluster.groups.begin(), cluster.groups.end(), [](const NodeGroup& g) { return g.host.known(); });
+  add_engine_facts(facts, model, cluster, training);
   facts.layers = static_cast<std::int32_t>(model.layers.size());
   std::vector<bool> used(model.kinds.size(), false);
   for (const std::int32_t kind : model.layers) used[static_cast<std::size_t>(kind)] = true;

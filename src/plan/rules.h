@@ -56,6 +56,13 @@ struct RuleFacts {
   bool fixed_windows = false;               ///< windowed attention on a fixed number of tokens (Swin)
   bool scans = false;                       ///< some layer carries a state along the sequence
   bool again = false;                       ///< some layer uses the weights of an earlier one (shared_table.h)
+  bool adam = true;                         ///< the optimizer is Adam
+  bool equal_nodes = true;                  ///< all nodes have as many devices
+  Precision precision = Precision::bf16;
+  std::int64_t tokens = 0;          ///< of the main sequence
+  std::int64_t context_length = 0;  ///< longest sequence of the model; 0: not stated
+  std::int32_t first_blocks = 0;    ///< blocks of towers, which come before those of the main sequence
+  std::string family;               ///< `model_type` of the model, where it has a known one
   /// Blocks in the fullest chunk of the balanced split (of the cumulative one for an engine that splits so), by number of chunks; 0 = not computed.
   std::vector<std::int32_t> largest_chunk;
 };

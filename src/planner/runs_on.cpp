@@ -6,9 +6,9 @@
 
 #include "base/format.h"
 #include "base/parallel.h"
+#include "plan/engine_faults.h"
 #include "planner/memory.h"
 #include "planner/memory_margin.h"
-#include "planner/plan_layers.h"
 #include "planner/prediction.h"
 #include "planner/simulated_evaluator.h"
 #include "search/search.h"
@@ -53,33 +53,6 @@ Job for_engine(const Job& job, const EngineModel& engine) {
   return out;
 }
 
-/// Whether every chunk holds the same number of blocks. The rule PP-EVEN asks whether it could; this plan may not.
-bool even_chunks(const Plan& plan) {
-  const std::int32_t last = last_layer_of(plan);
-  std::set<std::int32_t> blocks;
-  for (const Stage& stage : plan.only_pipeline().stages)
-    for (const Chunk& chunk : stage.chunks)
-      blocks.insert(chunk.last() - chunk.first() + 1 - (chunk.first() == 0) - (chunk.last() == last));
-  return blocks.size() == 1;
-}
-
-/// Full recomputation counts blocks of a range, and the rules those of a chunk of a uniform plan; micro-batches of a layer follow its dp.
-void add_broken(const EngineModel& engine, const Job& job, const Plan& plan, Strategy s, std::set<std::string>& out) {
-  Schedule schedule = plan.only_pipeline().schedule;
-  if (!plan.uniform()) {
-    schedule.micro_batch = static_cast<std::int32_t>(plan.samples_per_microbatch() / s.dp);
-    if (s.recompute.kind == RecomputeKind::full) s.recompute.layers = 1;
-  }
-  for (const RuleViolation& v : engine_violations(engine, job.model, job.cluster, job.training, s, schedule)) out.insert(v.rule);
-}
-
-/// The engine's own id of a rule, where it has it: "MEG-PP-EVEN" of "PP-EVEN".
-std::string id_of(const EngineModel& engine, std::string_view name) {
-  for (const auto& [id, sentence] : engine_rule_catalogue(engine))
-    if (id.size() > name.size() && id.ends_with(name) && id[id.size() - name.size() - 1] == '-') return id;
-  return std::string(name);
-}
-
 std::string why_none(const search::Outcome& found) {
   if (found.interrupted) return "the search was stopped before it found one";
   if (!found.complete) return "node limit";
@@ -93,13 +66,7 @@ bool has_rules(const EngineModel& engine) { return engine.family != EngineFamily
 
 std::vector<std::string> broken_rules(const EngineModel& engine, const Job& job, const Plan& plan) {
   std::set<std::string> broken;
-  if (plan.pipelines.size() > 1) {
-    if (!is_unrestricted(engine.layers)) broken.insert(id_of(engine, "LAYERS"));
-    return {broken.begin(), broken.end()};
-  }
-  if (!engine.runs.uneven_stages && !even_chunks(plan)) broken.insert(id_of(engine, "PP-EVEN"));
-  for (const RuleViolation& v : engine_plan_violations(engine, job.model, plan)) broken.insert(v.rule);
-  for (const StrategyCount& c : strategy_counts(plan)) add_broken(engine, job, plan, c.strategy, broken);
+  for (const RuleViolation& v : engine_faults(engine, job.model, job.cluster, job.training, plan)) broken.insert(v.rule);
   return {broken.begin(), broken.end()};
 }
 

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // check_plan and check_result: the independent check, the summaries of the inputs, the rules of the engine, and the figures of a result.
 #include <algorithm>
-#include <set>
 
 #include "base/document.h"
 #include "base/format.h"
@@ -10,6 +9,7 @@
 #include "espalier/check.h"
 #include "espalier/engines.h"
 #include "plan/engine.h"
+#include "plan/engine_faults.h"
 #include "plan/program.h"
 #include "planner/claims.h"
 #include "planner/legality.h"
@@ -37,36 +37,14 @@ bool placed_unevenly(const CheckReport& report) {
                      [](const Finding& f) { return f.ok || f.name == "device-order"; });
 }
 
-/// The schedule as the rules of a uniform plan see it: a layer-wise plan's micro-batch is that of its first layers.
-Schedule schedule_of(const Plan& plan, const Strategy& s) {
-  Schedule schedule = plan.pipelines.front().schedule;
-  if (!plan.uniform()) schedule.micro_batch = static_cast<std::int32_t>(plan.samples_per_microbatch() / s.dp);
-  return schedule;
-}
-
 /// Where the rule is described.
 std::string anchor_of(const std::string& id) { return "docs/engine-rules.md#" + base::lower(id); }
 
-/// Each distinct strategy against the engine's rules, as if all layers had it; and whether the engine runs several at all.
 void add_engine_findings(const EngineModel& engine, const Job& job, const Plan& plan, CheckReport& report) {
   const std::size_t before = report.findings.size();
-  const bool uniform = plan.uniform();
-  for (const RuleViolation& v : engine_plan_violations(engine, job.model, plan))
-    report.findings.push_back({v.rule, false, base::cat(v.text, "; see ", anchor_of(v.rule))});
-  std::vector<Strategy> strategies;
-  if (uniform) {
-    strategies.push_back(plan.strategy());
-  } else if (plan.pipelines.size() == 1) {  // of several pipelines engine_plan_violations has said all
-    for (const StrategyCount& c : strategy_counts(plan)) strategies.push_back(c.strategy);
-  }
-  std::set<std::string> known;
-  for (const Strategy& s : strategies) {
-    const std::string whose = uniform ? "" : label(s) + ": ";
-    for (const RuleViolation& v : engine_violations(engine, job.model, job.cluster, job.training, s, schedule_of(plan, s))) {
-      const std::string sentence = base::cat(v.text, v.hint.empty() ? "" : "; ", v.hint, "; see ", anchor_of(v.rule));
-      if (known.insert(v.rule + sentence).second) report.findings.push_back({v.rule, false, whose + sentence});
-    }
-  }
+  for (const RuleViolation& v : engine_faults(engine, job.model, job.cluster, job.training, plan))
+    report.findings.push_back(
+        {v.rule, false, base::cat(v.text, v.hint.empty() ? "" : "; ", v.hint, "; see ", anchor_of(v.rule))});
   if (report.findings.size() > before) return;
   report.findings.push_back({"engine", true,
                              planner::has_rules(engine)

@@ -241,7 +241,8 @@ void Mapper::map_overlap() {
                           replicates_weights(has_experts(run_.job.model), s) &&
                           (engine->runs.zero_grad_overlap || !shards_optimizer(s.zero));
   s.overlap.param_gather = wanted.param_gather && engine->runs.overlap_param_gather && shards_optimizer(s.zero);
-  const bool any_schedule = engine->family == EngineFamily::generic;  // Megatron overlaps messages under interleaving alone
+  // Megatron overlaps messages under interleaving alone.
+  const bool any_schedule = engine->family == EngineFamily::generic || !engine->runs.chooses_overlap;
   s.overlap.p2p = wanted.p2p && engine->runs.overlap_p2p && run_.schedule.stages > 1 &&
                   (any_schedule || run_.schedule.kind == ScheduleKind::interleaved);
   s.overlap.tp = wanted.tp && engine->runs.overlap_tp && s.sp == SequenceParallel::megatron;

@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "exchange/assertions.h"
+
+#include <algorithm>
+#include <charconv>
+#include <map>
+#include <optional>
+#include <sstream>
+
+#include "base/check.h"
+#include "base/document.h"
+#include "base/format.h"
+#include "base/shipped.h"
+#include "data/assertions_yaml.h"
+
+namespace espalier::exchange {
+namespace {
+
+using base::cat;
+using base::Reader;
+using Values = std::map<std::string, std::string, std::less<>>;
+
+enum class Truth : std::uint8_t { no, yes, unknown };
+
+Truth truth(bool holds) { return holds ? Truth::yes : Truth::no; }
+
+std::vector<std::string> words_of(const std::string& text) {
+  std::istringstream in(text);
+  std::vector<std::string> out;
+  for (std::string word; in >> word;) out.push_back(word);
+  return out;
+}
+
+std::optional<std::int64_t> number_of(const std::string& text) {
+  std::int64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  return value;
+}
+
+bool is_on(const Values& values, const std::string& key) {
+  const auto at = values.find(key);
+  return at != values.end() && !switched_off(at->second);
+}
+
+/// A number, or the value of a key: true counts 1, an absent flag is unknown.
+std::optional<std::int64_t> value_of(const Values& values, const std::string& word) {
+  if (const auto number = number_of(word)) return number;
+  const auto at = values.find(word);
+  if (at == values.end()) return std::nullopt;
+  if (at->second == "True" || at->second == "true") return 1;
+  if (at->second == "False" || at->second == "false") return 0;
+  return number_of(at->second);
+}
+
+/// Left to right: "a * b + 1 % c" is ((a · b) + 1) mod c.
+std::optional<std::int64_t> sum_of(const Values& values, const std::vector<std::string>& words) {
+  constexpr std::int64_t kMost = std::int64_t{1} << 40;
+  auto out = words.empty() ? std::nullopt : value_of(values, words.front());
+  for (std::size_t i = 1; out && i + 1 < words.size(); i += 2) {
+    const auto right = value_of(values, words[i + 1]);
+    if (!right || *right > kMost || *out > kMost || *out < -kMost || *right < -kMost) return std::nullopt;
+    if ((words[i] == "%" || words[i] == "/") && *right <= 0) return std::nullopt;
+    out = words[i] == "*" ? capped_product({std::max<std::int64_t>(0, *out), std::max<std::int64_t>(0, *right)})
+          : words[i] == "+" ? *out + *right
+          : words[i] == "-" ? *out - *right
+          : words[i] == "/" ? *out / *right
+                            : *out % *right;
+  }
+  return out;
+}
+
+bool compares(std::int64_t a, const std::string& how, std::int64_t b) {
+  if (how == "=") return a == b;
+  if (how == "!=") return a != b;
+  if (how == "<") return a < b;
+  if (how == "<=") return a <= b;
+  if (how == ">") return a > b;
+  return a >= b;
+}
+
+bool is_comparison(const std::string& word) {
+  return word == "=" || word == "!=" || word == "<" || word == "<=" || word == ">" || word == ">=";
+}
+
+Truth truth_of(const Values& values, const std::string& term) {
+  const std::vector<std::string> words = words_of(term);
+  const auto at = std::find_if(words.begin(), words.end(), is_comparison);
+  if (at == words.end())
+    return words.front().front() == '!' ? truth(!is_on(values, words.front().substr(1))) : truth(is_on(values, words.front()));
+  const std::vector<std::string> left(words.begin(), at), right(at + 1, words.end());
+  const bool word = left.size() == 1 && right.size() == 1 && !number_of(right.front()) && !values.contains(right.front());
+  if (word && (*at == "=" || *at == "!=")) {
+    const auto own = values.find(left.front());
+    if (own == values.end()) return Truth::unknown;
+    return truth((own->second == right.front()) == (*at == "="));
+  }
+  const auto a = sum_of(values, left), b = sum_of(values, right);
+  return a && b ? truth(compares(*a, *at, *b)) : Truth::unknown;
+}
+
+bool is_broken(const Assertion& rule, const Values& values) {
+  const bool asked = std::all_of(rule.when.begin(), rule.when.end(),
+                                 [&](const std::string& term) { return truth_of(values, term) == Truth::yes; });
+  return asked && std::all_of(rule.needs.begin(), rule.needs.end(),
+                              [&](const std::string& term) { return truth_of(values, term) == Truth::no; });
+}
+
+std::vector<std::string> texts(Reader& r, std::string_view key) {
+  std::vector<std::string> out;
+  const base::Node* node = r.find(key);
+  if (node == nullptr) return out;
+  if (node->kind != base::NodeKind::sequence) r.fail(key, "", "a list of terms");
+  for (const base::Node& item : node->items) out.push_back(item.text);
+  for (const std::string& term : out)
+    if (words_of(term).empty()) r.fail(key, "an empty term", "a key, or a comparison");
+  return out;
+}
+
+Assertion read_assertion(Reader& r) {
+  Assertion out;
+  out.id = r.required_string("id");
+  out.says = r.required_string("says");
+  out.source = r.required_string("source");
+  if (r.has("hint")) out.hint = r.required_string("hint");
+  out.when = texts(r, "when");
+  out.needs = texts(r, "needs");
+  r.finish();
+  return out;
+}
+
+std::vector<std::pair<std::string, std::string>> pairs(Reader& r, std::string_view key) {
+  std::vector<std::pair<std::string, std::string>> out;
+  if (const base::Node* node = r.find(key); node != nullptr)
+    for (const auto& [name, value] : node->members)
+      out.emplace_back(name, value.kind == base::NodeKind::boolean ? (value.boolean ? "True" : "False") : value.text);
+  return out;
+}
+
+AssertionTable read_table(Reader& r) {
+  AssertionTable out;
+  out.format = r.required_string("format");
+  out.version = r.required_string("version");
+  out.defaults = pairs(r, "defaults");
+  out.derived = pairs(r, "derived");
+  r.each("assertions", true, [&](Reader& row) { out.assertions.push_back(read_assertion(row)); });
+  r.finish();
+  return out;
+}
+
+}  // namespace
+
+Result<std::vector<AssertionTable>> read_assertions(std::string_view yaml, const std::string& where) {
+  auto document = base::read_yaml(yaml, where);
+  if (!document) return document.error();
+  base::ErrorSink sink;
+  Reader root = Reader::root(*document, sink);
+  const std::string schema = root.required_string("schema");
+  if (schema != "espalier.assertions/1") root.fail("schema", schema, "espalier.assertions/1");
+  std::vector<AssertionTable> out;
+  root.each("formats", true, [&](Reader& r) { out.push_back(read_table(r)); });
+  root.finish();
+  if (!sink.ok()) return *sink.first();
+  return out;
+}
+
+const AssertionTable& assertion_table(std::string_view format) {
+  static const std::vector<AssertionTable> tables =
+      base::shipped(read_assertions(embedded::assertions_yaml, "data/assertions.yaml"), "data/assertions.yaml");
+  static const AssertionTable none;
+  const auto at = std::find_if(tables.begin(), tables.end(), [&](const AssertionTable& t) { return t.format == format; });
+  return at == tables.end() ? none : *at;
+}
+
+namespace {
+
+/// What the terms speak of: defaults, the settings, names that are derived.
+Values values_of(const AssertionTable& table, const ConfigurationRequest& request, const std::vector<Setting>& settings) {
+  Values values(table.defaults.begin(), table.defaults.end());
+  values["world_size"] = std::to_string(request.devices);
+  for (const Setting& setting : settings) {
+    const bool ignored = std::find(request.ignored.begin(), request.ignored.end(), setting.key) != request.ignored.end();
+    const bool silent = setting.value == "None" || setting.value == "null" || setting.value == "auto";
+    if (ignored || silent || setting.condition != 0) continue;
+    values[setting.key] = setting.value;
+    if (setting.key.starts_with("no_") && !switched_off(setting.value)) values[setting.key.substr(3)] = "False";
+  }
+  for (const auto& [name, what] : table.derived)
+    if (const auto value = sum_of(values, words_of(what))) values[name] = std::to_string(*value);
+  return values;
+}
+
+}  // namespace
+
+Status broken_assertions(const AssertionTable& table, const ConfigurationRequest& request, const std::vector<Setting>& settings) {
+  const Values values = values_of(table, request, settings);
+  std::string found, sources, hints;
+  const auto add = [](std::string& text, const std::string& piece) {
+    if (!piece.empty() && text.find(piece) == std::string::npos) text += cat(text.empty() ? "" : "; ", piece);
+  };
+  for (const Assertion& rule : table.assertions) {
+    if (!is_broken(rule, values)) continue;
+    add(found, cat(rule.id, ": ", rule.says));
+    add(sources, rule.source);
+    add(hints, rule.hint);
+  }
+  if (found.empty()) return std::nullopt;
+  return Error{ErrorKind::check_failed, request.name, found, cat("what ", table.version, " asserts (", sources, ")"), hints};
+}
+
+}  // namespace espalier::exchange
