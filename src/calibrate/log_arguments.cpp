@@ -88,6 +88,14 @@ std::optional<std::int32_t> count_of(const Arguments& arguments, const char* nam
   return static_cast<std::int32_t>(*value);
 }
 
+/// "['layernorm', 'moe_act']" as a configuration names them; empty: not all of them are known.
+std::string modules_in(std::string text) {
+  for (char& c : text)
+    if (c == '[' || c == ']' || c == '\'' || c == '"') c = ' ';
+  const auto modules = parse_recompute_modules(text);
+  return modules ? to_string(*modules) : "";
+}
+
 std::optional<bool> switch_of(const Arguments& arguments, const char* name) {
   const auto at = arguments.find(name);
   if (at == arguments.end() || (at->second.value != "True" && at->second.value != "False")) return std::nullopt;
@@ -111,6 +119,8 @@ Result<LoggedConfiguration> logged_configuration(std::string_view log, const std
   out.distributed_optimizer = switch_of(*arguments, "use_distributed_optimizer");
   if (const auto at = arguments->find("recompute_granularity"); at != arguments->end())
     out.recompute = at->second.value == "None" ? "none" : at->second.value;
+  if (const auto at = arguments->find("recompute_modules"); at != arguments->end() && out.recompute == "selective")
+    if (const std::string modules = modules_in(at->second.value); !modules.empty()) out.recompute = modules;
   // Of the block method alone: under the uniform one it is the size of a unit, and all blocks are computed again.
   const auto method = arguments->find("recompute_method");
   if (out.recompute == "full" && method != arguments->end() && method->second.value == "block")

@@ -90,6 +90,7 @@ std::map<std::string, Break> breaks() {
   out["ULYSSES"] = strategy([](Strategy& s) { s.sp = SequenceParallel::ulysses; });
   out["SEQUENCE"] = strategy([](Strategy& s) { s.sp = SequenceParallel::megatron; });
   out["SELECTIVE"] = strategy([](Strategy& s) { s.recompute.kind = RecomputeKind::selective; });
+  out["MODULES"] = strategy([](Strategy& s) { s.recompute = {RecomputeKind::selective, 0, {RecomputeModule::act}}; });
   out["RECOMP-ALL"] = strategy([](Strategy& s) { s.recompute = {RecomputeKind::full, 3, {}}; });
   out["RECOMPUTED"] = out["RECOMP-ALL"];
   out["CP-KIND"] = strategy([](Strategy& s) {

@@ -11,6 +11,8 @@
 #include "base/format.h"
 #include "exchange/format_rules.h"
 #include "exchange/launch_script.h"
+#include "plan/engine.h"
+#include "plan/recompute_modules.h"
 
 namespace espalier::exchange {
 namespace {
@@ -157,8 +159,11 @@ Flags batch(const Plan& plan) {
 Flags recomputation(const Job& job, const Plan& plan) {
   const Recompute& r = plan.strategy().recompute;
   if (r.kind == RecomputeKind::none) return {};
-  if (r.kind == RecomputeKind::selective)
-    return {{"--recompute-granularity", "selective", ""}, {"--recompute-modules", "core_attn", "attention scores"}};
+  if (r.kind == RecomputeKind::selective) {
+    std::string modules = to_string(modules_said(job, plan));
+    std::replace(modules.begin(), modules.end(), ',', ' ');
+    return {{"--recompute-granularity", "selective", ""}, {"--recompute-modules", modules, ""}};
+  }
   if (r.layers >= most_blocks_in_a_chunk(job.model, plan.only_pipeline()))
     return {{"--recompute-granularity", "full", ""},
             {"--recompute-method", "uniform", ""},
@@ -255,13 +260,15 @@ std::string several_kinds(const Job& job, const Plan&) {
 
 std::string unknown_option(const Job&, const Plan& plan) {
   for (const std::string& option : engine_options(plan))
-    if (std::none_of(kOptions.begin(), kOptions.end(), [&option](const OptionFlag& row) { return row.option == option; }))
+    if (option != "recompute-modules" &&
+        std::none_of(kOptions.begin(), kOptions.end(), [&option](const OptionFlag& row) { return row.option == option; }))
       return cat("option ", option, " of the engine");
   return "";
 }
 
 constexpr std::array kRows = {
     kOffloadRow,
+    kModulesRow,
     FormatRow{"OPTIONS", "flags can say the options of the engine", unknown_option,
               "flex-dispatcher, overlap-experts, cuda-graphs, bf16-gradients or bf16-moments",
               "it is set in the script that trains; the plan of the engine without it can be written"},
@@ -306,6 +313,19 @@ std::vector<std::string> engine_options(const Plan& plan) {
     plus = next;
   }
   return out;
+}
+
+RecomputeModules modules_said(const Job& job, const Plan& plan) {
+  const Recompute& r = plan.strategy().recompute;
+  const EngineModel* engine = find_engine(plan.engine);
+  return r.modules.any() || engine == nullptr ? r.modules : selective_modules(*engine, job.model);
+}
+
+std::string modules_of_others(const Job& job, const Plan& plan) {
+  if (plan.strategy().recompute.kind != RecomputeKind::selective) return "";
+  const RecomputeModules said = modules_said(job, plan), foreign = said.without(find_engine(kName)->runs.recompute_modules);
+  if (foreign.any()) return cat("recomputation of ", listed(foreign));
+  return said.any() ? "" : "selective recomputation of nothing";
 }
 
 std::string offload_of_whole_states(const Job&, const Plan& plan) {

@@ -17,6 +17,12 @@ Exporter megatron_core();
 
 /// "flex-dispatcher", "cuda-graphs" of the engine "megatron-core+flex-dispatcher+cuda-graphs".
 std::vector<std::string> engine_options(const Plan& plan);
+/// The modules that selective recomputation of the plan's first layers names, or those that its engine means.
+RecomputeModules modules_said(const Job& job, const Plan& plan);
+/// Those that Megatron does not have; empty: it has them all.
+std::string modules_of_others(const Job& job, const Plan& plan);
+inline constexpr FormatRow kModulesRow = {"MODULES", "selective recomputation names modules of Megatron", modules_of_others,
+                                          "core_attn, layernorm, mlp, moe, moe_act, mla_up_proj or shared_experts"};
 /// Megatron's offload is a part of its distributed optimizer and of Adam alone (OptimizerConfig.__post_init__ of core 0.19); empty: it can.
 std::string offload_of_whole_states(const Job& job, const Plan& plan);
 inline constexpr FormatRow kOffloadRow = {"OFFLOAD-STATES",

@@ -93,6 +93,11 @@ std::string partial(const Job& job, const Plan& plan) {
   if (r.kind != RecomputeKind::full || r.layers >= *std::max_element(blocks.begin(), blocks.end())) return "";
   return cat("recomputation of ", r.layers, " blocks of a stage");
 }
+std::string other_modules(const Job&, const Plan& plan) {
+  const Recompute& r = plan.strategy().recompute;
+  const bool other = r.kind == RecomputeKind::selective && r.modules.any() && r.modules != kPerOperator;
+  return other ? cat("recomputation of ", espalier::listed(r.modules)) : "";
+}
 std::string uncut(const Job& job, const Plan& plan) {
   const Schedule& schedule = plan.only_pipeline().schedule;
   const std::vector<std::int64_t> blocks = blocks_of_chunks(job, plan);
@@ -107,6 +112,7 @@ constexpr std::array kRows = {
     FormatRow{"ZERO-1", "no ZeRO-1", zero_1, "ZeRO-0, ZeRO-2 or ZeRO-3"},
     FormatRow{"CP-GROUPS", "shard groups hold the ranks of cp", cp_apart, "shard groups that hold the ranks of cp"},
     FormatRow{"ULYSSES", "no Ulysses", ulysses, "the sequence parallelism of its tensor parallelism"},
+    FormatRow{"MODULES", "selective recomputation is the policy by operator", other_modules, "op, full or none"},
     FormatRow{"ETP", "experts are whole", split_experts, "experts that are whole"},
     FormatRow{"STATES", "states stay on the device, or go to the host with the parameters of ZeRO-3", offloaded,
               "none, or of the parameters under ZeRO-3"},

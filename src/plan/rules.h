@@ -56,6 +56,7 @@ struct RuleFacts {
   bool fixed_windows = false;               ///< windowed attention on a fixed number of tokens (Swin)
   bool scans = false;                       ///< some layer carries a state along the sequence
   bool again = false;                       ///< some layer uses the weights of an earlier one (shared_table.h)
+  RecomputeModules modules;                 ///< that blocks of the model have
   /// Blocks in the fullest chunk of the balanced split (of the cumulative one for an engine that splits so), by number of chunks; 0 = not computed.
   std::vector<std::int32_t> largest_chunk;
 };
