@@ -323,7 +323,8 @@ Status mean_modules(Job& job) {
     return Error{ErrorKind::bad_input, "search.fix.recompute", listed(foreign) + " under engine " + job.engine,
                  "modules that it recomputes: " + listed(engine->runs.recompute_modules),
                  "leave them out, or take another engine"};
-  const RecomputeModules absent = named.without(modules_of(job.model, engine->memory.fuses_norms));
+  const bool one_policy = named == kPerOperator || named == engine->runs.recompute_modules;
+  const RecomputeModules absent = one_policy ? RecomputeModules{} : named.without(modules_of(job.model, engine->memory.fuses_norms));
   if (absent.any())
     return Error{
         ErrorKind::bad_input, "search.fix.recompute", listed(absent),

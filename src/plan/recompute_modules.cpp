@@ -207,7 +207,9 @@ RecomputeModules modules_of(const Model& model, bool fuses_norms) {
 }
 
 RecomputeModules selective_modules(const EngineModel& engine, const Model& model) {
-  return engine.memory.selective.both(modules_of(model, engine.memory.fuses_norms));
+  const RecomputeModules modules = engine.memory.selective;
+  const bool one_policy = modules == engine.runs.recompute_modules || modules == kPerOperator;
+  return one_policy ? modules : modules.both(modules_of(model, engine.memory.fuses_norms));
 }
 
 void name_modules(const EngineModel& engine, const Model& model, Plan& plan) {

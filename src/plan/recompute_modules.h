@@ -62,7 +62,7 @@ class BlockWalk {
 
 /// The modules that blocks of the model have, where the engine runs norms inside products (EngineMemory::fuses_norms) or does not.
 RecomputeModules modules_of(const Model& model, bool fuses_norms);
-/// What `recompute: selective` means under an engine: its modules, of those that the model has.
+/// What `recompute: selective` means under an engine: its modules, of those that the model has; the whole set where it is the one that the engine has.
 RecomputeModules selective_modules(const EngineModel& engine, const Model& model);
 
 struct Plan;
