@@ -64,6 +64,7 @@ PUBLIC = {
     "plan.h": "plan",
     "block_partition.h": "plan",
     "search_space.h": "plan",
+    "recompute_modules.h": "plan",
     "instruction.h": "plan",
     "simulate.h": "sim",
     "timeline.h": "sim",

@@ -65,7 +65,7 @@ def described(schema, text, **more):
 COUNTING = ("tp", "cp", "ep", "etp", "dp", "pp", "vpp", "micro_batch", "zero", "shard", "recompute_layers")
 NAMED = {"sp": ("none", "megatron", "ulysses"), "cp_kind": ("ring", "all-to-all"),
          "schedule": ("gpipe", "1f1b", "interleaved", "zb-h1", "zb-v"),
-         "order": ("tp-cp-dp-pp", "tp-cp-pp-dp", "tp-dp-cp-pp"), "recompute": ("none", "selective", "full"), 
+         "order": ("tp-cp-dp-pp", "tp-cp-pp-dp", "tp-dp-cp-pp"), "recompute": ("none", "selective", "full"),
          "offload": ("none", "optimizer", "activations", "optimizer+activations", "parameters", "parameters+activations")}
 SWITCHES = ("overlap_grad", "overlap_param", "overlap_p2p", "overlap_tp")
 PRECISIONS = ("fp32", "tf32", "fp16", "bf16", "fp8")
@@ -74,6 +74,9 @@ SPACES = ("uniform", "layerwise", "spatial_temporal", "full")
 
 DIMENSIONS = {**{name: WHOLE for name in COUNTING}, **{name: one_of(*words) for name, words in NAMED.items()},
               **{name: YES_NO for name in SWITCHES}}
+MODULES = ("core_attn", "layernorm", "act", "mlp", "moe", "moe_act", "mla_up_proj", "shared_experts", "every_second_mm", "grouped_mm")
+FIXED = {**DIMENSIONS, "recompute": either(TEXT, array(one_of(*MODULES), minItems=1), description="none, selective, full, or modules of a block "
+                                                                                                  "that run again: a list, or layernorm,moe_act")}
 VALUES = {name: either(value, array(value, minItems=1)) for name, value in DIMENSIONS.items()}
 
 SEQUENCE = either(POSITIVE, closed_object({"encoder": POSITIVE, "decoder": POSITIVE}, ("encoder", "decoder")),
@@ -107,7 +110,7 @@ SEARCH = closed_object({
                     "spatial_temporal: uniform with partitions of operators; full: layerwise with them; each as far as the engine can vary it"),
     "devices": one_of("equal", "any", "all", description="equal: all stages on equally many devices of one kind; any: stages on groups of unlike "
                       "devices, some left out; all: the same, none left out; default: equal on one node group, any on several"),
-    "fix": described(closed_object(DIMENSIONS), "dimension: value"),
+    "fix": described(closed_object(FIXED), "dimension: value"),
     "allow": described(closed_object(VALUES), "dimension: value or list of values"),
     "forbid": described(closed_object(VALUES), "dimension: value or list of values"),
     "limits": described(closed_object({name: WHOLE for name in COUNTING}), "counting dimension: largest value"),
@@ -181,7 +184,7 @@ JOB = closed_object({
 STRATEGY = open_object({
     **{name: POSITIVE for name in ("tp", "cp", "ep", "etp", "dp", "shard")}, "zero": {"type": "integer", "minimum": 0, "maximum": 3},
     "sp": one_of(*NAMED["sp"]), "cp_kind": one_of(*NAMED["cp_kind"]), "order": one_of(*NAMED["order"]),
-    "recompute": open_object({"kind": one_of(*NAMED["recompute"]), "layers": WHOLE, "modules": array(TEXT)}, ("kind", "layers")),
+    "recompute": open_object({"kind": one_of(*NAMED["recompute"]), "layers": WHOLE, "modules": array(one_of(*MODULES))}, ("kind", "layers")),
     "overlap": open_object({name: YES_NO for name in ("grad_reduce", "param_gather", "p2p", "tp", "ep")}, ("grad_reduce", "param_gather", "p2p", "tp")),
     "offload": one_of(*NAMED["offload"]),
     "partition": or_null(either(TEXT, {"type": "object"})),

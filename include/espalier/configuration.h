@@ -25,7 +25,8 @@ void complete_configuration(const Job& job, Strategy& strategy, Schedule& schedu
 struct ConfigurationWords {
   std::int32_t tp = 0, cp = 0, ep = 0, etp = 0, pp = 0, vpp = 0, dp = 0, shard = 0, zero = -1, micro_batch = 0,
                recompute_layers = 0;
-  std::string sp, cp_kind = "ring", recompute, schedule, order;
+  std::string sp, cp_kind = "ring", schedule, order;
+  std::string recompute;  ///< "none", "selective", "full", or modules of a block: "layernorm,moe_act"
   std::string offload;    ///< as plans name it: "none", "optimizer", "parameters+activations", …; none where nothing is said
   std::string overlap;    ///< "grad,param,p2p,tp" or some of them, or "none"
   std::string partition;  ///< operators of a block over the tp devices, as plans name them: "attn.norm R,R; attn.qkv P2; …"

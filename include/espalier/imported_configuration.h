@@ -49,7 +49,7 @@ struct ConfigurationRequest {
   std::int64_t sequence_length = 0;
   std::int64_t global_batch = 0;
   std::int64_t micro_batch = 0;
-  std::string recompute;  ///< "none", "selective", "full"
+  std::string recompute;  ///< "none", "selective", "full", or modules of a block: "layernorm,act"
   /// The text of a file that this one names; null: none can be read.
   std::function<Result<std::string>(const std::string& path)> file;
   /// What a file leaves to the training script by "auto": "fp32", "bf16", "fp16", "fp8"; empty: not said.

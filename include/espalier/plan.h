@@ -23,6 +23,7 @@
 #include "espalier/block_partition.h"
 #include "espalier/cluster.h"
 #include "espalier/model.h"
+#include "espalier/recompute_modules.h"
 #include "espalier/result.h"
 #include "espalier/units.h"
 
@@ -98,8 +99,8 @@ std::string_view to_string(Packing v);       ///< "none" "packed" "balanced"
 struct Recompute {
   RecomputeKind kind = RecomputeKind::none;
   std::int32_t layers = 0;  ///< full: the first `layers` blocks of every chunk (of a range) are recomputed; otherwise 0
-  /// Parts of a block, by the names of its operators, that are recomputed instead of what `kind` says. Held, not priced yet.
-  std::vector<std::string> modules = {};
+  /// selective: what of a block runs again. None named: what the plan's engine means by the word; a plan that was made names them.
+  RecomputeModules modules = {};
   auto operator<=>(const Recompute&) const = default;
 };
 
@@ -368,8 +369,8 @@ std::vector<std::pair<std::string, std::string>> rule_catalogue();
 /// those of version 2.
 Status validate(const Plan& plan);
 
-/// What the plan says that nothing prices yet, by its place in the document: several pipelines, unequal shares of samples or states, single
-/// modules recomputed, expert exchanges overlapped, other types of states. Nothing: all of it has a price. Whoever predicts, checks or
+/// What the plan says that nothing prices yet, by its place in the document: several pipelines, unequal shares of samples or states, expert
+/// exchanges overlapped, other types of states. Nothing: all of it has a price. Whoever predicts, checks or
 /// converts a plan asks this first, so that nothing a document says is passed over.
 Status unpriced(const Plan& plan);
 

@@ -20,6 +20,7 @@ struct Said {
   std::int64_t value = 0;
   std::string word = {};               ///< not empty: the argument is a word
   std::optional<std::int64_t> none{};  ///< the number that "None" stands for; without one "None" is not compared
+  bool modules = false;                ///< the word names modules of a block, which a log lists
 };
 
 std::int64_t heads_of(const LayerKind& kind) {
@@ -37,6 +38,14 @@ std::string word_of(RecomputeKind kind) {
   return "";
 }
 
+/// "['layernorm', 'moe_act']" as a configuration names them; empty: not all of them are known.
+std::string modules_in(std::string text) {
+  for (char& c : text)
+    if (c == '[' || c == ']' || c == '\'' || c == '"') c = ' ';
+  const auto modules = parse_recompute_modules(text);
+  return modules ? to_string(*modules) : "";
+}
+
 void say_degrees(const Strategy& s, const Schedule& schedule, std::vector<Said>& out) {
   out.insert(out.end(), {{"tensor_model_parallel_size", s.tp},
                          {"pipeline_model_parallel_size", schedule.stages},
@@ -48,6 +57,7 @@ void say_degrees(const Strategy& s, const Schedule& schedule, std::vector<Said>&
   const bool interleaved = schedule.kind == ScheduleKind::interleaved;
   out.push_back({"virtual_pipeline_model_parallel_size", interleaved ? schedule.virtual_stages : 1, "", 1});
   if (s.dp > 0) out.push_back({"data_parallel_size", s.dp});
+  if (s.recompute.modules.any()) out.push_back({"recompute_modules", 0, to_string(s.recompute.modules), std::nullopt, true});
   if (s.data_ranks() > 1) out.push_back({"use_distributed_optimizer", shards_optimizer(s.zero) ? 1 : 0});
 }
 
@@ -72,7 +82,7 @@ std::optional<std::int64_t> value_of(const runlog::Argument& argument, const Sai
 
 /// Nothing: the two cannot be compared.
 std::optional<bool> agrees(const runlog::Argument& argument, const Said& said) {
-  if (!said.word.empty()) return argument.value == said.word;
+  if (!said.word.empty()) return (said.modules ? modules_in(argument.value) : argument.value) == said.word;
   const auto value = value_of(argument, said);
   if (!value) return std::nullopt;
   return *value == said.value;
@@ -111,6 +121,8 @@ Result<LoggedConfiguration> logged_configuration(std::string_view log, const std
   out.distributed_optimizer = switch_of(*arguments, "use_distributed_optimizer");
   if (const auto at = arguments->find("recompute_granularity"); at != arguments->end())
     out.recompute = at->second.value == "None" ? "none" : at->second.value;
+  if (const auto at = arguments->find("recompute_modules"); at != arguments->end() && out.recompute == "selective")
+    if (const std::string modules = modules_in(at->second.value); !modules.empty()) out.recompute = modules;
   // Of the block method alone: under the uniform one it is the size of a unit, and all blocks are computed again.
   const auto method = arguments->find("recompute_method");
   if (out.recompute == "full" && method != arguments->end() && method->second.value == "block")

@@ -30,7 +30,7 @@ Result<std::int64_t> compare_arguments(std::string_view log, const std::string& 
 struct LoggedConfiguration {
   std::optional<std::int32_t> tp, pp, vpp, cp, ep, etp, micro_batch, recompute_layers;
   std::optional<bool> sequence_parallel, distributed_optimizer;
-  std::string recompute;  ///< "none", "selective", "full"
+  std::string recompute;  ///< "none", "selective", "full", or modules of a block: "core_attn"
 };
 Result<LoggedConfiguration> logged_configuration(std::string_view log, const std::string& where);
 

@@ -7,6 +7,7 @@
 #include "check/arithmetic.h"
 #include "check/measured_time.h"
 #include "check/packed_lengths.h"
+#include "check/run_again.h"
 #include "check/static_memory.h"
 #include "plan/transformer_engine.h"
 
@@ -24,7 +25,14 @@ double mean_keys(double keys, double window, bool causal) {
 class LayerClock {
  public:
   LayerClock(const View& view, const Kernels& k, const Fabric& fabric, const LayerKind& kind, End end)
-      : view_(view), s_(view.strategy), e_(view.engine), k_(k), fabric_(fabric), kind_(kind), end_(end) {
+      : view_(view),
+        s_(view.strategy),
+        e_(view.engine),
+        k_(k),
+        fabric_(fabric),
+        kind_(kind),
+        end_(end),
+        again_(run_again(view, kind)) {
     const Sequence& sequence = view.plan->training.sequence;
     keys_ = static_cast<double>(reachable_tokens(kind, sequence));
     const auto own = static_cast<double>(layer_tokens(kind, sequence));
@@ -48,7 +56,13 @@ class LayerClock {
   }
 
   LayerTime run() {
-    for (const Operator& op : kind_.operators) add_timed(op);
+    for (std::size_t i = 0; i < kind_.operators.size(); ++i) {
+      const double forward = forward_, exposed = exposed_forward_;
+      add_timed(kind_.operators[i]);
+      selective_ += again_[i].share * (forward_ - forward);
+      const bool of_ulysses = ulysses_ && kind_.operators[i].kind == OperatorKind::attention;  // stands around what runs again
+      if (again_[i].communication && !of_ulysses) selective_ += exposed_forward_ - exposed;
+    }
     const double wait = end_ == End::most ? e_.coefficients.collective_wait_s : 0;
     const double network = end_ == End::most ? e_.coefficients.network_wait_s : 0;
     const double launch = e_.measured != nullptr ? 0 : k_.launch * e_.kernels.eager_launches;
@@ -88,7 +102,7 @@ class LayerClock {
 
   /// Under a profile what was measured stands for the kernels; what runs beside them is counted as ever.
   void add_timed(const Operator& op) {
-    const double forward = forward_, input = input_, weight = weight_, selective = selective_;
+    const double forward = forward_, input = input_, weight = weight_;
     graphed_ = depends_on_routing(op.kind) ? 1 : e_.kernels.graphed_launches;
     add(op);
     const auto measured = measured_seconds(view_, kind_, op);
@@ -96,7 +110,6 @@ class LayerClock {
     forward_ = forward + measured->forward;
     input_ = input + measured->input;
     weight_ = weight + measured->weight;
-    selective_ = selective + (op.kind == OperatorKind::attention ? measured->forward : 0);
   }
 
   static bool depends_on_routing(OperatorKind kind) {
@@ -118,29 +131,15 @@ class LayerClock {
       case OperatorKind::scan: add_channels(op); return;
       case OperatorKind::chunked_scan:
       case OperatorKind::gated_delta: add_chunks(op); return;
-      case OperatorKind::expert_activation: {
-        if (e_.kernels.fused_experts) return;
-        const double before = forward_;
-        add_elementwise(op, gathered_copies(op), s_.etp);
-        if (e_.memory.recomputes_expert_activations) selective_ += forward_ - before;
+      case OperatorKind::expert_activation:
+        if (!e_.kernels.fused_experts) add_elementwise(op, gathered_copies(op), s_.etp);
         return;
-      }
       default: break;
     }
-    const double before = forward_;
     const bool split = op.split != TpSplit::none;
     add_elementwise(op, split ? split_tokens_ : sequence_tokens_, split ? width_ : 1);
-    const bool cheap = op.kind == OperatorKind::norm || op.kind == OperatorKind::activation;
-    if (cheap && fused()) selective_ += forward_ - before;
   }
 
-  [[nodiscard]] bool stands_before_attention(const Operator& op) const {
-    for (auto at = static_cast<std::size_t>(&op - kind_.operators.data()); at < kind_.operators.size(); ++at) {
-      if (kind_.operators[at].kind == OperatorKind::attention) return true;
-      if (kind_.operators[at].kind == OperatorKind::residual) return false;
-    }
-    return false;
-  }
   [[nodiscard]] bool fused() const { return e_.memory.activations == ActivationPolicy::fused_attention; }
   /// Weight gradients that the product does not add up itself: a pass of its own.
   [[nodiscard]] double accumulate(double parameters) const {
@@ -170,11 +169,6 @@ class LayerClock {
     if (op.adapters > 0) add_adapters(op, m, n, k);
     write_out(op, n * k);
     if (eight_bit) compute(k_.move(2 * m * k), k_.move(4 * m * n), 1, 1);
-    const bool of_latent = op.split == TpSplit::column && op.in != kind_.hidden && stands_before_attention(op);
-    if (e_.kernels.selective_recomputes_linears && !vocabulary)
-      selective_ += 0.39 * forward;
-    else if (e_.memory.recomputes_up_projections && of_latent)
-      selective_ += forward;
     if (vocabulary || op.split == TpSplit::column) {
       column_forward_ += forward;
       column_input_ += input;
@@ -291,7 +285,6 @@ class LayerClock {
       forward = products + k_.move((read + 1) * k_.a * scores) + drop;
       backward = 2 * products + k_.move((2 * read + 1) * k_.a * scores) + drop;
       compute(forward, backward, op.score_dropout ? 5 : 4, op.score_dropout ? 9 : 8);
-      selective_ += forward;
     }
     if (ulysses_ && s_.tp > 1) communicate(4 * fabric_.exchange(tp_, bytes / 4), 4 * fabric_.exchange(tp_, bytes / 4), 4, 4);
     if (s_.cp == 1) return;
@@ -446,6 +439,7 @@ class LayerClock {
   const Fabric& fabric_;
   const LayerKind& kind_;
   End end_;
+  std::vector<RunAgain> again_;  ///< by operator
   Group tp_, cp_, ep_, etp_;
   bool ulysses_ = false, megatron_ = false;
   double keys_ = 0, tokens_ = 0, encoder_keys_ = 0, encoder_share_ = 0, split_tokens_ = 0, sequence_tokens_ = 0;

@@ -182,7 +182,16 @@ Finding check_recompute(const View& view) {
   verdict.require(full ? r.layers >= 1 && r.layers <= most : r.layers == 0, [&] {
     return say(to_string(r.kind), " recomputation of ", r.layers, " layers a chunk, the model has ", most, " blocks");
   });
-  return verdict.finding(say(to_string(r.kind), full ? say(" × ", r.layers) : std::string()));
+  verdict.require(r.kind == RecomputeKind::selective || !r.modules.any(),
+                  [&] { return say("modules ", to_string(r.modules), " with ", to_string(r.kind), " recomputation"); });
+  for (int i = 0; i < kRecomputeModules; ++i) {
+    const auto module = static_cast<RecomputeModule>(i);
+    verdict.require(!r.modules.has(module) || view.engine.runs.recompute_modules.has(module),
+                    [&] { return say(view.engine.name, " cannot recompute ", to_string(module)); });
+  }
+  return verdict.finding(say(to_string(r.kind), full              ? say(" × ", r.layers)
+                                                : r.modules.any() ? say(" ", to_string(r.modules))
+                                                                  : std::string()));
 }
 
 Finding check_overlap(const View& view) {

@@ -6,6 +6,7 @@
 
 #include "check/arithmetic.h"
 #include "check/operator_partition.h"
+#include "check/run_again.h"
 
 namespace espalier::check {
 namespace {
@@ -20,11 +21,11 @@ struct Layer {
   double padding = 1;        ///< padded vocabulary over vocabulary
   double output_copies = 1;  ///< of the attention kernel
   double loss = 4;           ///< bytes kept per logit
-  bool fused = true, selective = false, eager_gate = false;
-  double rotated_copies = 1;          ///< of queries and keys
-  bool every_second_product = false;  ///< runs again under selective recomputation
-  double activation = 2;              ///< bytes of what an activation keeps of an element of its input
-  bool weighs_inside = false, up_projections_again = false, expert_activations_again = false;
+  bool fused = true, eager_gate = false;
+  double rotated_copies = 1;  ///< of queries and keys
+  double activation = 2;      ///< bytes of what an activation keeps of an element of its input
+  bool weighs_inside = false;
+  RecomputeModules again;  ///< modules that run again
 };
 
 Layer layer_of(const View& view, const LayerKind& kind, RecomputeKind recompute) {
@@ -51,33 +52,16 @@ Layer layer_of(const View& view, const LayerKind& kind, RecomputeKind recompute)
   layer.loss = view.engine.memory.loss.saved;
   layer.eager_gate = view.engine.memory.eager_gate;
   layer.rotated_copies = view.engine.memory.copies_rotated ? 2 : 1;
-  layer.every_second_product = view.engine.kernels.selective_recomputes_linears;
   layer.fused = view.engine.memory.activations == ActivationPolicy::fused_attention;
-  layer.selective = recompute == RecomputeKind::selective && kind.role == LayerRole::block;
+  if (recompute == RecomputeKind::selective && kind.role == LayerRole::block) layer.again = modules_of(view);
   const EngineMemory& memory = view.engine.memory;
   layer.activation = memory.eight_bit_activations ? layer.operand : layer.a;
   layer.weighs_inside = memory.weighs_inside_experts;
-  layer.up_projections_again = layer.fused && layer.selective && memory.recomputes_up_projections;
-  layer.expert_activations_again = layer.fused && layer.selective && memory.recomputes_expert_activations;
   return layer;
 }
 
-/// Columns of linears that read another width than the layer's, before the attention `core`: heads made of latents.
-struct Latents {
-  bool queries = false, keys = false;
-};
-Latents latents_before(const std::vector<Operator>& operators, std::size_t core, std::int64_t hidden) {
-  Latents made;
-  for (std::size_t i = core; i-- > 0 && operators[i].kind != OperatorKind::residual;) {
-    const Operator& op = operators[i];
-    if (op.kind != OperatorKind::linear || op.split != TpSplit::column || op.in == hidden) continue;
-    const Operator& attention = operators[core];
-    (op.out == std::int64_t{attention.heads} * attention.qk_dim ? made.queries : made.keys) = true;
-  }
-  return made;
-}
-
-double attention_bytes(const Layer& l, const Operator& op, const Latents& again) {
+/// `reads`: the product behind it keeps its output as it is.
+double attention_bytes(const Layer& l, const Operator& op, const FromLatents& again, bool reads) {
   // Divided by `split` below: of fewer key/value heads than ranks each rank holds one, as if there were one for each.
   const double kv_heads = std::max(static_cast<double>(op.kv_heads), l.split);
   const double queries = static_cast<double>(op.heads) * op.qk_dim, keys = kv_heads * op.qk_dim;
@@ -85,8 +69,12 @@ double attention_bytes(const Layer& l, const Operator& op, const Latents& again)
   const double key_tokens = op.cross ? l.encoder_tokens : l.tokens;
   const double inputs = l.a * ((again.queries ? 0 : queries * l.tokens) + (again.keys ? 0 : (keys + values) * key_tokens));
   const double rotated = (l.rotated_copies - 1) * l.a * (queries * l.tokens + keys * key_tokens);
-  if (l.fused) return (inputs + rotated + l.output_copies * l.a * out * l.tokens + 4.0 * op.heads * l.tokens) / l.split;
-  if (l.selective) return inputs / l.split;
+  const bool core = l.again.has(RecomputeModule::core_attn);
+  if (l.fused) {
+    const double copies = core ? (reads ? 1 : 0) : l.output_copies;
+    return (inputs + rotated + copies * l.a * out * l.tokens + (core ? 0 : 4.0 * op.heads * l.tokens)) / l.split;
+  }
+  if (core) return inputs / l.split;
   double reach = op.cross ? l.encoder_keys : l.keys;
   if (op.chunk > 0) reach = std::min(reach, static_cast<double>(op.chunk));
   if (op.window > 0) reach = std::min(reach, static_cast<double>(op.window));
@@ -115,7 +103,11 @@ double expert_divisor(const Layer& l) { return l.sequence > 1 ? 1 : l.etp; }
 /// Walks the operators of a layer and remembers which tensors are kept already.
 class Walk {
  public:
-  Walk(const Layer& layer, const LayerKind& kind) : l_(layer), operators_(kind.operators), hidden_(kind.hidden) {}
+  /// `again`: by operator; nothing runs again where no module does.
+  Walk(const Layer& layer, const LayerKind& kind, std::vector<RunAgain> again)
+      : l_(layer), kind_(kind), operators_(kind.operators), again_(std::move(again)) {
+    if (!layer.again.any()) again_.assign(operators_.size(), {});
+  }
 
   double sum() {
     double bytes = 0;
@@ -134,19 +126,22 @@ class Walk {
       case OperatorKind::norm: return (l_.a * in + (l_.fused ? 4 : 0)) * l_.tokens / region;
       case OperatorKind::linear: return linear_bytes(i);
       case OperatorKind::patch_embed: return op.frozen ? 0 : l_.operand * in * l_.tokens / l_.sequence;
-      case OperatorKind::attention:
-        return attention_bytes(l_, op, l_.up_projections_again ? latents_before(operators_, i, hidden_) : Latents{});
+      case OperatorKind::attention: return attention_bytes(l_, op, latents_again(i), read_as_it_is(i));
       case OperatorKind::activation: {
-        const bool again = l_.fused && l_.selective;  // an output of an activation
-        const bool gated = l_.eager_gate && op.in == 2 * op.out && !again;
-        const double read = again && l_.every_second_product && op.in == 2 * op.out ? in / 2 : in;
+        const bool gated = l_.eager_gate && op.in == 2 * op.out && again_[i].share == 0;
+        const bool half = l_.again.has(RecomputeModule::every_second_mm) && op.in == 2 * op.out;
+        const double read = again_[i].dropped ? 0 : half ? in / 2 : in;
         return (l_.activation * read + l_.a * (gated ? static_cast<double>(op.out) : 0)) * l_.tokens / region;
       }
       case OperatorKind::dropout: return in * l_.tokens / region;
-      case OperatorKind::router: return 4.0 * op.experts * l_.tokens / l_.sequence + router_input_bytes(i);
+      case OperatorKind::router:
+        return (again_[i].dropped ? 0 : 4.0 * op.experts * l_.tokens / l_.sequence) +
+               (again_[i].source_dropped ? 0 : router_input_bytes(i));
       case OperatorKind::expert_linear: return expert_linear_bytes(i);
-      case OperatorKind::expert_activation: return l_.activation * in * routed_copies(l_, op) / expert_divisor(l_);
-      case OperatorKind::combine: return l_.weighs_inside ? 0 : l_.a * in * op.top_k * l_.tokens / l_.sequence;
+      case OperatorKind::expert_activation:
+        return again_[i].dropped ? 0 : l_.activation * in * routed_copies(l_, op) / expert_divisor(l_);
+      case OperatorKind::combine:
+        return l_.weighs_inside || again_[i].dropped ? 0 : l_.a * in * op.top_k * l_.tokens / l_.sequence;
       case OperatorKind::cross_entropy: return l_.loss * in * (op.split == TpSplit::vocab ? l_.padding : 1) * l_.tokens / region;
       case OperatorKind::causal_conv: return l_.a * in * l_.tokens / l_.split;
       case OperatorKind::scan:
@@ -164,6 +159,27 @@ class Walk {
   /// A frozen weight has no gradient that needs what it reads.
   static bool needs_input(const Operator& op) { return op.adapters > 0 || !op.frozen; }
 
+  [[nodiscard]] FromLatents latents_again(std::size_t core) const {
+    return l_.again.has(RecomputeModule::mla_up_proj) ? from_latents(kind_, core) : FromLatents{};
+  }
+  /// Whether the product behind an attention keeps its output in the type in which it is made.
+  [[nodiscard]] bool read_as_it_is(std::size_t i) const {
+    const bool product = i + 1 < operators_.size() && operators_[i + 1].kind == OperatorKind::linear;
+    return product && needs_input(operators_[i + 1]) && l_.operand == l_.a;
+  }
+  [[nodiscard]] bool router_keeps_input() const {
+    for (std::size_t i = 0; i < operators_.size(); ++i)
+      if (operators_[i].kind == OperatorKind::router) return router_input_bytes(i) > 0;
+    return false;
+  }
+  /// The product that reads what dispatch brought.
+  [[nodiscard]] bool first_of_experts(std::size_t i) const { return kind_before(i) == OperatorKind::dispatch; }
+  [[nodiscard]] bool tokens_dropped() const {
+    for (std::size_t i = 0; i < operators_.size(); ++i)
+      if (operators_[i].kind == OperatorKind::dispatch) return again_[i].dropped;
+    return false;
+  }
+
   double linear_bytes(std::size_t i) {
     const Operator& op = operators_[i];
     const double narrow = l_.a * l_.tokens * op.adapters * op.adapter_rank;  // between the matrices of adapters
@@ -175,10 +191,9 @@ class Walk {
     const OperatorKind before = kind_before(i);
     const bool eight = l_.operand < l_.a;
     if (l_.fused && before == OperatorKind::attention && !eight) return 0;  // the attention kernel keeps its output
-    if (l_.fused && l_.selective && before == OperatorKind::activation) return 0;
     const double bytes = (op.split == TpSplit::vocab ? l_.a : l_.operand) * static_cast<double>(op.in);
-    if (op.parallel) return 0;                                                    // the block's first linear keeps it
-    const bool again = l_.fused && l_.selective && before == OperatorKind::norm;  // computed again from what the norm keeps
+    if (op.parallel) return 0;  // the block's first linear keeps it
+    const bool again = again_[i].source_dropped || (again_[i].enters_shared && router_keeps_input());
     if (op.split == TpSplit::row) return again ? 0 : bytes * l_.tokens / l_.split;
     const int source = source_of(i);
     if (std::find(kept_.begin(), kept_.end(), source) != kept_.end()) return 0;
@@ -194,14 +209,14 @@ class Walk {
       if (operators_[n].kind == OperatorKind::linear && needs_input(operators_[n]) && operators_[n].in == operators_[i].in &&
           operators_[n].split != TpSplit::row)
         return 0;
-    if (l_.fused && l_.selective && kind_before(i) == OperatorKind::norm) return 0;
     return l_.a * static_cast<double>(operators_[i].in) * l_.tokens / l_.sequence;
   }
 
   double expert_linear_bytes(std::size_t i) {
     const Operator& op = operators_[i];
     const bool activated = kind_before(i) == OperatorKind::expert_activation;
-    if (l_.expert_activations_again && activated) return 0;
+    if (again_[i].dropped ? !first_of_experts(i) : again_[i].source_dropped) return 0;
+    if (again_[i].dropped && tokens_dropped()) return 0;
     const double gathered = l_.etp / expert_divisor(l_);  // tokens split over tp are gathered by the etp ranks
     const double one =
         static_cast<double>(op.in) * routed_copies(l_, op) / (op.split == TpSplit::row ? expert_divisor(l_) : 1 / gathered);
@@ -230,8 +245,9 @@ class Walk {
 
   static constexpr int kLayerInput = -1, kEncoder = -2;
   const Layer& l_;
+  const LayerKind& kind_;
   const std::vector<Operator>& operators_;
-  std::int64_t hidden_;
+  std::vector<RunAgain> again_;
   std::vector<int> kept_;  ///< sources of linears that are kept, or will be computed again
 };
 
@@ -245,7 +261,7 @@ std::int64_t saved_bytes_of_layer(const View& view, const LayerKind& kind, Recom
   if (recompute == RecomputeKind::full && kind.role == LayerRole::block) {
     return std::llround(layer.a * static_cast<double>(kind.hidden) * layer.tokens / (layer.fused ? layer.sequence : 1));
   }
-  return std::llround(Walk(layer, kind).sum());
+  return std::llround(Walk(layer, kind, run_again(view, kind)).sum());
 }
 
 std::int64_t hosted_bytes_of_layer(const View& view, const LayerKind& kind, RecomputeKind recompute) {

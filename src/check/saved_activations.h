@@ -24,8 +24,8 @@
 //   combine       a·in·top_k per token of the sequence region
 //   cross_entropy engine.memory.loss.saved·in (fp32 softmax: 4), the vocabulary padded as the engine pads it
 //   others        0: lookups keep indices only; residual, rotary and pool can do without
-// selective, fused: drops inputs of dense linears that directly follow a norm or an activation (and so what others read of
-// that tensor). full: a·hidden·T of the layer's input only; divided by q under fused-attention, whole under
+// selective drops what the modules of run_again.h make again: what they keep, but not what enters them.
+// full: a·hidden·T of the layer's input only; divided by q under fused-attention, whole under
 // megatron-2022-unfused. Embedding and head are never recomputed.
 // (Korthikanti et al. 2022, https://arxiv.org/abs/2205.05198 §4; Dao 2023, https://arxiv.org/abs/2307.08691, the fused kernel.)
 #pragma once

@@ -98,7 +98,7 @@ TEST(SavedActivations, EverySecondProductRunsAgain) {
   Problem p(shape, {}, ActivationPolicy::fused_attention, 1, 1);
   p.view.engine.memory.eager_gate = true;
   const std::int64_t none = p.block(RecomputeKind::none), kept = p.block(RecomputeKind::selective);
-  p.view.engine.kernels.selective_recomputes_linears = true;
+  p.view.engine.memory.selective.add(RecomputeModule::every_second_mm);
   EXPECT_EQ(p.block(RecomputeKind::none), none);
   EXPECT_EQ(p.block(RecomputeKind::selective), kept - 2 * 256);
 }
@@ -117,7 +117,9 @@ TEST(SavedActivations, KorthikantiTable2) {
   const std::int32_t t = 4;
   const auto sbh = s * b * h, scores = 5 * a * s * s * b;
   const auto with = [&](const Strategy& strategy, RecomputeKind recompute) {
-    return Problem(gpt(1), strategy, ActivationPolicy::megatron_2022_unfused, s, static_cast<std::int32_t>(b)).block(recompute);
+    Problem p(gpt(1), strategy, ActivationPolicy::megatron_2022_unfused, s, static_cast<std::int32_t>(b));
+    p.view.engine.memory.selective = {RecomputeModule::core_attn};
+    return p.block(recompute);
   };
   const Strategy tp = tensor_parallel(t, SequenceParallel::none), sp = tensor_parallel(t, SequenceParallel::megatron);
   EXPECT_EQ(with({}, RecomputeKind::none), 34 * sbh + scores);

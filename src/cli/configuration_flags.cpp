@@ -51,7 +51,8 @@ void add_configuration_flags(Command& command, ConfigurationFlags& f) {
   count("--shard", f.shard, "ranks over which ZeRO shards (default: all with the same weights)");
   command.add_option("--zero", f.zero, "ZeRO stage (default: the engine's, below)")->range(0, 3)->type_name("0..3");
   count("--micro-batch", f.micro_batch, "samples of a micro-batch (default: 1)");
-  command.add_option("--recompute", f.recompute, "none, selective, full (default: the engine's, below)");
+  command.add_option("--recompute", f.recompute,
+                     "none, selective, full, or modules of a block: layernorm,moe_act (default: the engine's, below)");
   count("--recompute-layers", f.recompute_layers, "full: blocks of each chunk (default: all)");
   command.add_option("--schedule", f.schedule, "gpipe, 1f1b, interleaved, zb-h1, zb-v (default: 1f1b; interleaved with --vpp)");
   command.add_option("--order", f.order, "tp-cp-dp-pp, tp-cp-pp-dp, tp-dp-cp-pp: innermost first (default: tp-cp-dp-pp)");

@@ -74,8 +74,12 @@ void add_imported_flags(Command& command, const std::string& format, ImportedFla
       .add_option("--micro-batch", flags.micro_batch, "samples that a device takes at once, where the configuration does not say")
       ->range(1, 1 << 20)
       ->type_name("N");
-  command.add_option("--recompute", flags.recompute, "what the training script recomputes, where the configuration does not say")
-      ->one_of({"none", "selective", "full"});
+  command
+      .add_option(
+          "--recompute", flags.recompute,
+          "what the training script recomputes, where the configuration does not say: none, selective, full, or modules of a "
+          "block (layernorm,act)")
+      ->type_name("WHAT");
   command.add_option("--ignore", flags.ignored, "a key to leave out: it does not change the plan (repeatable)")
       ->type_name("KEY")
       ->one_value_each();

@@ -7,6 +7,7 @@
 #include "cost/operator_cost.h"
 #include "plan/key_value.h"
 #include "plan/latent_attention.h"
+#include "plan/recompute_modules.h"
 
 namespace espalier::cost {
 namespace {
@@ -24,7 +25,26 @@ struct Regions {
     (in_sequence ? sequence : split) += bytes;
     if (cheap) (in_sequence ? cheap_sequence : cheap_split) += bytes;
   }
+  void add_expert(i64 bytes, bool cheap) {
+    expert += bytes;
+    if (cheap) cheap_expert += bytes;
+  }
 };
+
+/// What is known where an operator is counted: those next to it, and what of it runs again.
+struct Place {
+  const LayerKind& kind;
+  const Operator& op;
+  const Operator *before, *after;
+  const LayerGeometry& g;
+  ActivationPolicy policy;
+  OperatorAgain again;
+  [[nodiscard]] bool fused() const { return policy == ActivationPolicy::fused_attention; }
+  [[nodiscard]] bool runs_again(RecomputeModule module) const { return g.again.has(module); }
+};
+
+/// Whether the gradient of something trained needs the operator's input.
+bool needs_input(const Operator& op) { return !op.frozen || op.adapters > 0; }
 
 /// 8-bit products keep the cast input; the output projection stays in 16 bits.
 i64 kept_bytes(const Operator& op, const LayerGeometry& g) {
@@ -53,30 +73,33 @@ i64 scores_of(const Operator& op, const LayerGeometry& g) {
   return g.tokens * op.heads * (op.window > 0 ? std::min(op.window, all_keys) : all_keys);
 }
 
-void add_attention(Regions& r, const LayerKind& kind, const Operator& op, const LayerGeometry& g, ActivationPolicy policy) {
+void add_attention(Regions& r, const Place& p) {
+  const Operator& op = p.op;
+  const LayerGeometry& g = p.g;
   const i64 a = g.element_bytes, t = g.tokens;
   const i64 kv_tokens = op.cross ? g.cross_tokens : t;
   const i64 q = a * t * op.heads * op.qk_dim;
   // Split over more ranks than key/value heads every rank keeps a whole head.
   const i64 kv_heads = op.kv_heads > 0 ? std::max<i64>(op.kv_heads, g.split) : 0;
   const i64 k = a * kv_tokens * kv_heads * op.qk_dim, v = a * kv_tokens * kv_heads * op.v_dim;
-  if (policy == ActivationPolicy::fused_attention) {
+  const MadeOfLatents made = p.runs_again(RecomputeModule::mla_up_proj) ? made_of_latents(p.kind, op) : MadeOfLatents{};
+  const bool core = p.again.share > 0;
+  r.add(TpSplit::heads, q, made.queries);
+  r.add(TpSplit::heads, k + v, made.keys);
+  if (p.fused()) {
     const i64 out = a * t * op.heads * op.v_dim;
-    const MadeOfLatents made = g.recomputes_up_projections ? made_of_latents(kind, op) : MadeOfLatents{};
-    r.add(TpSplit::heads, q, made.queries);
-    r.add(TpSplit::heads, k + v, made.keys);
-    r.add(TpSplit::heads, (g.copies_attention_output ? 2 : 1) * out + 4 * t * op.heads);
+    const bool copied = g.copies_attention_output;
+    const bool read = p.after != nullptr && p.after->kind == OperatorKind::linear && needs_input(*p.after) && !casts(g);
+    r.add(TpSplit::heads, out, core && (copied || !read));
+    if (copied) r.add(TpSplit::heads, out, core && !read);
+    r.add(TpSplit::heads, 4 * t * op.heads, core);
     if (g.copies_rotated) r.add(TpSplit::heads, q + k);
     return;
   }
   const i64 scores = scores_of(op, g);
-  r.add(TpSplit::heads, q + k + v);
-  r.add(TpSplit::heads, a * scores, true);
-  if (op.score_dropout) r.add(TpSplit::heads, (1 + a) * scores, true);
+  r.add(TpSplit::heads, a * scores, core);
+  if (op.score_dropout) r.add(TpSplit::heads, (1 + a) * scores, core);
 }
-
-/// Whether the gradient of something trained needs the operator's input.
-bool needs_input(const Operator& op) { return !op.frozen || op.adapters > 0; }
 
 void add_scan(Regions& r, const Operator& op, const LayerGeometry& g) {
   const i64 a = g.element_bytes, t = g.tokens, states = op.qk_dim;
@@ -90,62 +113,77 @@ void add_scan(Regions& r, const Operator& op, const LayerGeometry& g) {
   r.add(TpSplit::heads, a * t * (inputs + inverse) + 8 * t * op.heads);
 }
 
-/// What the previous operator leaves behind decides whether a linear's input is a tensor of its own.
-void add_linear(Regions& r, const Operator& op, const Operator* before, const LayerGeometry& g, ActivationPolicy policy) {
-  if (!needs_input(op)) return;
-  const bool fused = policy == ActivationPolicy::fused_attention;
-  const bool after_attention = fused && before != nullptr && before->kind == OperatorKind::attention;
-  if (after_attention && !casts(g)) return;  // attention keeps its output; a cast of it is another tensor
-  const bool after_norm = before != nullptr && before->kind == OperatorKind::norm;
-  const bool after_activation = before != nullptr && before->kind == OperatorKind::activation;
-  const i64 tokens = op.cross ? g.cross_tokens : g.tokens;
-  const bool cheap = fused && (after_norm || after_activation);
-  const i64 a = kept_bytes(op, g);
-  r.add(op.split == TpSplit::row ? TpSplit::row : TpSplit::none, a * tokens * op.in, cheap);
+/// The gate's weight gradient needs its input; shared experts, where there are any, keep the same tensor, unless they cast it.
+bool router_keeps_input(const LayerKind& kind, const LayerGeometry& g) {
+  const auto router = std::find_if(kind.operators.begin(), kind.operators.end(),
+                                   [](const Operator& op) { return op.kind == OperatorKind::router; });
+  if (router == kind.operators.end() || router->frozen) return false;
+  if (casts(g)) return true;
+  return std::none_of(router, kind.operators.end(), [&](const Operator& op) {
+    return op.kind == OperatorKind::linear && needs_input(op) && op.in == router->in && op.split != TpSplit::row;
+  });
 }
 
-void add_operator(Regions& r, const LayerKind& kind, const Operator& op, const Operator* before, const LayerGeometry& g,
-                  ActivationPolicy policy) {
+/// What the previous operator leaves behind decides whether a linear's input is a tensor of its own.
+void add_linear(Regions& r, const Place& p) {
+  const Operator& op = p.op;
+  if (!needs_input(op)) return;
+  const bool after_attention = p.fused() && p.before != nullptr && p.before->kind == OperatorKind::attention;
+  if (after_attention && !casts(p.g)) return;  // attention keeps its output; a cast of it is another tensor
+  const i64 tokens = op.cross ? p.g.cross_tokens : p.g.tokens;
+  const bool kept_for_router = p.again.inside && p.again.part == BlockPart::shared_experts &&
+                               p.runs_again(RecomputeModule::moe) && router_keeps_input(p.kind, p.g);
+  r.add(op.split == TpSplit::row ? TpSplit::row : TpSplit::none, kept_bytes(op, p.g) * tokens * op.in,
+        p.again.input_again || kept_for_router);
+}
+
+void add_activation(Regions& r, const Place& p) {
+  const Operator& op = p.op;
+  const i64 t = p.g.tokens, gate = p.g.eager_gate && op.in == 2 * op.out ? op.out : 0;
+  const i64 half = p.runs_again(RecomputeModule::every_second_mm) && op.in == 2 * op.out ? op.out : 0;
+  const TpSplit region = op.split == TpSplit::none ? TpSplit::none : TpSplit::heads;
+  r.add(region, t * activation_bytes(p.g) * (op.in - half), p.again.inside);
+  r.add(region, t * activation_bytes(p.g) * half, true);
+  r.add(region, t * p.g.element_bytes * gate, p.again.share > 0);
+}
+
+/// Experts behind the exchange: products and activation.
+void add_expert(Regions& r, const Place& p) {
+  const Operator& op = p.op;
+  const LayerGeometry& g = p.g;
+  const bool after_activation = p.before != nullptr && p.before->kind == OperatorKind::expert_activation;
+  const bool cheap = p.again.inside || (op.kind == OperatorKind::expert_linear && p.again.input_again);
+  const i64 copies = routed_tokens(op, g) * gathered(g);
+  if (after_activation && g.weighs_inside_experts && p.before->in == p.before->out)
+    r.add_expert(ceil_div(g.element_bytes * copies * op.in, g.expert_split), cheap);
+  if (op.frozen) return;
+  // after dispatch the routed copies are the first linear's input: counted there
+  if (p.before != nullptr && p.before->kind == OperatorKind::dispatch) return;
+  const i64 divisor = op.split == TpSplit::row || op.kind == OperatorKind::expert_activation ? g.expert_split : 1;
+  const i64 each = op.kind == OperatorKind::expert_linear ? kept_bytes(op, g) : activation_bytes(g);
+  r.add_expert(ceil_div(each * copies * op.in, divisor), cheap);
+}
+
+void add_operator(Regions& r, const Place& p) {
+  const Operator& op = p.op;
+  const LayerGeometry& g = p.g;
   const i64 a = g.element_bytes, t = g.tokens;
-  const bool fused = policy == ActivationPolicy::fused_attention;
   switch (op.kind) {
-    case OperatorKind::norm: r.add(op.split, a * t * op.in + (fused ? 4 * t : 0)); break;
+    case OperatorKind::norm: r.add(op.split, a * t * op.in + (p.fused() ? 4 * t : 0)); break;
     case OperatorKind::linear:
-    case OperatorKind::patch_embed: add_linear(r, op, before, g, policy); break;
-    case OperatorKind::attention: add_attention(r, kind, op, g, policy); break;
-    case OperatorKind::activation: {
-      const i64 gate = g.eager_gate && op.in == 2 * op.out ? op.out : 0;
-      const TpSplit region = op.split == TpSplit::none ? TpSplit::none : TpSplit::heads;
-      const i64 dropped = g.drops_products && op.in == 2 * op.out ? op.out : 0;
-      r.add(region, t * activation_bytes(g) * (op.in - dropped));
-      r.add(region, t * activation_bytes(g) * dropped, fused);
-      r.add(region, t * a * gate, fused);
-      break;
-    }
+    case OperatorKind::patch_embed: add_linear(r, p); break;
+    case OperatorKind::attention: add_attention(r, p); break;
+    case OperatorKind::activation: add_activation(r, p); break;
     case OperatorKind::dropout: r.add(op.split == TpSplit::none ? TpSplit::none : TpSplit::heads, t * op.in); break;
-    case OperatorKind::router: r.add(TpSplit::none, 4 * t * op.experts); break;
-    case OperatorKind::dispatch: r.expert += kept_bytes(op, g) * routed_tokens(op, g) * gathered(g) * op.in; break;
+    case OperatorKind::router: r.add(TpSplit::none, 4 * t * op.experts, p.again.inside); break;
+    case OperatorKind::dispatch:
+      r.add_expert(kept_bytes(op, g) * routed_tokens(op, g) * gathered(g) * op.in, p.again.inside);
+      break;
     case OperatorKind::combine:
-      if (!g.weighs_inside_experts) r.expert += a * own_copies(op, g) * op.in;
+      if (!g.weighs_inside_experts) r.add_expert(a * own_copies(op, g) * op.in, p.again.inside);
       break;
     case OperatorKind::expert_activation:
-    case OperatorKind::expert_linear: {
-      const bool after_activation = before != nullptr && before->kind == OperatorKind::expert_activation;
-      if (after_activation && g.weighs_inside_experts && before->in == before->out) {
-        const i64 unweighted = ceil_div(a * routed_tokens(op, g) * gathered(g) * op.in, g.expert_split);
-        r.expert += unweighted;
-        if (fused && g.recomputes_expert_activations) r.cheap_expert += unweighted;
-      }
-      if (op.frozen) break;
-      // after dispatch the routed copies are the first linear's input: counted there
-      if (before != nullptr && before->kind == OperatorKind::dispatch) break;
-      const i64 divisor = op.split == TpSplit::row || op.kind == OperatorKind::expert_activation ? g.expert_split : 1;
-      const i64 each = op.kind == OperatorKind::expert_linear ? kept_bytes(op, g) : activation_bytes(g);
-      const i64 bytes = ceil_div(each * routed_tokens(op, g) * gathered(g) * op.in, divisor);
-      r.expert += bytes;
-      if (fused && g.recomputes_expert_activations && after_activation) r.cheap_expert += bytes;
-      break;
-    }
+    case OperatorKind::expert_linear: add_expert(r, p); break;
     case OperatorKind::cross_entropy: r.add(op.split, i64{g.loss.saved} * t * vocabulary_width(op, op.in, g)); break;
     case OperatorKind::causal_conv: r.add(TpSplit::heads, a * t * op.in); break;
     case OperatorKind::scan:
@@ -183,31 +221,20 @@ bool for_frozen_experts(const LayerKind& kind, std::size_t i) {
   return kind.operators[i].kind == OperatorKind::dispatch && i + 1 < kind.operators.size() && kind.operators[i + 1].frozen;
 }
 
-/// The gate's weight gradient needs its input; shared experts, where there are any, keep the same tensor, unless they cast it.
-bool router_keeps_input(const LayerKind& kind, std::size_t router, const LayerGeometry& g) {
-  if (kind.operators[router].frozen) return false;
-  if (casts(g)) return true;
-  return std::none_of(kind.operators.begin() + static_cast<std::ptrdiff_t>(router), kind.operators.end(),
-                      [&](const Operator& op) {
-                        return op.kind == OperatorKind::linear && needs_input(op) && op.in == kind.operators[router].in &&
-                               op.split != TpSplit::row;
-                      });
-}
-
 }  // namespace
 
 SavedBytes saved_activations(const LayerKind& kind, const LayerGeometry& g, ActivationPolicy policy) {
   Regions r;
-  const Operator* before = nullptr;
-  for (std::size_t i = 0; i < kind.operators.size(); ++i) {
-    if (kind.operators[i].kind == OperatorKind::router && router_keeps_input(kind, i, g)) {
-      const bool cheap = policy == ActivationPolicy::fused_attention && before != nullptr && before->kind == OperatorKind::norm;
-      r.add(TpSplit::none, i64{g.element_bytes} * g.tokens * kind.operators[i].in, cheap);
-    }
-    // Between the matrices of its adapters, whoever keeps the input.
-    r.whole += i64{g.element_bytes} * g.tokens * kind.operators[i].adapters * kind.operators[i].adapter_rank;
-    if (!shares_input(kind, i) && !for_frozen_experts(kind, i)) add_operator(r, kind, kind.operators[i], before, g, policy);
-    before = &kind.operators[i];
+  BlockWalk walk(kind, g.again, g.fuses_norms, g.exchanges_tokens);
+  const std::size_t n = kind.operators.size();
+  for (std::size_t i = 0; i < n; ++i) {
+    const Operator& op = kind.operators[i];
+    const Place p{kind,   op,          i > 0 ? &kind.operators[i - 1] : nullptr, i + 1 < n ? &kind.operators[i + 1] : nullptr, g,
+                  policy, walk.next(i)};
+    if (op.kind == OperatorKind::router && router_keeps_input(kind, g))
+      r.add(TpSplit::none, i64{g.element_bytes} * g.tokens * op.in, p.again.input_again);
+    r.whole += i64{g.element_bytes} * g.tokens * op.adapters * op.adapter_rank;  // between the matrices of its adapters
+    if (!shares_input(kind, i) && !for_frozen_experts(kind, i)) add_operator(r, p);
   }
   SavedBytes saved;
   const i64 kept = r.whole + r.expert;

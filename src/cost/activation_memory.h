@@ -24,12 +24,22 @@
 // With engine.memory.copies_attention_output (fused) the output once more, with copies_rotated queries and keys.
 // Under offload of activations a share of a block's bytes waits in host memory
 // (hosted_activations): that of the engine, less the blocks that it leaves on the device, as if all blocks put down as much.
-// selective: unfused drops the score tensors (softmax, mask, dropout output); fused drops what is cheap to compute again: outputs of
-// norms that feed linears, and of activations (an activated gate too), and half
-// of what a gated activation reads where every second product runs again (drops_products: torchtitan's per-operator policy keeps the first of the two); with engine.memory.recomputes_up_projections also q, k and v that column linears make
-// of a normalised latent (a width that is not the layer's), with recomputes_expert_activations the inputs of experts' second products. With
-// weighs_inside_experts combine keeps nothing, but experts without a gate keep what comes out of their activation once more, before it is weighted (no
-// fused kernel does both); with eight_bit_activations 8-bit training keeps one byte of an activation's input. full: the layer's input only — unsplit under
+// With weighs_inside_experts combine keeps nothing, but experts without a gate keep what comes out of their activation once more, before it is weighted
+// (no fused kernel does both); with eight_bit_activations 8-bit training keeps one byte of an activation's input.
+// selective drops, of the modules that run again (plan/recompute_modules.h):
+//   core_attn        unfused the scores (softmax, mask, dropout output); fused the log-sum-exp, and the output where the projection behind it keeps a copy
+//                    or a cast of its own, or needs none
+//   layernorm        outputs of norms that feed products and routers
+//   act              outputs of activations, and an activated gate
+//   mlp              all that the products and the activation of a dense MLP keep but what enters them: the output of its norm, or nothing where the norm
+//                    runs inside the first product (fuses_norms)
+//   moe              all that router, experts and shared experts keep but what enters them
+//   moe_act          the inputs of experts' second products
+//   mla_up_proj      q, k and v that column linears make of a normalised latent (a width that is not the layer's), and the normalised latent
+//   shared_experts   all that shared experts keep but what enters them
+//   every_second_mm  half of what a gated activation reads: torchtitan's policy keeps the first of two products
+//   grouped_mm       what experts keep; copies of tokens too, unless they were exchanged: outputs of exchanges are saved
+// full: the layer's input only — unsplit under
 // megatron-2022-unfused, in the sequence region otherwise.
 #pragma once
 
@@ -58,12 +68,13 @@ struct LayerGeometry {
   LossPolicy loss;                       ///< bytes per logit
   bool copies_attention_output = false;  ///< of the engine
   bool eager_gate = false;               ///< of the engine
-  bool drops_products = false;           ///< EngineKernels::selective_recomputes_linears
   bool copies_rotated = false;           ///< of the engine
   double offloaded = 0;                  ///< share of what blocks keep that waits in host memory
   bool writes_weights_out = false;       ///< frozen linears of blocks are kept in fewer bits than compute takes
   bool weighs_inside_experts = false;    ///< of the engine
-  bool recomputes_up_projections = false, recomputes_expert_activations = false;  ///< of the engine
+  RecomputeModules again;                ///< what runs again under selective recomputation
+  bool fuses_norms = false;              ///< of the engine
+  bool exchanges_tokens = false;         ///< experts lie on several ranks
   std::int32_t activation_bytes = 0;   ///< of what activations keep of their inputs; 0: as `element_bytes`
   std::int64_t padded_vocabulary = 0;  ///< replaces the vocabulary where an operator has split == vocab; 0 = as in the model
 };

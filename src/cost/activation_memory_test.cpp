@@ -37,8 +37,12 @@ LayerGeometry geometry(std::int32_t tp, bool sequence_parallel) {
   return g;
 }
 
+using enum RecomputeModule;
+
 SavedBytes saved(std::int32_t tp, bool sp) {
-  return saved_activations(gpt_block(), geometry(tp, sp), ActivationPolicy::megatron_2022_unfused);
+  LayerGeometry g = geometry(tp, sp);
+  g.again = {core_attn};
+  return saved_activations(gpt_block(), g, ActivationPolicy::megatron_2022_unfused);
 }
 
 // The six expressions of the paper (equations 1, 2, 4, table 2). 5as/h is an integer multiple here: 5·96·2048/12288 = 80.
@@ -143,12 +147,12 @@ TEST(SavedActivations, EagerGate) {
   g.split = g.sequence_split = g.weight_split = 4;
   EXPECT_EQ(saved_activations(kind, g, ActivationPolicy::fused_attention).none, 2 * 64 + 2 * 200);
   g.eager_gate = true;
+  g.again = {layernorm, act};
   EXPECT_EQ(saved_activations(kind, g, ActivationPolicy::fused_attention).none, 2 * 64 + 2 * 300);
   EXPECT_EQ(saved_activations(kind, g, ActivationPolicy::fused_attention).selective, 2 * 64 + 2 * 200);
-  g.drops_products = true;  // up runs again, gate is kept
+  g.again.add(every_second_mm);  // up runs again, gate is kept
   EXPECT_EQ(saved_activations(kind, g, ActivationPolicy::fused_attention).none, 2 * 64 + 2 * 300);
   EXPECT_EQ(saved_activations(kind, g, ActivationPolicy::fused_attention).selective, 2 * 64 + 2 * 100);
-  g.drops_products = false;
   // backward: the input gathered again and its gradient, both whole, and the gradient of the output
   EXPECT_EQ(transient_activations(kind, g, ActivationPolicy::fused_attention).backward, 2 * (4 * 2 * 64) + 2 * 200);
 }
@@ -223,7 +227,7 @@ TEST(SavedActivations, UpProjectionsOfLatentsCanBeMadeAgain) {
   const SavedBytes plain = saved_activations(kind, g, ActivationPolicy::fused_attention);
   EXPECT_EQ(plain.none, 1600);
   EXPECT_EQ(plain.selective, 1600);
-  g.recomputes_up_projections = true;
+  g.again = {mla_up_proj};
   const SavedBytes again = saved_activations(kind, g, ActivationPolicy::fused_attention);
   EXPECT_EQ(again.none, 1600);
   EXPECT_EQ(again.selective, 800);
@@ -255,7 +259,7 @@ TEST(SavedActivations, ExpertsKeepWhatTheirEngineSays) {
   EXPECT_EQ(saved().none, 40 * (64 + 256 + 128 + 64));
   g.weighs_inside_experts = true;
   EXPECT_EQ(saved().none, 40 * (64 + 256 + 128));
-  g.recomputes_expert_activations = true;
+  g.again = {moe_act};
   EXPECT_EQ(saved().selective, 40 * (64 + 256));
   g.activation_bytes = 1;
   EXPECT_EQ(saved().selective, 40 * 64 + 20 * 256);
@@ -275,7 +279,7 @@ TEST(SavedActivations, WeightingBehindAPlainActivationKeepsItsFactor) {
   EXPECT_EQ(saved().none, 40 * (64 + 128 + 128));
   g.weighs_inside_experts = true;
   EXPECT_EQ(saved().none, 40 * (64 + 128 + 2 * 128));
-  g.recomputes_expert_activations = true;
+  g.again = {moe_act};
   EXPECT_EQ(saved().selective, 40 * (64 + 128));
   g.expert_split = 2;  // all ranks of the group have the same tokens: half the features each
   EXPECT_EQ(saved().none, 40 * 64 + 20 * (128 + 2 * 128));
@@ -322,6 +326,114 @@ TEST(SavedActivations, EveryAdapterKeepsWhatIsBetweenItsMatrices) {
   LayerGeometry g;
   g.tokens = 10;
   EXPECT_EQ(saved_activations(kind, g, ActivationPolicy::fused_attention).none, 160 + 2 * 60);
+}
+
+/// One of a block: norm, product, attention, … of ten tokens, named by what it is in the sums below.
+Operator plain(OperatorKind kind, std::int64_t in, std::int64_t out, TpSplit split = TpSplit::none) {
+  Operator o;
+  o.kind = kind;
+  o.in = in;
+  o.out = out;
+  o.split = split;
+  return o;
+}
+
+LayerKind block_of(const std::vector<Operator>& behind_the_norm) {
+  LayerKind kind;
+  kind.hidden = 64;
+  kind.operators = {plain(OperatorKind::norm, 64, 64),
+                    plain(OperatorKind::linear, 64, 192, TpSplit::column),
+                    plain(OperatorKind::attention, 192, 64, TpSplit::heads),
+                    plain(OperatorKind::linear, 64, 64, TpSplit::row),
+                    plain(OperatorKind::residual, 64, 64),
+                    plain(OperatorKind::norm, 64, 64)};
+  Operator& core = kind.operators[2];
+  core.heads = core.kv_heads = 4;
+  core.qk_dim = core.v_dim = 16;
+  kind.operators.insert(kind.operators.end(), behind_the_norm.begin(), behind_the_norm.end());
+  kind.operators.push_back(plain(OperatorKind::residual, 64, 64));
+  return kind;
+}
+LayerKind dense_block() {
+  return block_of({plain(OperatorKind::linear, 64, 256, TpSplit::column),
+                   plain(OperatorKind::activation, 256, 256, TpSplit::heads),
+                   plain(OperatorKind::linear, 256, 64, TpSplit::row)});
+}
+/// Four experts of 32 features, of which a token meets two, and a shared one.
+LayerKind mixture_block() {
+  return block_of({of_experts(OperatorKind::router, 64, 4), of_experts(OperatorKind::dispatch, 64, 64),
+                   of_experts(OperatorKind::expert_linear, 64, 32), of_experts(OperatorKind::expert_activation, 32, 32),
+                   of_experts(OperatorKind::expert_linear, 32, 64), of_experts(OperatorKind::combine, 64, 64),
+                   plain(OperatorKind::linear, 64, 32, TpSplit::column), plain(OperatorKind::activation, 32, 32, TpSplit::heads),
+                   plain(OperatorKind::linear, 32, 64, TpSplit::row)});
+}
+LayerGeometry ten_tokens() {
+  LayerGeometry g;
+  g.tokens = g.keys = 10;
+  return g;
+}
+std::int64_t freed(const LayerKind& kind, RecomputeModules again, LayerGeometry g = ten_tokens()) {
+  g.again = again;
+  const SavedBytes bytes = saved_activations(kind, g, ActivationPolicy::fused_attention);
+  return bytes.none - bytes.selective;
+}
+
+// Two norms 2·64 + 4 a token each; qkv reads 128; q, k, v and output 4·128, log-sum-exp 4·4; up reads 128, GELU and down 512 each: 2072 a token.
+// Attention by a fused kernel frees its log-sum-exp, 16 of them: less than one per cent.
+TEST(RecomputedModules, OfADenseBlock) {
+  const LayerKind kind = dense_block();
+  const std::int64_t all = saved_activations(kind, ten_tokens(), ActivationPolicy::fused_attention).none;
+  EXPECT_EQ(all, 10 * 2072);
+  EXPECT_EQ(freed(kind, {core_attn}), 10 * 16);
+  EXPECT_LT(freed(kind, {core_attn}), all / 100);
+  EXPECT_EQ(freed(kind, {layernorm}), 10 * 2 * 128);
+  EXPECT_EQ(freed(kind, {act}), 10 * 512);
+  EXPECT_EQ(freed(kind, {mlp}), 10 * (512 + 512));
+  EXPECT_EQ(freed(kind, {mlp, act}), 10 * (512 + 512));
+  EXPECT_EQ(freed(kind, {mlp, layernorm}), 10 * (512 + 512 + 2 * 128));
+  EXPECT_EQ(freed(kind, {moe, moe_act, mla_up_proj, shared_experts, every_second_mm, grouped_mm}), 0);
+  LayerGeometry g = ten_tokens();
+  g.fuses_norms = true;  // no module of their own; with the MLP what its norm puts out
+  EXPECT_EQ(freed(kind, {layernorm}, g), 0);
+  EXPECT_EQ(freed(kind, {mlp}, g), 10 * (512 + 512 + 128));
+  g.split = 2;  // split between the products, whole before them
+  EXPECT_EQ(freed(kind, {mlp}, g), 10 * ((512 + 512) / 2 + 128));
+}
+
+// Attention's output is kept by the projection behind it, unless that casts it, keeps a copy of its own, or is frozen.
+TEST(RecomputedModules, WhoeverReadsTheOutputOfAttentionKeepsIt) {
+  LayerKind kind = dense_block();
+  LayerGeometry g = ten_tokens();
+  g.copies_attention_output = true;
+  EXPECT_EQ(freed(kind, {core_attn}, g), 10 * (16 + 128));
+  g = ten_tokens();
+  g.operand_bytes = 1;
+  EXPECT_EQ(freed(kind, {core_attn}, g), 10 * (16 + 128));
+  kind.operators[3].frozen = true;
+  EXPECT_EQ(freed(kind, {core_attn}), 10 * (16 + 128));
+}
+
+// Twenty copies of tokens: router 4·4 a token; dispatched and combined 128 a copy, activation and second product 64 each; the shared expert reads 128 a
+// token, which the router reads too, its activation and second product 64 each.
+TEST(RecomputedModules, OfAMixture) {
+  const LayerKind kind = mixture_block();
+  EXPECT_EQ(saved_activations(kind, ten_tokens(), ActivationPolicy::fused_attention).none,
+            10 * (2 * 132 + 128 + 4 * 128 + 16 + 16 + 128 + 64 + 64) + 20 * (128 + 64 + 64 + 128));
+  EXPECT_EQ(freed(kind, {mlp}), 0);
+  EXPECT_EQ(freed(kind, {moe_act}), 20 * 64);
+  EXPECT_EQ(freed(kind, {shared_experts}), 10 * (64 + 64));
+  EXPECT_EQ(freed(kind, {moe}), 10 * (16 + 64 + 64) + 20 * (128 + 64 + 64 + 128));
+  EXPECT_EQ(freed(kind, {moe, layernorm}), 10 * (16 + 64 + 64 + 2 * 128) + 20 * (128 + 64 + 64 + 128));
+  EXPECT_EQ(freed(kind, {layernorm}), 10 * 2 * 128);
+  EXPECT_EQ(freed(kind, {grouped_mm}), 20 * (128 + 64 + 64 + 128));
+  LayerGeometry g = ten_tokens();
+  g.exchanges_tokens = true;  // what exchanges bring is saved
+  EXPECT_EQ(freed(kind, {grouped_mm}, g), 20 * (64 + 64));
+  g.weighs_inside_experts = true;  // the factor of the weights, made again too
+  EXPECT_EQ(freed(kind, {grouped_mm}, g), 20 * (64 + 64 + 64));
+  g = ten_tokens();
+  g.operand_bytes = 1;  // the router keeps two bytes an element, products keep casts: the two bytes remain
+  EXPECT_EQ(freed(kind, {moe}, g), 10 * (16 + 64 + 64 + 32) + 20 * (64 + 64 + 32 + 128));
 }
 
 }  // namespace

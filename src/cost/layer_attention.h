@@ -73,7 +73,6 @@ template <class Sum>
     backward = 2 * (qk_s + av_s) + soft_back + drop;
     // forward: two GEMMs, softmax, dropout, copy of the output; backward: four GEMMs, dropout, softmax, three copies
     sum.compute(forward, backward, op.score_dropout ? 5 : 4, op.score_dropout ? 9 : 8);
-    sum.recomputed(forward);
   }
   // q, k, v and the output as one rank holds them.
   const double held = x.a * (tokens * heads * (qk + v) + kv_tokens * kv_heads * (qk + v));

@@ -41,7 +41,7 @@ LayerCost cost_in(const Scene& x, const LayerKind& kind) {
                         waits.host_backward);
   cost.backward_input = phase(sum.input_gradient, sum.exposed_input + waits.network_back, 0, waits.host_input);
   cost.backward_weight = phase(sum.weight_gradient, sum.exposed_weight, 0, waits.host_weight);
-  cost.recompute_selective = phase(sum.selective, 0, 0, 0);
+  cost.recompute_selective = phase(sum.selective, sum.exposed_selective, 0, 0);
   cost.saved = saved_activations(kind, x.g, x.c.engine->memory.activations);
   cost.hosted = hosted_activations(kind, x.g, cost.saved);
   cost.transient = transient_activations(kind, x.g, x.c.engine->memory.activations);
@@ -78,12 +78,12 @@ LayerGeometry geometry_of(const Workload& w, const EngineModel& engine, const La
   // of one sample [batch, sequence] and [sequence, batch] are the same
   g.copies_attention_output = engine.memory.copies_attention_output && micro_batch > 1;
   g.eager_gate = engine.memory.eager_gate;
-  g.drops_products = engine.kernels.selective_recomputes_linears;
   g.copies_rotated = engine.memory.copies_rotated;
   g.offloaded = offloads_activations(s.offload) ? offloaded_share(engine, *w.model) : 0.0;
   g.weighs_inside_experts = engine.memory.weighs_inside_experts;
-  g.recomputes_up_projections = engine.memory.recomputes_up_projections;
-  g.recomputes_expert_activations = engine.memory.recomputes_expert_activations;
+  g.again = s.recompute.modules.any() ? s.recompute.modules : engine.memory.selective;
+  g.fuses_norms = engine.memory.fuses_norms;
+  g.exchanges_tokens = s.ep > 1;
   g.activation_bytes = engine.memory.eight_bit_activations ? g.operand_bytes : 0;
   g.padded_vocabulary = padded_vocabulary(*w.model, engine, s.weight_tp());
   return g;

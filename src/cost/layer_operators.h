@@ -13,7 +13,7 @@
 #include "cost/layer_scan.h"
 #include "cost/tensor_region.h"
 #include "plan/key_value.h"
-#include "plan/latent_attention.h"
+#include "plan/recompute_modules.h"
 #include "plan/transformer_engine.h"
 #include "profile/measured_operators.h"
 
@@ -29,11 +29,6 @@ void accumulate(Sum& sum, const Scene& x, double parameters) {
 inline double accumulated_bytes(const Scene& x) {
   return x.c.engine->kernels.fused_gradient_accumulation ? 2.0 * x.c.engine->memory.states.gradient : 0.0;
 }
-
-/// Share of a block's matrix products that torchtitan's per-operator policy runs again: of wq, wk, wv, wo, w1, w3, w2 the second,
-/// fourth and sixth (torchtitan/distributed/activation_checkpoint.py counts products and keeps every other one): h² + h² + h·ffn of
-/// 4h² + 3h·ffn with ffn = 8/3 h.
-inline constexpr double kRecomputedProducts = 0.39;
 
 /// Low-rank adapters beside a frozen linear of m tokens, n output and k input features on this rank: each pair reads the input, and adds to its
 /// part of the output; backwards the gradients of both matrices read input and output gradient again. Their products are narrow: the larger of
@@ -115,10 +110,6 @@ template <class Sum>
   if (op.adapters > 0) add_adapters(sum, x, op, m, n, k);
   add_dequantisation(sum, x, kind, op, n * k);
   if (eight_bit) add_casts(sum, x, m, n, k);
-  if (x.c.engine->kernels.selective_recomputes_linears && op.split != TpSplit::vocab)
-    sum.recomputed(forward * kRecomputedProducts);
-  else if (x.g.recomputes_up_projections && attention_of_latent(kind, op) != nullptr)
-    sum.recomputed(forward);
   if (op.split == TpSplit::column || op.split == TpSplit::vocab) {
     region.column_forward += forward;
     region.column_input += input;
@@ -317,7 +308,6 @@ template <class Sum>
                                                 Region& region) {
   const bool split = op.split != TpSplit::none;
   const double tokens = split ? x.split_tokens : x.sequence_tokens, width = split ? x.width : 1.0;
-  const double before = sum.forward;
   switch (op.kind) {
     case OperatorKind::linear:
     case OperatorKind::patch_embed: add_linear(sum, x, kind, op, region); return;
@@ -330,7 +320,6 @@ template <class Sum>
     case OperatorKind::expert_activation:
       if (x.c.engine->kernels.fused_experts) return;
       add_elementwise(sum, x, op, gathered(x, op), x.s.etp);
-      if (x.g.recomputes_expert_activations) sum.recomputed(sum.forward - before);
       return;
     case OperatorKind::router:
       sum.compute(
@@ -345,9 +334,6 @@ template <class Sum>
       return;
     case OperatorKind::norm:
     case OperatorKind::activation:
-      add_elementwise(sum, x, op, tokens, width);
-      if (x.c.engine->memory.activations == ActivationPolicy::fused_attention) sum.recomputed(sum.forward - before);
-      return;
     case OperatorKind::rotary:
     case OperatorKind::dropout:
     case OperatorKind::residual:
@@ -359,7 +345,7 @@ template <class Sum>
   }
 }
 
-/// What the operator was measured to take, in place of what is derived of it. Selective recomputation runs attention again.
+/// What the operator was measured to take, in place of what is derived of it.
 template <class Sum>
 void add_measured(Sum& sum, const Scene& x, const LayerKind& kind, const Operator& op) {
   const Sequence& sequence = x.c.workload.training.sequence;
@@ -367,8 +353,7 @@ void add_measured(Sum& sum, const Scene& x, const LayerKind& kind, const Operato
                                                      x.g.tokens * x.s.cp / std::max<std::int64_t>(1, x.g.keys));
   const profile::OperatorTime time = x.c.engine->measured->at(shape, static_cast<double>(tokens));
   const double slower = 1 / x.c.device.speed;
-  sum.measured(time.forward * slower, time.input * slower, time.weight * slower,
-               op.kind == OperatorKind::attention ? time.forward * slower : 0.0);
+  sum.measured(time.forward * slower, time.input * slower, time.weight * slower);
 }
 
 /// Operators whose shapes depend on where tokens go: no graph replays them.
@@ -381,8 +366,11 @@ template <class Sum>
 [[gnu::always_inline]] inline void add_layer(Sum& sum, const Scene& x, const LayerKind& kind) {
   Region region;
   std::int32_t index = 0;
+  BlockWalk walk(kind, kind.role == LayerRole::block ? x.g.again : RecomputeModules{}, x.g.fuses_norms, x.g.exchanges_tokens);
   for (const Operator& op : kind.operators) {
+    const OperatorAgain again = walk.next(static_cast<std::size_t>(index));
     sum.begin_operator(index++, is_routed(op.kind) ? 1.0 : x.c.engine->kernels.graphed_launches);
+    sum.repeat(again.share, again.traffic && !(x.ulysses && op.kind == OperatorKind::attention));  // around what runs again
     if (x.c.engine->measured != nullptr) add_measured(sum, x, kind, op);
     add_operator(sum, x, kind, op, region);
   }

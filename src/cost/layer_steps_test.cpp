@@ -200,5 +200,30 @@ TEST(LayerSteps, SelectiveRecomputation) {
   EXPECT_EQ(phase_time(steps.recompute_selective).compute_ns, 256);  // 2 · 1000 · 64 bytes read, as many written
 }
 
+Strategy recomputing(Strategy s, RecomputeModules modules) {
+  s.recompute = {RecomputeKind::selective, 0, modules};
+  return s;
+}
+
+// A whole MLP runs again with what it gathers and scatters; its activation alone moves nothing.
+TEST(LayerSteps, AWholeMlpRunsAgain) {
+  const LayerSteps steps =
+      steps_of(mlp(), recomputing(tp2(SequenceParallel::megatron), {RecomputeModule::mlp}), round_cluster(2));
+  EXPECT_EQ(words(steps.recompute_selective), words(steps.forward));
+  EXPECT_EQ(bytes_of(steps.recompute_selective), 2 * kBoundary);
+  EXPECT_EQ(phase_time(steps.recompute_selective).compute_ns, phase_time(steps.forward).compute_ns);
+  EXPECT_EQ(phase_time(steps.recompute_selective).exposed_ns, phase_time(steps.forward).exposed_ns);
+  Strategy beside = recomputing(tp2(SequenceParallel::megatron), {RecomputeModule::mlp});
+  beside.overlap.tp = true;
+  const LayerSteps hidden = steps_of(mlp(), beside, round_cluster(2));
+  EXPECT_EQ(words(hidden.recompute_selective), words(hidden.forward));
+}
+
+// Every second product: 0.39 of 2 · 32,768 ns.
+TEST(LayerSteps, EverySecondProductRunsAgain) {
+  const LayerSteps steps = steps_of(mlp(), recomputing({}, {RecomputeModule::every_second_mm}), round_cluster(1));
+  EXPECT_EQ(phase_time(steps.recompute_selective).compute_ns, std::llround(0.39 * 2 * 32768));
+}
+
 }  // namespace
 }  // namespace espalier::cost

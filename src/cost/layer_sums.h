@@ -44,6 +44,12 @@ inline Lie beside(const PricedTraffic& moved, double compute_s, Slowdown k, Step
   return {moved, compute_s, k, Placement::beside, part, first_op, last_op, extra, std::max(0.0, moved.seconds - extra)};
 }
 
+/// The same before the backward pass, where the forward pass is repeated.
+inline Lie repeated(Lie lie) {
+  lie.part = StepPart::recomputation;
+  return lie;
+}
+
 /// The recorder of the fast path: everything vanishes.
 struct NoRecord {
   void begin_operator(std::int32_t /*op*/) {}
@@ -58,9 +64,12 @@ template <class Recorder>
 struct Sums {
   double forward = 0, input_gradient = 0, weight_gradient = 0, selective = 0;               // compute
   double exposed_forward = 0, exposed_backward = 0, exposed_input = 0, exposed_weight = 0;  // joint backward | split backward
+  double exposed_selective = 0;
   double hidden_forward = 0, hidden_backward = 0;
   double kernels_forward = 0, kernels_input = 0, kernels_weight = 0;  // as the host launches them
   double launched = 1;                                                // share of the operator's kernels that it does launch
+  double again = 0;                                                   // share of its compute that selective recomputation repeats
+  bool traffic_again = false;                                         // and whether of its traffic
   std::int64_t waits_forward = 0, waits_input = 0;  // ranks of the group, summed over tensor-parallel collectives
   std::int32_t op = -1;                             // that is added now
   bool known = false;                               // the compute of the operator is measured: what is derived of it is left out
@@ -72,11 +81,15 @@ struct Sums {
     known = false;
     record.begin_operator(index);
   }
+  /// Selective recomputation repeats so much of what the operator computes, and its traffic or not.
+  void repeat(double share, bool traffic) {
+    again = share;
+    traffic_again = traffic;
+  }
   /// Seconds of the operator as they were measured.
-  void measured(double f, double b, double w, double recomputed_s) {
+  void measured(double f, double b, double w) {
     compute(f, b, 0, 0);
     weight(w);
-    recomputed(recomputed_s);
     known = true;
   }
   void compute(double f, double b, int kf, int kb) {
@@ -86,16 +99,14 @@ struct Sums {
     kernels(kf, kb);
     record.compute(StepPart::forward, f);
     record.compute(StepPart::input_gradient, b);
+    if (again <= 0) return;
+    selective += again * f;
+    record.compute(StepPart::recomputation, again * f);
   }
   void weight(double seconds) {
     if (known) return;
     weight_gradient += seconds;
     record.compute(StepPart::weight_gradient, seconds);
-  }
-  void recomputed(double seconds) {
-    if (known) return;
-    selective += seconds;
-    record.compute(StepPart::recomputation, seconds);
   }
   void kernels(int f, int b) {
     kernels_forward += launched * f;
@@ -118,6 +129,7 @@ struct Sums {
       case SumPhase::forward:
         exposed_forward += exposed;
         hidden_forward += hidden;
+        if (traffic_again) move(SumPhase::selective, repeated(lies)...);
         return;
       case SumPhase::backward:
         exposed_backward += exposed;
@@ -125,7 +137,7 @@ struct Sums {
         return;
       case SumPhase::input: exposed_input += exposed; return;
       case SumPhase::weight: exposed_weight += exposed; return;
-      case SumPhase::selective: return;
+      case SumPhase::selective: exposed_selective += exposed; return;
     }
   }
   /// The same in the joint backward and in the input half of a split one.

@@ -14,6 +14,7 @@
 #include "plan/engine.h"
 #include "plan/engine_assertions.h"
 #include "plan/engine_faults.h"
+#include "plan/recompute_modules.h"
 #include "plan/rules.h"
 
 namespace espalier {
@@ -64,6 +65,8 @@ void settle(const Target& t, D changed, Configuration& c) {
                                 : c.schedule.kind == ScheduleKind::interleaved ? std::max(2, c.schedule.virtual_stages)
                                                                                : 1;
   if (t.engine != nullptr && !t.engine->runs.chooses_overlap) s.overlap = always_overlapped(*t.engine, t.facts, s, c.schedule);
+  if (changed == D::recompute && s.recompute.kind == RecomputeKind::selective && t.engine != nullptr)
+    s.recompute.modules = selective_modules(*t.engine, t.job.model);
   const std::int32_t most = fullest_chunk(t, c.schedule);
   if (s.recompute.kind != RecomputeKind::full)
     s.recompute.layers = 0;
@@ -79,7 +82,7 @@ std::vector<std::int64_t> values_of(const Target& t, D d, const Configuration& c
   std::vector<std::int64_t> out;
   const std::int64_t end = d == D::zero ? 4 : enum_size(d);
   for (std::int64_t v = 0; v < end; ++v)
-    if (v != now) out.push_back(v);
+    if (v != now || (d == D::recompute && c.strategy.recompute.modules.any())) out.push_back(v);  // other modules
   const std::int64_t up = d == D::recompute || d == D::zero ? -1 : 1;  // of two as near
   std::stable_sort(out.begin(), out.end(), [&](std::int64_t a, std::int64_t b) {
     return std::pair(std::abs(a - now), up * a) < std::pair(std::abs(b - now), up * b);
@@ -185,7 +188,9 @@ std::optional<Change> mended(const Target& t, const Plan& plan, const std::vecto
       const bool helps = std::none_of(left.begin(), left.end(), [&](const Fault& f) {
         return f.id == faults.front().id || (!f.of_format && !broken.contains(f.id));
       });
-      if (helps) return Change{std::move(made), d, cat(to_string(d), " ", value_text(d, value))};
+      const std::string modules = d == D::recompute ? to_string(c.strategy.recompute.modules) : "";
+      if (helps)
+        return Change{std::move(made), d, cat(to_string(d), " ", value_text(d, value), modules.empty() ? "" : " of ", modules)};
     }
   }
   return std::nullopt;

@@ -184,9 +184,16 @@ void take_recompute(SettingReader& reader, const ConfigurationRequest& request, 
       reader.list({ImportedKey::Kind::defaulted, "--recompute", "none", "recomputation, which the training script says", 0});
     return;
   }
-  r.kind = request.recompute == "full"        ? RecomputeKind::full
-           : request.recompute == "selective" ? RecomputeKind::selective
-                                              : RecomputeKind::none;
+  r = {request.recompute == "full"   ? RecomputeKind::full
+       : request.recompute == "none" ? RecomputeKind::none
+                                     : RecomputeKind::selective};
+  if (r.kind == RecomputeKind::selective && request.recompute != "selective") {
+    const auto modules = parse_recompute_modules(request.recompute);
+    if (!modules)
+      return reader.fail("--recompute", request.recompute,
+                         cat("none, selective, full, or some of ", listed(RecomputeModules::all())));
+    r.modules = *modules;
+  }
   reader.list({ImportedKey::Kind::read, "--recompute", request.recompute, "said on the command line", 0});
 }
 

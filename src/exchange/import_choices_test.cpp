@@ -272,6 +272,18 @@ TEST(ComesBack, TorchtitanWithItsRecomputation) {
                {ScheduleKind::one_f_one_b, 1, 1, 4, 1});
 }
 
+// Each as itself: what selective means under the engine, attention alone, and both.
+TEST(ComesBack, ModulesOfMegatron) {
+  using enum RecomputeModule;
+  for (const RecomputeModules modules : {RecomputeModules{}, RecomputeModules{core_attn}, RecomputeModules{mlp},
+                                         RecomputeModules{core_attn, layernorm}, RecomputeModules{layernorm, mlp}}) {
+    Strategy s = sharded(16, ZeroStage::optimizer, RecomputeKind::selective);
+    s.recompute.modules = modules;
+    comes_back("megatron-core", "megatron-core", "megatron-args", s, {ScheduleKind::one_f_one_b, 1, 1, 4, 1});
+    comes_back("megatron-core-unfused", "megatron-core", "megatron-args", s, {ScheduleKind::one_f_one_b, 1, 1, 4, 1});
+  }
+}
+
 TEST(ComesBack, TorchtitanWithItsStages) {
   Strategy s = sharded(4, ZeroStage::gradients, RecomputeKind::none);
   s.overlap.p2p = true;

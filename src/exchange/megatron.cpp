@@ -11,6 +11,8 @@
 #include "base/format.h"
 #include "exchange/format_rules.h"
 #include "exchange/launch_script.h"
+#include "plan/engine.h"
+#include "plan/recompute_modules.h"
 
 namespace espalier::exchange {
 namespace {
@@ -167,8 +169,11 @@ Flags batch(const Plan& plan) {
 Flags recomputation(const Job& job, const Plan& plan) {
   const Recompute r = strategy_of_all(plan).recompute;
   if (r.kind == RecomputeKind::none) return {};
-  if (r.kind == RecomputeKind::selective)
-    return {{"--recompute-granularity", "selective", ""}, {"--recompute-modules", "core_attn", "attention scores"}};
+  if (r.kind == RecomputeKind::selective) {
+    std::string modules = to_string(modules_said(job, plan));
+    std::replace(modules.begin(), modules.end(), ',', ' ');
+    return {{"--recompute-granularity", "selective", ""}, {"--recompute-modules", modules, ""}};
+  }
   if (r.layers >= most_blocks_in_a_chunk(job.model, plan.only_pipeline()))
     return {{"--recompute-granularity", "full", ""},
             {"--recompute-method", "uniform", ""},
@@ -271,7 +276,8 @@ bool known_architecture(const Model& model) {
 
 std::string unknown_option(const Job&, const Plan& plan) {
   for (const std::string& option : engine_options(plan))
-    if (std::none_of(kOptions.begin(), kOptions.end(), [&option](const OptionFlag& row) { return row.option == option; }))
+    if (option != "recompute-modules" &&
+        std::none_of(kOptions.begin(), kOptions.end(), [&option](const OptionFlag& row) { return row.option == option; }))
       return cat("option ", option, " of the engine");
   return "";
 }
@@ -322,6 +328,13 @@ std::vector<std::string> engine_options(const Plan& plan) {
     plus = next;
   }
   return out;
+}
+
+/// The modules that selective recomputation of the plan's first layers names, or those that its engine means.
+RecomputeModules modules_said(const Job& job, const Plan& plan) {
+  const Recompute r = strategy_of_all(plan).recompute;
+  const EngineModel* engine = find_engine(plan.engine);
+  return r.modules.any() || engine == nullptr ? r.modules : selective_modules(*engine, job.model);
 }
 
 bool evenly_cut(const Model& model, const Pipeline& pipeline) {

@@ -76,8 +76,14 @@ Settings recomputation(const Job& job, const Plan& plan) {
     return {{"model.recompute_granularity", "None", ""},
             {"model.recompute_method", "None", ""},
             {"model.recompute_num_layers", "None", ""}};
-  if (r.kind == RecomputeKind::selective)
-    return {{"model.recompute_granularity", "'selective'", ""}, {"model.recompute_modules", "['core_attn']", ""}};
+  if (r.kind == RecomputeKind::selective) {
+    std::string modules;
+    modules_said(job, plan).each([&](RecomputeModule m) { modules += cat(modules.empty() ? "" : ", ", "'", to_string(m), "'"); });
+    return {{"model.recompute_granularity", "'selective'", ""},
+            {"model.recompute_modules", cat("[", modules, "]"), ""},
+            {"model.recompute_method", "None", ""},
+            {"model.recompute_num_layers", "None", ""}};
+  }
   const bool all = r.layers >= most_blocks_in_a_chunk(job.model, plan.only_pipeline());
   return {{"model.recompute_granularity", "'full'", ""},
           {"model.recompute_method", all ? "'uniform'" : "'block'", ""},

@@ -8,6 +8,7 @@
 #include "base/format.h"
 #include "exchange/assertions.h"
 #include "exchange/flag_lines.h"
+#include "plan/engine.h"
 #include "runlog/argument_block.h"
 
 namespace espalier::exchange {
@@ -325,9 +326,13 @@ class MegatronReader {
     const std::int64_t layers = in_.integer("recompute_num_layers", 0, kMostDegree, 0, "recompute layers");
     const std::string modules = in_.text("recompute_modules", "core_attn", "recomputed modules");
     if (own == "selective") {
+      const std::string names = base::joined(words_of(modules));
+      const auto named = parse_recompute_modules(names);
       r.kind = RecomputeKind::selective;
-      if (words_of(modules) != std::vector<std::string>{"core_attn"})
-        in_.fail("recompute_modules", modules, "core_attn: recomputation of other modules has no price here");
+      if (named)
+        r.modules = *named;
+      else
+        in_.fail("recompute_modules", modules, cat("some of ", listed(find_engine("megatron-core")->runs.recompute_modules)));
     }
     if (own != "full") return;
     r.kind = RecomputeKind::full;

@@ -291,7 +291,7 @@ class TitanReader {
     if (mode == "memory_budget")
       in_.fail("activation_checkpoint.mode", mode, "none, selective or full: the compiler's own choice has no price");
     if (mode == "full") out_.strategy.recompute.kind = RecomputeKind::full;
-    if (mode == "selective" && option == "op") out_.strategy.recompute.kind = RecomputeKind::selective;
+    if (mode == "selective" && option == "op") out_.strategy.recompute = {RecomputeKind::selective, 0, kPerOperator};
     if (mode == "selective" && option != "op") every(option);
     if (!request_.recompute.empty()) take_recompute(in_, request_, out_);
   }

@@ -17,6 +17,7 @@
 #include "job/training_lengths.h"
 #include "job/words.h"
 #include "plan/engine.h"
+#include "plan/recompute_modules.h"
 #include "plan/shared_table.h"
 #include "plan/structure.h"
 #include "plan/training_parts.h"
@@ -312,6 +313,28 @@ Error blame_override(Error error, const std::vector<Override>& overrides) {
   return error;
 }
 
+/// Makes `selective` mean the modules that search.fix.recompute names.
+Status mean_modules(Job& job) {
+  const RecomputeModules named = job.search.recompute_modules;
+  if (!named.any()) return std::nullopt;
+  auto engine = std::make_shared<EngineModel>(job.engine_model ? *job.engine_model : *find_engine(job.engine));
+  const RecomputeModules foreign = named.without(engine->runs.recompute_modules);
+  if (foreign.any())
+    return Error{ErrorKind::bad_input, "search.fix.recompute", listed(foreign) + " under engine " + job.engine,
+                 "modules that it recomputes: " + listed(engine->runs.recompute_modules),
+                 "leave them out, or take another engine"};
+  const bool one_policy = named == kPerOperator || named == engine->runs.recompute_modules;
+  const RecomputeModules absent = one_policy ? RecomputeModules{} : named.without(modules_of(job.model, engine->memory.fuses_norms));
+  if (absent.any())
+    return Error{
+        ErrorKind::bad_input, "search.fix.recompute", listed(absent),
+        "modules that blocks of the model have as parts of their own",
+        "of this model: " + listed(modules_of(job.model, engine->memory.fuses_norms).both(engine->runs.recompute_modules))};
+  engine->memory.selective = named;
+  job.engine_model = std::move(engine);
+  return std::nullopt;
+}
+
 /// A file of another kind, given by mistake: a plan or another answer of ours, a model's config.json, a cluster.
 Status another_document(const base::Reader& reader) {
   const std::string kind = base::document_kind(reader.node());
@@ -360,6 +383,7 @@ Result<Job> read_job(base::Document& document, const std::string& base_directory
   if (*calibration) {
     if (Status error = use_calibration(job, std::move(*calibration))) return *error;
   }
+  if (Status error = mean_modules(job)) return *error;
   if (Status error = mark_trained(job.model, job.training, "")) return at_training(training, *error);
   job.notes = notes_of(job);
   return job;

@@ -46,6 +46,16 @@ Overlap read_overlap(const std::string& list, Status& error) {
   return overlap;
 }
 
+/// "none", "selective", "full", or modules of a block: "layernorm,moe_act".
+Recompute read_recompute(const std::string& words, Status& error) {
+  if (const auto kind = value_of_name("recompute", words)) return {static_cast<RecomputeKind>(*kind)};
+  if (const auto modules = parse_recompute_modules(words)) return {RecomputeKind::selective, 0, *modules};
+  std::vector<std::string> known = {"none", "selective", "full", "op"};
+  RecomputeModules::all().each([&](RecomputeModule m) { known.emplace_back(to_string(m)); });
+  if (!error) error = unknown_value("recompute", words, known);
+  return {};
+}
+
 /// A degree that nobody says is 1.
 std::int32_t given(std::int32_t degree) { return std::max(1, degree); }
 
@@ -90,8 +100,8 @@ Result<CompleteConfiguration> read_configuration(const ConfigurationWords& f, co
   c.strategy.zero = ZeroStage{std::max(0, f.zero)};
   c.strategy.shard = f.shard;
   if (!f.order.empty()) c.strategy.order = static_cast<RankOrder>(job::value_of("order", f.order, error));
-  c.strategy.recompute.kind =
-      f.recompute.empty() ? defaults.recompute : static_cast<RecomputeKind>(job::value_of("recompute", f.recompute, error));
+  c.strategy.recompute.kind = defaults.recompute;
+  if (!f.recompute.empty()) c.strategy.recompute = job::read_recompute(f.recompute, error);
   c.strategy.recompute.layers = f.recompute_layers;
   c.strategy.overlap = job::read_overlap(f.overlap, error);
   if (!f.offload.empty()) c.strategy.offload = static_cast<Offload>(job::value_of("offload", f.offload, error));

@@ -82,8 +82,17 @@ bool known_dimensions_only(base::Reader& part) {
   return true;
 }
 
-/// `fix`, `allow`, `forbid`: dimension -> value or list of values.
-std::map<std::string, std::vector<std::int64_t>> read_values(base::Reader& part, bool lists) {
+/// `recompute: layernorm,moe_act`, or a list of such names: selective recomputation of these modules. Nothing: it is no such thing.
+std::optional<RecomputeModules> modules_named(const base::Node& node) {
+  std::string names = node.kind == base::NodeKind::string ? node.text : "";
+  for (const base::Node& item : node.items) names += item.text + ",";
+  if (value_of_name("recompute", names)) return std::nullopt;
+  return parse_recompute_modules(names);
+}
+
+/// `fix`, `allow`, `forbid`: dimension -> value or list of values. Where `modules` is given, recomputation may be named by modules.
+std::map<std::string, std::vector<std::int64_t>> read_values(base::Reader& part, bool lists,
+                                                             RecomputeModules* modules = nullptr) {
   std::map<std::string, std::vector<std::int64_t>> out;
   if (!known_dimensions_only(part)) return out;
   for (const std::string& key : dimension_names()) {
@@ -91,6 +100,13 @@ std::map<std::string, std::vector<std::int64_t>> read_values(base::Reader& part,
     const base::Node* node = part.find(key);
     if (!node || node->kind == base::NodeKind::null) continue;
     std::vector<std::int64_t>& values = out[key];
+    if (modules != nullptr && dimension == Dimension::recompute) {
+      if (const auto named = modules_named(*node)) {
+        *modules = *named;
+        values.push_back(static_cast<std::int64_t>(RecomputeKind::selective));
+        continue;
+      }
+    }
     if (node->kind != base::NodeKind::sequence) {
       if (const auto v = read_value(part, dimension, *node)) values.push_back(*v);
       continue;
@@ -186,7 +202,7 @@ SearchSpace read_search_space(base::Reader& reader) {
   base::Reader fix = reader.child("fix", false), limits = reader.child("limits", false);
   space.allow = read_values(allow, true);
   space.forbid = read_values(forbid, true);
-  merge_fix(fix, read_values(fix, false), space);
+  merge_fix(fix, read_values(fix, false, &space.recompute_modules), space);
   space.limits = read_limits(limits);
   if (reader.has("memory_margin")) space.memory_margin = reader.optional_real("memory_margin", 0.0, 0.9, 0.0);
   reader.finish();

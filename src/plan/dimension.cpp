@@ -79,7 +79,10 @@ void set(Dimension dimension, std::int64_t value, Strategy& strategy, Schedule& 
     case Dimension::zero: strategy.zero = ZeroStage{count}; break;
     case Dimension::shard: strategy.shard = count; break;
     case Dimension::order: strategy.order = static_cast<RankOrder>(value); break;
-    case Dimension::recompute: strategy.recompute.kind = static_cast<RecomputeKind>(value); break;
+    case Dimension::recompute:
+      strategy.recompute.kind = static_cast<RecomputeKind>(value);
+      strategy.recompute.modules = {};  // those of the engine
+      break;
     case Dimension::recompute_layers: strategy.recompute.layers = count; break;
     case Dimension::overlap_grad: strategy.overlap.grad_reduce = value != 0; break;
     case Dimension::overlap_param: strategy.overlap.param_gather = value != 0; break;

@@ -120,7 +120,8 @@ struct EngineRuns {
   bool hybrid_shard = true;          ///< shard < data_ranks
   bool zero_with_pipeline = true;    ///< zero ≥ 2 together with pp > 1
   bool uneven_stages = true;         ///< layer counts may differ between stages
-  bool selective_recompute = true;   ///< can recompute attention only
+  bool selective_recompute = true;   ///< can recompute parts of a block
+  RecomputeModules recompute_modules = RecomputeModules::all();  ///< which of them
   bool partial_recompute = true;     ///< can recompute some blocks of a chunk and not others
   bool operator_partitions = false;  ///< operators split in space and time (docs/partition.md)
   bool listed_devices = false;       ///< ranks run on the devices that a stage lists, whatever their order
@@ -160,7 +161,10 @@ struct EngineMemory {
   /// keep theirs on the device all the same (spread over all blocks, as the copies are).
   double offloaded_activations = 1;
   std::int32_t blocks_on_device = 0;
-  /// A gated MLP in separate kernels keeps the activated gate beside its inputs and their product; selective recomputation makes it again.
+  /// What `recompute: selective` means: which modules run again, of those that a model has.
+  RecomputeModules selective = {RecomputeModule::layernorm, RecomputeModule::act};
+  bool fuses_norms = false;  ///< norms before products that are split by columns run inside them (plan/recompute_modules.h)
+  /// A gated MLP in separate kernels keeps the activated gate beside its inputs and their product.
   bool eager_gate = false;
   /// Both matrices of an adapter are divided over tp (NeMo's ParallelLinearAdapter); else the one at the divided side of its linear (PEFT).
   bool splits_adapters = false;
@@ -168,10 +172,7 @@ struct EngineMemory {
   bool weighs_inside_experts = false;
   /// Unfused: the scores before the softmax are written into one buffer that stays from the first step on (Megatron's global memory buffer).
   bool keeps_score_buffer = false;
-  bool eight_bit_activations = false;  ///< 8-bit training keeps inputs of activations in one byte too
-  /// What `recompute: selective` drops and computes again beside what the policy says: queries, keys and values that linears make of a latent
-  /// (multi-head latent attention), and outputs of activations inside experts.
-  bool recomputes_up_projections = false, recomputes_expert_activations = false;
+  bool eight_bit_activations = false;    ///< 8-bit training keeps inputs of activations in one byte too
   double allocator_reserve = 0.06;       ///< fraction of the tensor peak lost to fragmentation and rounding (prior)
   std::int32_t vocabulary_multiple = 1;  ///< vocabulary padded to a multiple of this × tp (Megatron: 128)
 };
@@ -179,8 +180,6 @@ struct EngineMemory {
 /// Which kernels it launches, and what they cost its host.
 struct EngineKernels {
   AttentionKernel attention_kernel = AttentionKernel::vendor;
-  /// Selective recomputation runs every second matrix product again (torchtitan's per-operator policy) beside norms and activations.
-  bool selective_recomputes_linears = false;
   /// Weight gradients are added to the accumulated ones by the GEMM, not by a pass of their own.
   bool fused_gradient_accumulation = true;
   double host_launches = 1.0;  ///< host time per kernel in bare launches: 1 where nothing lies between them, 9 for eager PyTorch

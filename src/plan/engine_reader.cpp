@@ -80,6 +80,16 @@ void read_precisions(Reader& r, std::vector<Precision>& out) {
   }
 }
 
+void read_modules(Reader& r, std::string_view key, RecomputeModules& out) {
+  if (!r.has(key)) return;
+  out = {};
+  for (const std::string& word : texts(r, key)) {
+    const auto module = parse_recompute_module(word);
+    if (!module) r.fail(key, word, "names of modules of a block: core_attn, layernorm, act, mlp, moe, moe_act, …");
+    if (module) out.add(*module);
+  }
+}
+
 void read_runs(Reader& r, EngineRuns& e) {
   read_list(r, "schedules", Dimension::schedule, e.schedules);
   read_list(r, "zero", Dimension::zero, e.zero);
@@ -114,6 +124,7 @@ void read_runs(Reader& r, EngineRuns& e) {
                                                                  {"chooses_overlap", &e.chooses_overlap}})
     read_flag(r, key, *flag);
   read_precisions(r, e.precisions);
+  read_modules(r, "recompute_modules", e.recompute_modules);
   read_word(r, "offload_activations", {"none", "any", "checkpoints", "one-pipeline"}, e.offload_activations);
 }
 
@@ -159,15 +170,14 @@ void read_memory(Reader& r, EngineMemory& e) {
   read_flag(r, "weighs_inside_experts", e.weighs_inside_experts);
   read_flag(r, "keeps_score_buffer", e.keeps_score_buffer);
   read_flag(r, "eight_bit_activations", e.eight_bit_activations);
-  read_flag(r, "recomputes_up_projections", e.recomputes_up_projections);
-  read_flag(r, "recomputes_expert_activations", e.recomputes_expert_activations);
+  read_modules(r, "selective", e.selective);
+  read_flag(r, "fuses_norms", e.fuses_norms);
   read_real(r, "allocator_reserve", 1, e.allocator_reserve);
   e.vocabulary_multiple = static_cast<std::int32_t>(r.optional_int("vocabulary_multiple", 1, kMany, e.vocabulary_multiple));
 }
 
 void read_kernels(Reader& r, EngineKernels& e) {
   read_word(r, "attention_kernel", {"vendor", "flash2", "flash1", "sdpa"}, e.attention_kernel);
-  read_flag(r, "selective_recomputes_linears", e.selective_recomputes_linears);
   read_real(r, "host_launches", 1000, e.host_launches);
   read_real(r, "graphed_launches", 1, e.graphed_launches);
   read_flag(r, "fused_experts", e.fused_experts);

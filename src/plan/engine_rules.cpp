@@ -144,6 +144,21 @@ std::string whole_recompute_text(E e, F f, S s, C c) {
 bool no_selective(E, F, S s, C) { return s.recompute.kind != RecomputeKind::selective; }
 std::string no_selective_text(E e, F, S, C) { return cat(e.name, " has no selective recomputation"); }
 
+/// Megatron refuses modules that its model lacks; elsewhere they are nothing.
+RecomputeModules foreign_modules(E e, F f, S s) {
+  if (s.recompute.kind != RecomputeKind::selective) return {};
+  const RecomputeModules unknown = s.recompute.modules.without(e.runs.recompute_modules);
+  return unknown.any() || e.family != EngineFamily::megatron ? unknown : s.recompute.modules.without(f.modules);
+}
+bool known_modules(E e, F f, S s, C) { return !foreign_modules(e, f, s).any(); }
+std::string known_modules_text(E e, F f, S s, C) {
+  const RecomputeModules foreign = foreign_modules(e, f, s);
+  if (foreign.without(e.runs.recompute_modules).any())
+    return cat(e.name, " recomputes ", listed(e.runs.recompute_modules), ", not ", listed(foreign));
+  return cat("the model has no ", listed(foreign), "; ", e.name, " recomputes ", listed(e.runs.recompute_modules.both(f.modules)),
+             " of it");
+}
+
 bool rank_order(E e, F, S s, C) { return contains(e.runs.orders, s.order); }
 std::string rank_order_text(E e, F, S s, C) { return cat(e.name, " cannot place ranks in the order ", to_string(s.order)); }
 
@@ -267,6 +282,10 @@ constexpr std::array kEngineRules = {
                [](E e) { return !e.runs.partial_recompute; }, whole_recompute, whole_recompute_text},
     EngineRule{"NO-SELECTIVE", "no selective recomputation", dimension_set(D::recompute), D::recompute,
                [](E e) { return !e.runs.selective_recompute; }, no_selective, no_selective_text},
+    EngineRule{"RECOMP-MODULES", "selective recomputation names modules that the engine can run again",
+               dimension_set(D::recompute), D::recompute,
+               [](E e) { return e.runs.selective_recompute && e.runs.recompute_modules != RecomputeModules::all(); },
+               known_modules, known_modules_text},
     EngineRule{"RANK-ORDER", "the engine can place ranks in this order", dimension_set(D::order), D::order, everyone, rank_order,
                rank_order_text},
     EngineRule{"OVERLAP-GRAD", "gradient reduction cannot overlap", dimension_set(D::overlap_grad), D::overlap_grad,

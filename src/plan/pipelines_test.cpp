@@ -74,8 +74,6 @@ const std::vector<Beyond>& beyond() {
        [](Plan& p) {
          p.only_pipeline().stages[0].state_shares = {3, 0};
        }},
-      {"$.pipelines[0].stages[0].layers[0].strategy.recompute.modules",
-       [](Plan& p) { first_strategy(p).recompute.modules = {"attn.core"}; }},
       {"$.pipelines[0].stages[0].layers[0].strategy.overlap.ep", [](Plan& p) { first_strategy(p).overlap.ep = true; }},
       {"$.precision.moments",
        [](Plan& p) {
@@ -133,6 +131,24 @@ TEST(Pipelines, VersionOneSaysOnePipelineAndNothingBeyondIt) {
     EXPECT_EQ(refused->kind, ErrorKind::check_failed);
     EXPECT_EQ(refused->where, b.where);
   }
+}
+
+// Modules have a price; version 1 has no place for them.
+TEST(Pipelines, ModulesAreNamedAndHaveAPrice) {
+  Plan plan = small();
+  first_strategy(plan).recompute = {RecomputeKind::selective, 0, {RecomputeModule::moe_act, RecomputeModule::layernorm}};
+  expect_round_trip(plan);
+  EXPECT_FALSE(unpriced(plan));
+  EXPECT_NE(plan.label().find(" selective-recompute(layernorm,moe_act)"), std::string::npos) << plan.label();
+  EXPECT_NE(plan.canonical_text().find("modules layernorm,moe_act"), std::string::npos);
+  const Status refused = unwritable(plan, PlanSchema::one);
+  ASSERT_TRUE(refused);
+  EXPECT_EQ(refused->where, "$.pipelines[0].stages");
+  EXPECT_NE(error_of(replaced(to_json(plan), "\"moe_act\"", "\"moe_activation\"")).message().find("core_attn, layernorm, act"),
+            std::string::npos);
+  first_strategy(plan).recompute.kind = RecomputeKind::none;
+  ASSERT_TRUE(validate(plan));
+  EXPECT_NE(validate(plan)->found.find("modules layernorm,moe_act with recompute none"), std::string::npos);
 }
 
 // A pipeline's name moves no figure, but version 1 has no place for it.
@@ -223,7 +239,8 @@ Plan any_plan() {
       stage.state_shares.front() = *rc::gen::inRange(3, 9);
     }
   }
-  if (*rc::gen::arbitrary<bool>()) first_strategy(plan).recompute.modules = {"attn.core", "mlp.up"};
+  if (first_strategy(plan).recompute.kind == RecomputeKind::selective && *rc::gen::arbitrary<bool>())
+    first_strategy(plan).recompute.modules = {RecomputeModule::core_attn, RecomputeModule::mlp};
   first_strategy(plan).overlap.ep = *rc::gen::arbitrary<bool>();
   if (*rc::gen::arbitrary<bool>())
     plan.precision = StatePrecision{Precision::fp8, Precision::bf16, Precision::fp8, Precision::fp8};

@@ -86,10 +86,12 @@ std::string sequence_label(SequenceParallel sp) {
   return "";
 }
 
+std::string modules_label(RecomputeModules modules) { return modules.any() ? cat("(", to_string(modules), ")") : ""; }
+
 std::string recompute_label(const Recompute& recompute) {
   switch (recompute.kind) {
     case RecomputeKind::none: return "";
-    case RecomputeKind::selective: return " selective-recompute";
+    case RecomputeKind::selective: return cat(" selective-recompute", modules_label(recompute.modules));
     case RecomputeKind::full: return cat(" full-recompute×", recompute.layers);
   }
   return "";
@@ -214,7 +216,7 @@ std::string devices_label(const Pipeline& pipeline) {
 /// A strategy with what its dimensions do not say.
 std::string text_of(const Strategy& strategy, const Schedule& schedule) {
   std::string out = canonical_text(strategy, schedule);
-  for (const std::string& module : strategy.recompute.modules) out += cat(" module ", module);
+  if (strategy.recompute.modules.any()) out += cat(" modules ", to_string(strategy.recompute.modules));
   if (strategy.overlap.ep) out += " overlap-ep";
   return out;
 }
@@ -309,7 +311,7 @@ std::string label(const Strategy& s) {
   out += zero_label(s);
   if (s.order != RankOrder::tp_cp_dp_pp) out += cat(" ", to_string(s.order));
   if (s.recompute.kind == RecomputeKind::full) out += " +recompute";
-  if (s.recompute.kind == RecomputeKind::selective) out += " +selective";
+  if (s.recompute.kind == RecomputeKind::selective) out += cat(" +selective", modules_label(s.recompute.modules));
   out += offload_label(s);
   return out;
 }

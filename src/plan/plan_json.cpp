@@ -148,7 +148,7 @@ void write_strategy(JsonWriter& w, const Strategy& s, PlanSchema schema) {
   w.key("recompute").begin_object().key("kind").value(to_string(s.recompute.kind)).key("layers").value(s.recompute.layers);
   if (two) {
     w.key("modules").begin_array();
-    for (const std::string& module : s.recompute.modules) w.value(module);
+    s.recompute.modules.each([&](RecomputeModule module) { w.value(to_string(module)); });
     w.end_array();
   }
   w.end_object().key("overlap").begin_object();

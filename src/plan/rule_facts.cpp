@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "plan/recompute_modules.h"
 #include "plan/rules.h"
 #include "plan/shared_table.h"
 #include "plan/split.h"
@@ -119,6 +120,7 @@ RuleFacts base_facts(const Model& model, const Cluster& cluster, const Training&
   for (const std::int32_t kind : model.layers) {
     facts.blocks += model.kinds[static_cast<std::size_t>(kind)].role == LayerRole::block ? 1 : 0;
   }
+  facts.modules = modules_of(model, false);
   sort_unique(facts.heads);
   sort_unique(facts.sequences);
   sort_unique(facts.split_widths);

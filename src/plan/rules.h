@@ -63,6 +63,7 @@ struct RuleFacts {
   std::int64_t context_length = 0;  ///< longest sequence of the model; 0: not stated
   std::int32_t first_blocks = 0;    ///< blocks of towers, which come before those of the main sequence
   std::string family;               ///< `model_type` of the model, where it has a known one
+  RecomputeModules modules;                 ///< that blocks of the model have
   /// Blocks in the fullest chunk of the balanced split (of the cumulative one for an engine that splits so), by number of chunks; 0 = not computed.
   std::vector<std::int32_t> largest_chunk;
 };

@@ -92,9 +92,9 @@ void read_devices(Reader& r, std::vector<DeviceRange>& devices) {
   }
 }
 
-/// Names of operators; an empty list is none.
-std::vector<std::string> read_modules(Reader& r) {
-  std::vector<std::string> out;
+/// Modules of a block; an empty list is none.
+RecomputeModules read_modules(Reader& r) {
+  RecomputeModules out;
   const Node* list = r.find("modules");
   if (list == nullptr) return out;
   const bool texts = list->kind == NodeKind::sequence &&
@@ -102,10 +102,17 @@ std::vector<std::string> read_modules(Reader& r) {
                                  [](const Node& item) { return item.kind == NodeKind::string && !item.text.empty(); });
   if (!texts) {
     r.fail("modules", list->kind == NodeKind::sequence ? "a list of other things than names" : std::string(to_string(list->kind)),
-           "a list of names of operators such as [\"attn.core\"]");
+           "a list of names of modules such as [\"layernorm\", \"moe_act\"]");
     return out;
   }
-  for (const Node& item : list->items) out.push_back(item.text);
+  for (const Node& item : list->items) {
+    const auto module = parse_recompute_module(item.text);
+    if (!module) {
+      r.fail("modules", cat("\"", item.text.substr(0, 40), "\""), cat("one of ", listed(RecomputeModules::all())));
+      return out;
+    }
+    out.add(*module);
+  }
   return out;
 }
 

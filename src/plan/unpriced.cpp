@@ -25,9 +25,6 @@ std::string joined(const std::vector<std::int64_t>& values) {
 }
 
 Answer of_strategy(const Strategy& s, const std::string& where) {
-  if (!s.recompute.modules.empty())
-    return Said{where + ".recompute.modules", cat("modules such as \"", s.recompute.modules.front(), "\""),
-                "none: kind and layers say what is recomputed"};
   if (s.overlap.ep) return Said{where + ".overlap.ep", "true", "false: expert exchanges are not overlapped"};
   return std::nullopt;
 }
@@ -114,7 +111,10 @@ Answer beyond_version_1(const Plan& plan) {
   for (const Stage& stage : plan.only_pipeline().stages)
     for (const Chunk& chunk : stage.chunks)
       for (const LayerRange& range : chunk.ranges)
-        if (range.strategy.offload != Offload::none)
+        if (range.strategy.recompute.modules.any())
+          return Said{"$.pipelines[0].stages", cat("recomputation of ", to_string(range.strategy.recompute.modules)),
+                      "none named"};
+        else if (range.strategy.offload != Offload::none)
           return Said{"$.pipelines[0].stages", cat("offload ", to_string(range.strategy.offload)), "offload none"};
   return std::nullopt;
 }

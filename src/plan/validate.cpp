@@ -72,6 +72,9 @@ Status check_strategy(const Strategy& s, const std::string& where) {
     return fault(where, cat("recompute ", to_string(s.recompute.kind), " of ", s.recompute.layers, " layers"),
                  "at least 1 layer with full recomputation, 0 otherwise");
   }
+  if (s.recompute.modules.any() && s.recompute.kind != RecomputeKind::selective)
+    return fault(where, cat("modules ", to_string(s.recompute.modules), " with recompute ", to_string(s.recompute.kind)),
+                 "modules with selective recomputation alone");
   return {};
 }
 

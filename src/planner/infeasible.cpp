@@ -8,6 +8,7 @@
 #include "base/format.h"
 #include "cost/offload.h"
 #include "job/pins.h"
+#include "plan/recompute_modules.h"
 #include "plan/rules.h"
 #include "planner/excluded.h"
 #include "planner/memory_margin.h"
@@ -82,7 +83,9 @@ std::string size_text(std::int64_t bytes) {
 }
 
 std::string label_of(const Job& job, const EngineModel& engine, const search::Configuration& c) {
-  return make_uniform_plan(job.model, job.cluster, job.training, engine.name, c.strategy, c.schedule, engine.split).label();
+  Plan plan = make_uniform_plan(job.model, job.cluster, job.training, engine.name, c.strategy, c.schedule, engine.split);
+  name_modules(engine, job.model, plan);
+  return plan.label();
 }
 
 /// "without search.fix.zero: 0, TP1 … would fit (20.1 GiB)": each pin that alone stands in the way, else all of them together.

@@ -14,6 +14,7 @@
 #include "job/calibration_file.h"
 #include "plan/listed_devices.h"
 #include "plan/operator_partition.h"
+#include "plan/recompute_modules.h"
 #include "plan/rules.h"
 #include "plan/sequence_lengths.h"
 #include "plan/step_tokens.h"
@@ -230,6 +231,7 @@ Status not_measured(const Job& job, const Plan& plan) {
 }
 
 void stamp_inputs(const Job& job, Plan& plan) {
+  if (const auto engine = engine_of(job)) name_modules(**engine, job.model, plan);
   plan.model_source = job.model_source;
   plan.cluster_source = job.cluster_source;
   plan.model_hash = base::content_hash(job.model_source);

@@ -210,12 +210,35 @@ void Mapper::map_recompute() {
   } else if (is({"full", "true", "yes", "on", "all", "block", "full_remat", "save_nothing", "save_out_proj"})) {
     recompute.kind = RecomputeKind::full;
     recompute.layers = 0;  // all blocks; --recompute-num-layers counts layers of a checkpointed unit under the uniform method
+  } else if (const auto modules = named_modules(kind)) {
+    recompute = {RecomputeKind::selective, 0, *modules};
+  } else if (recomputes_attention_alone(kind) && attention_alone()) {
+    recompute = {
+        RecomputeKind::selective, 0, {RecomputeModule::core_attn}};  // --recompute-modules is core_attn unless it is given
   } else if (recomputes_attention_alone(kind) || kind.rfind("minimal", 0) == 0 || kind.rfind("save_dot", 0) == 0 ||
              is({"op", "sac", "core_attn", "dots_saveable"})) {
     recompute.kind = RecomputeKind::selective;  // matrix products are kept, what lies between them is computed again
   } else {
     skip("recompute outside the uniform space", r_.recompute);
   }
+}
+
+/// "selective:layernorm,moe_act", "selective (moe_act)".
+std::optional<RecomputeModules> Mapper::named_modules(const std::string& kind) {
+  constexpr std::string_view kSelective = "selective";
+  if (kind.rfind(kSelective, 0) != 0) return std::nullopt;
+  std::string names = kind.substr(kSelective.size());
+  for (char& c : names)
+    if (c == ':' || c == '(' || c == ')' || c == '+') c = ' ';
+  return parse_recompute_modules(names);
+}
+
+/// Whether "selective" is Megatron's: attention runs again unless an option of the engine names modules.
+bool Mapper::attention_alone() const {
+  const EngineFamily family = find_engine(run_.job.engine)->family;
+  const std::vector<std::string>& options = r_.techniques.options;
+  return (family == EngineFamily::megatron || family == EngineFamily::megatron_deepspeed) &&
+         std::find(options.begin(), options.end(), "recompute-modules") == options.end();
 }
 
 std::optional<std::int64_t> Mapper::every_nth(const std::string& kind) {

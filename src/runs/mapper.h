@@ -105,6 +105,8 @@ class Mapper {
   void recompute_share(double share);
   void map_recompute();
   /// "every 2nd block", "1/2 of the blocks" -> 2.
+  static std::optional<RecomputeModules> named_modules(const std::string& kind);
+  [[nodiscard]] bool attention_alone() const;
   static std::optional<std::int64_t> every_nth(const std::string& kind);
   void map_overlap();
   /// A copy of the engine's model that is the run's own.

@@ -74,8 +74,6 @@ std::vector<std::string> recipe_options(const Node& recipe) {
     out.emplace_back("moe-graphs");
   if (graphs == "full_iteration") out.emplace_back("cuda-graphs");
   if (graphs == "full_iteration" || flag(recipe, "cutedsl_fused_grouped_mlp").value_or(false)) out.emplace_back("fused-experts");
-  const auto recomputes = [&](const char* module) { return lists(recipe, "recompute_modules", module); };
-  if (recomputes("mla_up_proj") || recomputes("moe_act") || recomputes("layernorm")) out.emplace_back("recompute-modules");
   return out;
 }
 
@@ -90,6 +88,15 @@ void read_arguments(const Node* arguments, RunRecord& r) {
 }
 
 }  // namespace
+
+std::string recomputed_modules(const Node* extra) {
+  const Node* recipe = extra && extra->kind == NodeKind::mapping ? extra->find("recipe") : nullptr;
+  const Node* list = recipe && recipe->kind == NodeKind::mapping ? recipe->find("recompute_modules") : nullptr;
+  if (list == nullptr || list->kind != NodeKind::sequence) return "";
+  std::string out;
+  for (const Node& item : list->items) out += cat(out.empty() ? "selective:" : ",", item.text);
+  return out;
+}
 
 RunTechniques listed_techniques(const std::vector<std::string>& names) {
   RunTechniques out;

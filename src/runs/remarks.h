@@ -17,7 +17,6 @@
 //   flex-dispatcher    moe_flex_dispatcher_backend: deepep, hybridep      overlap-experts   moe_a2a_overlap: true
 //   moe-graphs         cuda_graph_impl: transformer_engine, attn and moe_router in cuda_graph_scope (without attn they replay the router alone)
 //   cuda-graphs        cuda_graph_impl: full_iteration                    fused-experts     the same, or cutedsl_fused_grouped_mlp: true
-//   recompute-modules  mla_up_proj, moe_act or layernorm in recompute_modules
 #pragma once
 
 #include <string>
@@ -38,6 +37,9 @@ RunTechniques listed_techniques(const std::vector<std::string>& names);
 
 /// The techniques of a record without a list: `text`, and the switches of `extra` (null: none), which come first.
 RunTechniques published_techniques(const Remarks& text, const base::Node* extra);
+
+/// "selective:mlp,moe_act" where extra.recipe.recompute_modules of Megatron-Bridge names modules; else empty.
+std::string recomputed_modules(const base::Node* extra);
 
 /// The clauses of `notes` that speak of memory; they may name the kind of the peak.
 std::string said_of_memory(const std::string& notes);

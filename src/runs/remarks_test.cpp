@@ -44,7 +44,10 @@ TEST(Techniques, OptionsOfEngines) {
               ElementsAre("cuda-graphs", "fused-experts"));
   EXPECT_THAT(record(R"({"extra": {"recipe": {"cutedsl_fused_grouped_mlp": true, "recompute_modules": ["mlp", "mla_up_proj"]}}})")
                   .techniques.options,
-              ElementsAre("fused-experts", "recompute-modules"));
+              ElementsAre("fused-experts"));
+  EXPECT_EQ(record(R"({"extra": {"recipe": {"recompute_modules": ["mlp", "mla_up_proj"]}}})").recompute,
+            "selective:mlp,mla_up_proj");
+  EXPECT_EQ(record(R"({"recompute": "full", "extra": {"recipe": {"recompute_modules": ["mlp"]}}})").recompute, "full");
   for (const char* scope : {R"(["attn"])", R"(["moe_router", "moe_preprocess"])"}) {
     const std::string text =
         std::string(R"({"extra": {"recipe": {"cuda_graph_impl": "transformer_engine", "cuda_graph_scope": )") + scope + "}}}";

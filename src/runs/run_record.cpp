@@ -81,6 +81,8 @@ void read_techniques(const Fields& f, const Node* extra, const std::string& note
     r.techniques = runs::listed_techniques(f.names("techniques"));
     return;
   }
+  const std::string modules = runs::recomputed_modules(extra);
+  if (!modules.empty() && (r.recompute.empty() || r.recompute == "selective")) r.recompute = modules;
   r.techniques = runs::published_techniques({r.framework, f.word("table"), notes, r.recompute}, extra);
   const auto kind = runs::read_memory_words(runs::said_of_memory(notes));
   if (r.measured.memory_kind.empty() && kind) r.measured.memory_kind = runs::to_string(*kind);

@@ -100,7 +100,8 @@ Status refused_layer(const LayerKind& kind) {
 }
 
 Status refused_strategy(const Strategy& s, const std::string& where) {
-  if (!s.recompute.modules.empty()) return refused(where, "single modules recomputed", "none, selective or full");
+  if (s.recompute.modules.any() && s.recompute.modules != RecomputeModules{RecomputeModule::core_attn})
+    return refused(where, cat("recomputation of ", to_string(s.recompute.modules)), "none, core_attn or full");
   if (s.offload != Offload::none) return refused(where, cat("offload ", to_string(s.offload)), "offload none");
   return {};
 }

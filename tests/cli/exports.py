@@ -66,7 +66,7 @@ def lossy(folder):
     expect(quiet.stderr == "" and quiet.stdout == ran.stdout, "-q leaves the notes to the file")
     refused = run("export", plan, "--engine", "deepspeed", "--allow-lossy", code=5)
     expect("DS-PIPELINE" in refused.stderr and refused.stdout == "", f"degrees stay: {refused.stderr}")
-    whole = estimated(folder, "generic", "--dp 16 --zero 3 --recompute selective --micro-batch 1")
+    whole = estimated(folder, "generic", "--dp 16 --zero 3 --recompute op --micro-batch 1")
     document = json.loads(run("export", whole, "--engine", "deepspeed", "--allow-lossy").stdout)
     expect([note.split(":")[0] for note in document["espalier"]["not_as_planned"]] and document["espalier"]["gradient_checkpointing"], document["espalier"])
     sound = run("export", whole, "--engine", "torchtitan").stdout
@@ -127,6 +127,8 @@ BACK = [
     ("megatron-args", "megatron-core", "megatron-core", "--tp 2 --sp megatron --pp 4 --dp 2 --zero 1 --micro-batch 1 --overlap grad,param", ()),
     ("megatron-args", "megatron-core", "megatron-core", "--tp 4 --sp megatron --pp 2 --vpp 4 --dp 2 --schedule interleaved --micro-batch 1 --overlap p2p,grad", ()),
     ("megatron-args", "megatron-core", "megatron-core", "--tp 2 --sp megatron --cp 2 --dp 4 --zero 1 --micro-batch 2 --recompute full --recompute-layers 32", ()),
+    ("megatron-args", "megatron-core", "megatron-core", "--tp 2 --sp megatron --dp 8 --zero 1 --micro-batch 1 --recompute selective", ()),
+    ("megatron-args", "megatron-core", "megatron-core", "--tp 2 --sp megatron --dp 8 --zero 1 --micro-batch 1 --recompute core_attn,layernorm", ()),
     ("torchtitan", "torchtitan", "torchtitan", "--tp 2 --sp megatron --dp 8 --zero 3 --shard 4 --micro-batch 1 --overlap grad,param", ("model",)),
     ("torchtitan", "torchtitan", "torchtitan", "--dp 16 --zero 2 --micro-batch 1 --recompute selective --overlap grad,param", ("model",)),
     ("deepspeed", "deepspeed", "deepspeed", "--dp 16 --zero 3 --micro-batch 2 --overlap grad,param", ("model", "sequence")),

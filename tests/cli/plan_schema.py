@@ -99,7 +99,6 @@ BEYOND = {
     "$.pipelines": second_pipeline,
     "$.pipelines[0].stages[0].samples_per_replica": lambda p: p["pipelines"][0]["stages"][0].update(samples_per_replica=[2, 0]),
     "$.pipelines[0].stages[1].state_shares": lambda p: p["pipelines"][0]["stages"][1].update(state_shares=[3, 0]),
-    "$.pipelines[0].stages[0].layers[0].strategy.recompute.modules": lambda p: first_strategy(p)["recompute"].update(modules=["attn.core"]),
     "$.pipelines[0].stages[0].layers[0].strategy.overlap.ep": lambda p: first_strategy(p)["overlap"].update(ep=True),
     "$.precision.moments": lambda p: p["precision"].update(moments="bf16"),
 }

@@ -63,7 +63,8 @@ void memory_words(const EngineModel& e, Words& w) {
 
 void time_words(const EngineModel& e, Words& w) {
   w.add("attention_kernel", e.kernels.attention_kernel);
-  w.add("selective_recomputes_linears", e.kernels.selective_recomputes_linears);
+  w.add("selective", to_string(e.memory.selective));
+  w.add("fuses_norms", e.memory.fuses_norms);
   w.add("host_launches", e.kernels.host_launches);
   w.add("eager_launches", e.kernels.eager_launches);
   w.add("fused_gradient_accumulation", e.kernels.fused_gradient_accumulation);
@@ -98,6 +99,7 @@ void restriction_words(const EngineModel& e, Words& w) {
   w.add("expert_parallel", e.runs.expert_parallel);
   w.add("uneven_stages", e.runs.uneven_stages);
   w.add("selective_recompute", e.runs.selective_recompute);
+  w.add("recompute_modules", to_string(e.runs.recompute_modules));
   w.add("partial_recompute", e.runs.partial_recompute);
   w.add("fused_bucket_overlap", e.runs.fused_bucket_overlap);
   w.add("zero_grad_overlap", e.runs.zero_grad_overlap);

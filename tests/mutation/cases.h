@@ -37,7 +37,7 @@ inline std::vector<Case> synthetic_cases() {
   split.tp = 2;
   split.cp = 2;
   split.sp = SequenceParallel::megatron;
-  split.recompute = {RecomputeKind::selective, 0};
+  split.recompute = {RecomputeKind::selective, 0, {RecomputeModule::mlp, RecomputeModule::core_attn}};
   add(split, schedule_of(K::gpipe, 2, 1, 4));
   add(plain, schedule_of(K::one_f_one_b, 1, 1, 4));
   // layers of several strategies: every mutation of a plan applies to it as well

@@ -65,6 +65,12 @@ std::vector<Mutation> claim_mutations() {
          for_all_strategies(c.plan, [](Strategy& s) { s.recompute = {}; });
          return true;
        }},
+      {"other modules recomputed than the plan says", "saved-activations",
+       [](Case& c) {
+         if (strategy_of(c.plan).recompute.kind != RecomputeKind::selective) return false;
+         for_all_strategies(c.plan, [](Strategy& s) { s.recompute.modules = {RecomputeModule::layernorm}; });
+         return true;
+       }},
       {"a boundary message forgets the micro-batch", "boundary-messages", scale(boundary, 0.5, true)},
       {"a boundary message travels twice", "boundary-messages", scale(boundary, 2, true)},
       {"a message into the first chunk", "boundary-messages",

@@ -131,6 +131,9 @@ std::vector<Mutation> plan_mutations() {
       {"layers recomputed without recomputation", "recompute", strategy_change([](Strategy& s) {
          s.recompute = {RecomputeKind::none, 1};
        })},
+      {"modules recomputed without selective recomputation", "recompute", strategy_change([](Strategy& s) {
+         s.recompute = {RecomputeKind::none, 0, {RecomputeModule::mlp}};
+       })},
       {"experts without experts", "experts",
        [](Case& c) {
          for (const LayerKind& kind : c.model.kinds)

@@ -41,8 +41,17 @@ std::string broken_figures(const Job& job, const Plan& plan) {
   return broken;
 }
 
+/// Some of the modules that the engine can run again; none: those that it means by the word.
+RecomputeModules random_modules(Random& random, const EngineModel& engine) {
+  RecomputeModules out;
+  engine.runs.recompute_modules.each([&](RecomputeModule module) {
+    if (random.one_in(3)) out.add(module);
+  });
+  return out;
+}
+
 TEST(CheckBounds, HoldForRandomUniformPlans) {
-  int plans = 0;
+  int plans = 0, named = 0;
   for (int i = 0; i < kUniformProblems; ++i) {
     const RandomProblem p = random_problem(i);
     const Job job = job_of(p.model, p.cluster, p.training, *p.engine);
@@ -51,7 +60,9 @@ TEST(CheckBounds, HoldForRandomUniformPlans) {
     space.for_each([&](const Configuration& c) { all.push_back(c); });
     Random random(static_cast<std::uint64_t>(i) + 1);
     for (int k = 0; k < kPlans && !all.empty(); ++k) {
-      const Configuration& c = random.of(all);
+      Configuration c = random.of(all);
+      if (c.strategy.recompute.kind == RecomputeKind::selective) c.strategy.recompute.modules = random_modules(random, *p.engine);
+      named += c.strategy.recompute.modules.any() ? 1 : 0;
       const Plan plan =
           make_uniform_plan(job.model, job.cluster, job.training, job.engine, c.strategy, c.schedule, p.engine->split);
       const std::string broken = broken_figures(job, plan);
@@ -60,6 +71,7 @@ TEST(CheckBounds, HoldForRandomUniformPlans) {
     }
   }
   EXPECT_GT(plans, kUniformProblems);
+  EXPECT_GT(named, kUniformProblems);
 }
 
 TEST(CheckBounds, HoldForRandomLayerWisePlans) {

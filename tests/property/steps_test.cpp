@@ -47,7 +47,10 @@ TEST(Steps, OfALayerAddUpToItsCost) {
     space.layer_group([&](const Configuration& c) { nodes.push_back(c); });
     Random random(static_cast<std::uint64_t>(i));
     for (int round = 0; round < 4; ++round) {
-      const Configuration c = random.of(nodes);
+      Configuration c = random.of(nodes);
+      RecomputeModules::all().each([&](RecomputeModule module) {
+        if (random.one_in(3)) c.strategy.recompute.modules.add(module);
+      });
       std::vector<cost::LayerCost> costs;
       cost::layer_costs(context, c.strategy, c.schedule.stages, c.schedule.micro_batch, costs);
       for (std::size_t k = 0; k < costs.size(); ++k) {

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which parts of a block run again before its backward pass. What a part reads is kept, what its operators would keep is dropped; the names are those of
+// Megatron-LM's --recompute-modules where it has one.
+#pragma once
+
+#include <compare>
+#include <cstdint>
+#include <initializer_list>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace espalier {
+
+enum class RecomputeModule : std::uint8_t {
+  core_attn,        ///< attention between its projections
+  layernorm,        ///< norms
+  act,              ///< the activation of a dense MLP, and of shared experts
+  mlp,              ///< a dense MLP, with its norm where that is part of its first product
+  moe,              ///< a mixture of experts: router, exchanges, experts, shared ones too
+  moe_act,          ///< the activation of routed experts
+  mla_up_proj,      ///< the products that make queries, keys and values of a latent, and the norms of the latents
+  shared_experts,   ///< an expert that every token passes
+  every_second_mm,  ///< every second dense product
+  grouped_mm,       ///< products of routed experts and their activation; tokens that were exchanged are kept
+};
+inline constexpr int kRecomputeModules = 10;
+
+std::string_view to_string(RecomputeModule v);
+
+/// A set of them.
+class RecomputeModules {
+ public:
+  constexpr RecomputeModules() = default;
+  constexpr RecomputeModules(std::initializer_list<RecomputeModule> modules) {
+    for (const RecomputeModule m : modules) add(m);
+  }
+  static constexpr RecomputeModules all() {
+    RecomputeModules out;
+    for (int i = 0; i < kRecomputeModules; ++i) out.add(static_cast<RecomputeModule>(i));
+    return out;
+  }
+  constexpr void add(RecomputeModule m) { bits_ = static_cast<std::uint16_t>(bits_ | bit(m)); }
+  [[nodiscard]] constexpr bool has(RecomputeModule m) const { return (bits_ & bit(m)) != 0; }
+  [[nodiscard]] constexpr bool any() const { return bits_ != 0; }
+  [[nodiscard]] constexpr RecomputeModules both(RecomputeModules other) const {
+    RecomputeModules out;
+    out.bits_ = bits_ & other.bits_;
+    return out;
+  }
+  /// Those that `other` lacks.
+  [[nodiscard]] constexpr RecomputeModules without(RecomputeModules other) const {
+    RecomputeModules out;
+    out.bits_ = static_cast<std::uint16_t>(bits_ & ~other.bits_);
+    return out;
+  }
+  template <class Visit>
+  constexpr void each(const Visit& visit) const {
+    for (int i = 0; i < kRecomputeModules; ++i)
+      if (has(static_cast<RecomputeModule>(i))) visit(static_cast<RecomputeModule>(i));
+  }
+  constexpr auto operator<=>(const RecomputeModules&) const = default;
+
+ private:
+  static constexpr std::uint16_t bit(RecomputeModule m) { return static_cast<std::uint16_t>(1U << static_cast<unsigned>(m)); }
+  std::uint16_t bits_ = 0;
+};
+
+/// torchtitan's per-operator policy: outputs of attention, of exchanges and of every other product are saved, those of grouped products are not.
+inline constexpr RecomputeModules kPerOperator{RecomputeModule::layernorm, RecomputeModule::act, RecomputeModule::every_second_mm,
+                                               RecomputeModule::grouped_mm};
+
+/// "layernorm,moe_act"; "op" is the per-operator policy.
+std::string to_string(RecomputeModules v);
+/// "layernorm, moe_act", for a sentence.
+std::string listed(RecomputeModules v);
+std::optional<RecomputeModule> parse_recompute_module(std::string_view name);
+/// Names apart by commas or spaces, each once or more, or "op". Nothing: one of them is no name, or there is none.
+std::optional<RecomputeModules> parse_recompute_modules(std::string_view names);
+
+}  // namespace espalier
