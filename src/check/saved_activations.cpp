@@ -21,6 +21,7 @@ struct Layer {
   double padding = 1;        ///< padded vocabulary over vocabulary
   double output_copies = 1;  ///< of the attention kernel
   double loss = 4;           ///< bytes kept per logit
+  double loss_tokens = 0;    ///< at most so many tokens have logits at once; 0: all
   bool fused = true, eager_gate = false;
   double rotated_copies = 1;  ///< of queries and keys
   double activation = 2;      ///< bytes of what an activation keeps of an element of its input
@@ -50,6 +51,7 @@ Layer layer_of(const View& view, const LayerKind& kind, RecomputeKind recompute)
   }
   layer.output_copies = view.engine.memory.copies_attention_output && view.micro_batch > 1 ? 2 : 1;
   layer.loss = view.engine.memory.loss.saved;
+  layer.loss_tokens = view.engine.memory.loss.chunk;
   layer.eager_gate = view.engine.memory.eager_gate;
   layer.rotated_copies = view.engine.memory.copies_rotated ? 2 : 1;
   layer.fused = view.engine.memory.activations == ActivationPolicy::fused_attention;
@@ -142,7 +144,10 @@ class Walk {
         return again_[i].dropped ? 0 : l_.activation * in * routed_copies(l_, op) / expert_divisor(l_);
       case OperatorKind::combine:
         return l_.weighs_inside || again_[i].dropped ? 0 : l_.a * in * op.top_k * l_.tokens / l_.sequence;
-      case OperatorKind::cross_entropy: return l_.loss * in * (op.split == TpSplit::vocab ? l_.padding : 1) * l_.tokens / region;
+      case OperatorKind::cross_entropy: {
+        const double tokens = l_.loss_tokens > 0 ? std::min(l_.tokens, l_.loss_tokens) : l_.tokens;
+        return l_.loss * in * (op.split == TpSplit::vocab ? l_.padding : 1) * tokens / region;
+      }
       case OperatorKind::causal_conv: return l_.a * in * l_.tokens / l_.split;
       case OperatorKind::scan:
       case OperatorKind::chunked_scan:

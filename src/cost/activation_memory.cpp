@@ -184,7 +184,7 @@ void add_operator(Regions& r, const Place& p) {
       break;
     case OperatorKind::expert_activation:
     case OperatorKind::expert_linear: add_expert(r, p); break;
-    case OperatorKind::cross_entropy: r.add(op.split, i64{g.loss.saved} * t * vocabulary_width(op, op.in, g)); break;
+    case OperatorKind::cross_entropy: r.add(op.split, i64{g.loss.saved} * g.loss.tokens_at_once(t) * vocabulary_width(op, op.in, g)); break;
     case OperatorKind::causal_conv: r.add(TpSplit::heads, a * t * op.in); break;
     case OperatorKind::scan:
     case OperatorKind::chunked_scan:
@@ -273,7 +273,7 @@ TransientBytes working_set(const LayerKind& kind, const Operator& op, const Laye
   const i64 out = op.kind == OperatorKind::linear || op.kind == OperatorKind::activation ? op.out : op.in;
   if (op.kind == OperatorKind::linear && op.split == TpSplit::vocab) return {};  // logits and their gradient: the loss's
   if (op.kind == OperatorKind::cross_entropy) {
-    const i64 logits = ceil_div(g.tokens * vocabulary_width(op, op.in, g), divisor), copy = a == 4 ? 2 : 0;
+    const i64 logits = ceil_div(g.loss.tokens_at_once(g.tokens) * vocabulary_width(op, op.in, g), divisor), copy = a == 4 ? 2 : 0;
     return {logits * (g.loss.forward - copy), logits * (g.loss.backward - copy)};
   }
   if (op.kind == OperatorKind::expert_linear) {

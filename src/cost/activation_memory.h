@@ -14,7 +14,7 @@
 //                                          |   Q, K, V, output a(H·d_qk + KV·d_qk + KV·d_v + H·d_v) + 4·H (log-sum-exp), split
 //   activation    a·in            split    |   activation   a·in   split; with engine.memory.eager_gate a·out more of a gated one
 //   dropout       1·in (mask)     sequence |   the same
-//   cross-entropy                          |   engine.memory.loss.saved·in (fp32 softmax: 4), split by vocabulary (both policies)
+//   cross-entropy                          |   engine.memory.loss.saved·in (fp32 softmax: 4), split by vocabulary (both policies); of loss.chunk tokens at most
 //   causal_conv   a·in            split    |   the same
 //   scan          u, Δ 2a·C and 8·C·N/l (states every l tokens, fp32) split, B and C 2a·N whole (both policies)
 //   chunked_scan  q, k, v a(2·G·k + H·v) + 8·H (step and decay, fp32) split; gated_delta also its inverse a·H·l (both policies)

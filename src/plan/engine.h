@@ -59,6 +59,12 @@ struct LossPolicy {
   /// Micro-batches whose logit gradients wait on the last of several stages for the weight gradient of the output layer
   /// (Megatron's --defer-embedding-wgrad-compute, --wgrad-deferral-limit); INT32_MAX: all.
   std::int32_t deferred = 0;
+  /// Tokens of a micro-batch whose logits exist at once (fused or chunked linear losses, which compute the gradient of a chunk with it); 0: all.
+  std::int32_t chunk = 0;
+  /// Of so many tokens of a micro-batch those whose logits exist.
+  [[nodiscard]] std::int64_t tokens_at_once(std::int64_t tokens) const {
+    return chunk > 0 && chunk < tokens ? std::int64_t{chunk} : tokens;
+  }
 };
 
 /// Scratch memory of the GEMM libraries, which torch counts as allocated. torch keeps one cuBLAS workspace for each thread that
@@ -186,6 +192,8 @@ struct EngineKernels {
   /// Share of the host time of kernels outside routed experts (attention, norms, router, preparation of the dispatch) that remains: 0 where
   /// CUDA graphs replay them. What a kernel occupies on the device stays.
   double graphed_launches = 1.0;
+  /// Experts run one after the other, each of their linears a module of its own: what that takes is not predicted.
+  bool looped_experts = false;
   bool fused_experts = false;        ///< casts and activation of routed experts run inside their grouped products
   double eager_launches = 1.0;       ///< kernels of a layer relative to the operator table, where operators are split further
   double elementwise_traffic = 1.0;  ///< bytes of memory-bound operators, copies included, relative to the operator table
@@ -225,12 +233,14 @@ struct EngineCommunication {
 struct EngineOption {
   std::string name;  ///< "cuda-graphs": an engine with it is called "megatron-core+cuda-graphs"
   std::string note;
+  bool numerics = false;  ///< it changes what is computed, not only how: results of a run differ
 };
 
 struct EngineModel {
   std::string
       name;  ///< "generic", "megatron-core", "megatron-core+cuda-graphs", …: the engine, then its options in the order of the catalogue
   std::string base;  ///< the engine without options: what rules, coefficients and intervals are kept for
+  std::string like;  ///< the engine that it equals in all that it does not state itself; empty: none
   std::string note;  ///< what it is; figures have their sources in data/engines.yaml
   EngineFamily family = EngineFamily::generic;
   std::string fitted_as;  ///< the engine whose coefficients it shares: the same code under another name; empty: its own

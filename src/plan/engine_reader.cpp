@@ -145,6 +145,7 @@ void read_loss(Reader r, LossPolicy& l) {
   read_count(r, "forward", l.forward);
   read_count(r, "backward", l.backward);
   read_count(r, "deferred", l.deferred);
+  read_count(r, "chunk", l.chunk);
   r.finish();
 }
 
@@ -180,6 +181,7 @@ void read_kernels(Reader& r, EngineKernels& e) {
   read_word(r, "attention_kernel", {"vendor", "flash2", "flash1", "sdpa"}, e.attention_kernel);
   read_real(r, "host_launches", 1000, e.host_launches);
   read_real(r, "graphed_launches", 1, e.graphed_launches);
+  read_flag(r, "looped_experts", e.looped_experts);
   read_flag(r, "fused_experts", e.fused_experts);
   read_real(r, "eager_launches", 1000, e.eager_launches);
   read_flag(r, "fused_gradient_accumulation", e.fused_gradient_accumulation);
