@@ -10,11 +10,12 @@
 namespace espalier::job {
 namespace {
 
-/// The entry of the engine that holds without further words in a record.
-const FrameworkDefault* entry_of(const std::string& engine) {
+/// The entry of the engine that holds without further words in a record; a variant without one has that of the engine it is like.
+const FrameworkDefault* entry_of(std::string_view engine) {
   for (const FrameworkDefault& f : run_defaults().frameworks)
     if (f.engine == base_engine(engine) && f.with.empty()) return &f;
-  return nullptr;
+  const EngineModel* model = find_engine(engine);
+  return model == nullptr || model->like.empty() ? nullptr : entry_of(model->like);
 }
 
 /// The ordinal of a named value; what is no value of the dimension ("if needed") leaves the plainest.

@@ -220,12 +220,14 @@ struct EngineCommunication {
 struct EngineOption {
   std::string name;  ///< "cuda-graphs": an engine with it is called "megatron-core+cuda-graphs"
   std::string note;
+  bool numerics = false;  ///< it changes what is computed, not only how: results of a run differ
 };
 
 struct EngineModel {
   std::string
       name;  ///< "generic", "megatron-core", "megatron-core+cuda-graphs", …: the engine, then its options in the order of the catalogue
   std::string base;  ///< the engine without options: what rules, coefficients and intervals are kept for
+  std::string like;  ///< the engine that it equals in all that it does not state itself; empty: none
   std::string note;  ///< what it is; figures have their sources in data/engines.yaml
   EngineFamily family = EngineFamily::generic;
   std::string fitted_as;  ///< the engine whose coefficients it shares: the same code under another name; empty: its own
