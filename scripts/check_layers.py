@@ -75,7 +75,7 @@ PUBLIC = {
     "planner.h": "planner",
     "engines.h": "planner",
     "adapt.h": "adapt", "policy.h": "adapt", "observation.h": "adapt", "objective.h": "adapt", "long_run.h": "adapt", "improve.h": "adapt",
-    "exchange.h": "exchange", "galvatron_profile.h": "exchange", "imported_configuration.h": "exchange", "imported_cluster.h": "exchange",
+    "exchange.h": "exchange", "galvatron_profile.h": "exchange", "imported_configuration.h": "exchange", "configuration_diff.h": "exchange", "imported_cluster.h": "exchange",
     "measured_runs.h": "runs",
     "validate.h": "runs",
     "calibrate.h": "calibrate",

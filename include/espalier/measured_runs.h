@@ -67,12 +67,14 @@ struct RunNetwork {
   std::optional<double> inter_gbps, intra_gbps, delay_ms;
   std::string matrix;  ///< its path; empty: none
   std::optional<std::int64_t> matrix_case;
+  bool given = false;  ///< the record has a network, whether or not its rates could be read
   [[nodiscard]] bool stated() const { return inter_gbps || !matrix.empty(); }
 };
 
 /// What one replica of a stage took for a micro-batch.
 struct RunReplica {
   std::optional<double> forward_s, backward_s;
+  std::optional<std::int64_t> tp = std::nullopt;  ///< its own tensor degree
 };
 
 /// A stage: which layers it holds (a range of the framework's own list, end exclusive), and its replicas where they were measured.

@@ -320,6 +320,13 @@ Result<std::string> write(const ExportRequest& request) {
 
 }  // namespace
 
+std::vector<LaunchFlag> megatron_plan_flags(const Job& job, const Plan& plan) {
+  Flags out = parallelism(job, plan);
+  for (const Flags& more : {data_parallelism(plan.strategy()), batch(plan), recomputation(job, plan), option_flags(plan)})
+    out.insert(out.end(), more.begin(), more.end());
+  return out;
+}
+
 std::vector<std::string> engine_options(const Plan& plan) {
   std::vector<std::string> out;
   for (std::size_t plus = plan.engine.find('+'); plus != std::string::npos;) {

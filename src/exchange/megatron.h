@@ -10,10 +10,14 @@
 
 #include "espalier/exchange.h"
 #include "exchange/format_rules.h"
+#include "exchange/launch_script.h"
 
 namespace espalier::exchange {
 
 Exporter megatron_core();
+
+/// Flags of how the plan runs, without the model, its data and its precision. Requires one strategy for all layers.
+std::vector<LaunchFlag> megatron_plan_flags(const Job& job, const Plan& plan);
 
 /// "flex-dispatcher", "cuda-graphs" of the engine "megatron-core+flex-dispatcher+cuda-graphs".
 std::vector<std::string> engine_options(const Plan& plan);

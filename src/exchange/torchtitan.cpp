@@ -252,6 +252,13 @@ std::optional<std::int64_t> layers_a_stage(std::int64_t weighted, std::int64_t s
 
 }  // namespace
 
+std::vector<LaunchFlag> titan_plan_flags(const Job& job, const Plan& plan) {
+  Flags out = parallelism(plan);
+  for (const Flags& more : {pipeline(job, plan), batch(plan)}) out.insert(out.end(), more.begin(), more.end());
+  if (plan.strategy().overlap.tp) out.push_back({"--compile.enable_async_tensor_parallel", "", ""});
+  return out;
+}
+
 std::vector<std::int64_t> titan_blocks(std::int64_t layers, std::int64_t stages, std::int64_t first, std::int64_t last) {
   ESPALIER_CHECK(layers >= 0 && stages > 0 && first >= 0 && last >= 0);
   const std::int64_t each = (layers + first + last) / stages, more = (layers + first + last) % stages;

@@ -10,12 +10,16 @@
 #include <vector>
 
 #include "espalier/exchange.h"
+#include "exchange/launch_script.h"
 
 namespace espalier::exchange {
 
 Exporter torchtitan_flags();
 /// The same as Python, where stages are lists of modules: any cut can be said.
 Exporter torchtitan_recipe();
+
+/// Flags of how the plan runs, without what it recomputes. Requires a plan that torchtitan_flags() can write.
+std::vector<LaunchFlag> titan_plan_flags(const Job& job, const Plan& plan);
 
 /// Values of pipeline_parallel_first_stage_less_layers and …_last_stage_less_layers, and of pipeline_parallel_layers_per_stage.
 struct TitanCut {

@@ -10,15 +10,18 @@
 namespace espalier::job {
 namespace {
 
-/// The entry of the engine that holds without further words in a record; of a variant (torchtitan-compile) the one that its word chooses.
-const FrameworkDefault* entry_of(const std::string& engine) {
+/// The entry of the engine that holds without further words in a record; of a variant (torchtitan-compile) the one that its word chooses, or else
+/// that of the engine it is like.
+const FrameworkDefault* entry_of(std::string_view engine) {
   const FrameworkDefault* variant = nullptr;
   for (const FrameworkDefault& f : run_defaults().frameworks) {
     if (f.engine != base_engine(engine)) continue;
     if (f.with.empty()) return &f;
     if (variant == nullptr) variant = &f;
   }
-  return variant;
+  if (variant != nullptr) return variant;
+  const EngineModel* model = find_engine(engine);
+  return model == nullptr || model->like.empty() ? nullptr : entry_of(model->like);
 }
 
 /// The ordinal of a named value; what is no value of the dimension ("if needed") leaves the plainest.

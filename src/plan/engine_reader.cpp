@@ -314,7 +314,8 @@ void apply_option(Reader& r, EngineModel& e) {
 
 void read_options(Reader& engine, Entry& entry) {
   engine.each("options", false, [&](Reader& r) {
-    const EngineOption option{r.required_string("name"), r.required_string("note")};
+    EngineOption option{r.required_string("name"), r.required_string("note")};
+    read_flag(r, "numerics", option.numerics);
     if (option.name.empty() || option.name.find('+') != std::string::npos) r.fail("name", option.name, "a word without +");
     for (const EngineOption& other : entry.model.options)
       if (other.name == option.name) r.fail("name", cat(option.name, " a second time"), "one entry an option");
@@ -362,6 +363,7 @@ Entry read_engine(Reader& r, const std::vector<Entry>& before) {
       entry = *known(like);
     e.planned = false;
     e.fitted_as.clear();
+    e.like = like;
   }
   e.name = e.base = name;
   e.note = r.required_string("note");

@@ -80,8 +80,8 @@ std::string zero_label(const Strategy& s) {
 std::string sequence_label(SequenceParallel sp) {
   switch (sp) {
     case SequenceParallel::none: return "";
+    case SequenceParallel::ulysses: return "";  // in place of TP
     case SequenceParallel::megatron: return "·SP";
-    case SequenceParallel::ulysses: return "·Ulysses";
   }
   return "";
 }
@@ -185,7 +185,10 @@ bool is_uniform(const Pipeline& pipeline) {
 std::string uniform_label(const Pipeline& pipeline) {
   const Strategy& s = pipeline.strategy();
   const Schedule& schedule = pipeline.schedule;
-  std::string out = cat("TP", s.tp, s.partition.empty() ? "" : "·operators", sequence_label(s.sp));
+  // Weights are whole under Ulysses: its degree is no tensor parallelism.
+  std::string out = s.sp == SequenceParallel::ulysses
+                        ? cat("Ulysses", s.tp)
+                        : cat("TP", s.tp, s.partition.empty() ? "" : "·operators", sequence_label(s.sp));
   out += cat(" CP", s.cp, s.cp_kind == ContextParallelKind::all_to_all ? "·a2a" : "");
   if (s.ep > 1 || s.etp > 1) out += cat(" EP", s.ep, " ETP", s.etp);
   out += cat(" ", pipeline_label(schedule), " DP", s.dp, zero_label(s), " mb", schedule.micro_batch);
@@ -300,7 +303,7 @@ std::string label(const Strategy& s) {
   const auto degree = [&out](const char* name, std::int32_t n) {
     if (n > 1) out += cat(out.empty() ? "" : "·", name, n);
   };
-  degree("TP", s.tp);
+  degree(s.sp == SequenceParallel::ulysses ? "Ulysses" : "TP", s.tp);
   out += cat(s.partition.empty() ? "" : "·operators", sequence_label(s.sp));
   degree("CP", s.cp);
   if (s.cp_kind == ContextParallelKind::all_to_all) out += "·a2a";

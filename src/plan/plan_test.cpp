@@ -50,7 +50,7 @@ TEST(PlanText, LabelNamesWhatIsUnusual) {
     }
   }
   EXPECT_EQ(plan.label(),
-            "TP2·Ulysses CP4·a2a EP4 ETP1 PP2(v2) DP2 ZeRO-3/2 mb1 interleaved selective-recompute tp-dp-cp-pp overlap:grad+p2p");
+            "Ulysses2 CP4·a2a EP4 ETP1 PP2(v2) DP2 ZeRO-3/2 mb1 interleaved selective-recompute tp-dp-cp-pp overlap:grad+p2p");
 }
 
 TEST(StrategyLabel, NamesWhatIsUnusual) {
@@ -74,7 +74,7 @@ TEST(StrategyLabel, NamesWhatIsUnusual) {
   s.cp_kind = ContextParallelKind::all_to_all;
   s.ep = 8;
   s.order = RankOrder::tp_dp_cp_pp;
-  EXPECT_EQ(label(s), "TP4·Ulysses·CP2·a2a·EP8 tp-dp-cp-pp");
+  EXPECT_EQ(label(s), "Ulysses4·CP2·a2a·EP8 tp-dp-cp-pp");
 }
 
 /// Embedding, 6 blocks and head on two stages of four devices: TP2 (ZeRO-1 on the first three layers), then TP4.

@@ -105,6 +105,9 @@ void Mapper::place_layers(Plan& plan) {
     range.last = static_cast<std::int32_t>(last);
     if (range.strategy.recompute.kind == RecomputeKind::full)
       range.strategy.recompute.layers = static_cast<std::int32_t>(std::min(last, blocks) - std::max<std::int64_t>(1, first) + 1);
+    // Full recomputation is of blocks: a stage of the embedding or the head alone has none.
+    if (range.strategy.recompute.kind == RecomputeKind::full && range.strategy.recompute.layers <= 0)
+      range.strategy.recompute = {};
     next = until;
   }
 }

@@ -112,6 +112,10 @@ void Mapper::check_status() {
     skip(cat("status ", status));
   if (job::mentions(r_.framework, {"hivemind", "asynchronous", "delayed averaging"}))
     skip("asynchronous training", "replicas average when a target batch is reached: there is no step that all of them take");
+  // Several kinds of devices on one usual network would be another run.
+  const RunMixture& mixture = r_.mixture;
+  if (!mixture.groups.empty() && !mixture.network.stated() && (mixture.groups.size() > 1 || mixture.network.given))
+    skip("device groups on an unknown network", "network has neither inter_gbps (or gbps) nor matrix");
   if (!r_.irregular.empty()) skip("not uniform", cat(r_.irregular, " has several values"));
   if (arguments_ && !arguments_->unsupported.empty()) skip("outside the uniform space", arguments_->unsupported);
   if (!r_.techniques.unknown.empty()) skip("technique unknown", r_.techniques.unknown);

@@ -38,7 +38,7 @@ RunStage stage_of(const RecordFields& f) {
   if (const base::Node* layers = f.find("layers"); layers && layers->kind != base::NodeKind::sequence)
     stage.layers = f.count("layers");
   for (const RecordFields& replica : f.children("replicas"))
-    stage.replicas.push_back({replica.real("fwd_s"), replica.real("bwd_s")});
+    stage.replicas.push_back({replica.real("fwd_s"), replica.real("bwd_s"), replica.count("tp")});
   return stage;
 }
 
@@ -78,6 +78,16 @@ void read_mixed_extra(const base::Node* extra, RunMixture& m) {
   m.update_s = update_seconds(extra->find("mean_other_ops_s"));
 }
 
+/// Replicas that state a tensor degree: the record's own where all state the same, else not uniform. Measured durations need none.
+void read_own_degrees(RunRecord& record) {
+  for (const RunStage& stage : record.mixture.stages)
+    for (const RunReplica& replica : stage.replicas) {
+      if (!replica.tp) continue;
+      if (!record.tp) record.tp = replica.tp;
+      if (record.tp != replica.tp && !record.mixture.measured_durations() && record.irregular.empty()) record.irregular = "tp";
+    }
+}
+
 }  // namespace
 
 void read_mixed(const RecordFields& f, RunRecord& record) {
@@ -86,8 +96,10 @@ void read_mixed(const RecordFields& f, RunRecord& record) {
     m.groups.push_back(
         {group.word("kind"), group.word("where"), group.count("nodes"), group.count("per_node"), group.count("count")});
   m.network = network_of(f.child("network"));
+  m.network.given = f.find("network") != nullptr;
   for (const RecordFields& stage : f.children("stages")) m.stages.push_back(stage_of(stage));
   read_mixed_extra(f.find("extra"), m);
+  read_own_degrees(record);
 }
 
 }  // namespace espalier::runs

@@ -35,6 +35,14 @@ const std::string kReplay =
     R"({"stage": 1, "replicas": [{"dp_rank": 0, "fwd_s": 0.1, "bwd_s": 0.2}]}], )"
     R"("extra": {"microbatches_per_replica": 2, "mean_other_ops_s": {"optimizer": 0.02, "optimizer-clip-main-grad": 0.03, "grads-reduce-scatter": 9.0}}})";
 
+std::string cat_text(const char* a, const char* b, const char* c, const char* d, const char* e) {
+  return std::string(a) + b + c + d + e;
+}
+std::string replaced_recompute(std::string text) {
+  const std::string none = R"("recompute": "none")";
+  return text.replace(text.find(none), none.size(), R"("recompute": "full")");
+}
+
 // (2 + 2 − 1) · 0.3 = 0.9 s, and 0.05 s of update and clipping; the reduction contains waiting and is not added.
 TEST(MixedRuns, MeasuredDurationsAreReplayed) {
   const Validation v = validate_runs(file_of(kReplay), planner::predict);
@@ -82,6 +90,48 @@ TEST(MixedRuns, StagesAcrossNodeGroupsAreMappedAndPriced) {
   const auto prediction = planner::predict_plan(run.job, *run.plan);
   ASSERT_TRUE(prediction) << prediction.error().message();
   EXPECT_GT(prediction->iteration_ns, 0);
+}
+
+// Groups of devices on a network that cannot be read are no run on the usual one.
+TEST(MixedRuns, GroupsOnAnUnknownNetworkAreRefused) {
+  const std::string degrees = R"("framework": "Megatron-LM", "pp": 2, "dp": 6, "zero_stage": 0, "schedule": "1F1B")";
+  for (const std::string& network : {std::string(), std::string(R"(, "network": {"kind": "a fast one"})")}) {
+    const auto mapping = map_run(record(mixed(degrees + network)));
+    ASSERT_TRUE(std::holds_alternative<RunSkip>(mapping)) << network;
+    EXPECT_EQ(std::get<RunSkip>(mapping).reason, "device groups on an unknown network");
+  }
+}
+
+// Entries of 0, 1 + 8 and 0 blocks: the first stage holds the embedding alone, and nothing of it is recomputed.
+TEST(MixedRuns, AStageMayHoldTheEmbeddingAlone) {
+  const auto mapping = map_run(record(replaced_recompute(mixed(
+      R"("framework": "Megatron-LM", "pp": 2, "dp": 6, "zero_stage": 0, "schedule": "1F1B", "network": {"inter_gbps": 10}, )"
+      R"("stages": [{"layer_list_range": [0, 1]}, {"layer_list_range": [1, 10]}])"))));
+  ASSERT_TRUE(std::holds_alternative<MappedRun>(mapping))
+      << std::get<RunSkip>(mapping).reason << " " << std::get<RunSkip>(mapping).detail;
+  const auto& run = std::get<MappedRun>(mapping);
+  ASSERT_TRUE(run.plan);
+  const auto& stages = run.plan->only_pipeline().stages;
+  EXPECT_EQ(stages[0].chunks.front().last(), 0);
+  EXPECT_EQ(stages[1].chunks.front().first(), 1);
+  EXPECT_EQ(stages[0].chunks.front().ranges.front().strategy.recompute.kind, RecomputeKind::none);
+  EXPECT_TRUE(planner::predict_plan(run.job, *run.plan));
+}
+
+TEST(MixedRuns, AStatusThatSkipsComesBeforeWrongFields) {
+  const RunFile file = file_of(R"({"id": "a", "status": "suspect", "tp": "all", "measured": {"iteration_s": "slow"}})");
+  ASSERT_EQ(file.records.size(), 1U);
+  EXPECT_EQ(file.records.front().status, "suspect");
+  EXPECT_TRUE(file.unreadable.empty());
+}
+
+TEST(MixedRuns, ReplicasMayStateTheirTensorDegree) {
+  const auto with = [](const char* a, const char* b) {
+    return record(cat_text(R"({"id": "a", "stages": [{"replicas": [{"tp": )", a, R"(}, {"tp": )", b, R"(}]}]})"));
+  };
+  EXPECT_EQ(with("4", "4").tp, 4);
+  EXPECT_EQ(with("4", "4").irregular, "");
+  EXPECT_EQ(with("4", "2").irregular, "tp");
 }
 
 /// Eight nodes of one V100.

@@ -4,6 +4,7 @@
 #include <filesystem>
 
 #include "base/document.h"
+#include "base/format.h"
 #include "base/text.h"
 #include "runs/mixed_fields.h"
 #include "runs/record_fields.h"
@@ -75,6 +76,12 @@ void read_measured(const Fields& f, RunMeasurement& m) {
   m.memory_kind = f.word("memory_kind");
 }
 
+/// Whether validate leaves a row out for its status (Mapper::check_status).
+bool is_skipped_by(const std::string& status) {
+  const std::string word = base::lower(status);
+  return !word.empty() && word != "ok" && word != "oom" && word != "crashed_or_oom";
+}
+
 /// What was done beside the degrees: the record's own list, or what a published record's text and switches name.
 void read_techniques(const Fields& f, const Node* extra, const std::string& notes, RunRecord& r) {
   if (f.find("techniques")) {
@@ -111,8 +118,16 @@ Result<RunRecord> read_record(const Node& root, std::int64_t line, const std::st
   const Node* extra = root.find("extra");
   runs::read_extra(extra, r);
   read_techniques(f, extra, f.word("notes"), r);
-  if (error) return *error;
-  return r;
+  if (!error) return r;
+  // A row that its status skips is skipped for that, whatever else it holds.
+  if (!is_skipped_by(r.status)) return *error;
+  RunRecord skipped;
+  skipped.line = line;
+  skipped.id = r.id;
+  skipped.source = r.source;
+  skipped.table = r.table;
+  skipped.status = r.status;
+  return skipped;
 }
 
 /// A syntax error of a line, with the line of the file instead of the first one.

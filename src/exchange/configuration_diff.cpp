@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "espalier/configuration_diff.h"
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <set>
+
+#include "base/document.h"
+#include "base/format.h"
+#include "base/toml.h"
+#include "exchange/file_edits.h"
+#include "exchange/plan_settings.h"
+#include "exchange/settings.h"
+#include "runlog/argument_block.h"
+
+namespace espalier {
+namespace {
+
+using base::cat;
+using exchange::PlanSettings;
+using exchange::WantedValue;
+
+/// Other flags that state the same as a key: where the key changes they go, so that the file does not contradict itself.
+struct OtherNames {
+  const char* key;
+  std::array<const char*, 4> others;
+};
+constexpr std::array kOtherNames = {
+    OtherNames{"--num-virtual-stages-per-pipeline-rank",
+               {"--num-layers-per-virtual-pipeline-stage", "--virtual-pipeline-model-parallel-size", nullptr, nullptr}},
+    OtherNames{"--pipeline-model-parallel-layout",
+               {"--decoder-first-pipeline-num-layers", "--decoder-last-pipeline-num-layers",
+                "--account-for-embedding-in-pipeline-split", "--account-for-loss-in-pipeline-split"}},
+    OtherNames{"--recompute-granularity", {"--recompute-activations", "--checkpoint-activations", nullptr, nullptr}},
+};
+
+/// Keys that differ, and the other names of those; without those of the training script.
+std::vector<WantedValue> differing(const PlanSettings& before, const PlanSettings& after) {
+  std::set<std::string> keys;
+  for (const PlanSettings* settings : {&before, &after})
+    for (const auto& [key, value] : *settings) keys.insert(key);
+  const auto value_in = [](const PlanSettings& settings, const std::string& key) {
+    const auto at = settings.find(key);
+    return at == settings.end() ? std::string() : at->second;
+  };
+  std::vector<WantedValue> out;
+  for (const std::string& key : keys) {
+    if (key.front() == '@' || value_in(before, key) == value_in(after, key)) continue;
+    out.push_back({key, value_in(before, key), value_in(after, key)});
+    for (const OtherNames& row : kOtherNames)
+      if (key == row.key)
+        for (const char* other : row.others)
+          if (other != nullptr) out.push_back({other, "", ""});
+  }
+  return out;
+}
+
+/// What the file holds, by key: the values of a configuration that breaks rules and so has no plan.
+PlanSettings of_file(const ImportedConfiguration& c, const std::string& format) {
+  PlanSettings out;
+  for (const ImportedKey& key : c.keys) {
+    if (key.line == 0 || key.kind == ImportedKey::Kind::defaulted) continue;
+    std::string name = key.key;
+    if (format == "megatron-args") {
+      name = cat("--", name.starts_with("--") ? name.substr(2) : name);
+      std::replace(name.begin(), name.end(), '_', '-');
+    }
+    out[name] = key.value == "True" && format == "megatron-args" ? "on" : key.value;
+  }
+  return out;
+}
+
+enum class Syntax : std::uint8_t { flags, toml, yaml, json, printed };
+
+Syntax syntax_of(const std::string& format, const ConfigurationRequest& request) {
+  if (format == "deepspeed") return Syntax::json;
+  if (format == "accelerate") return Syntax::yaml;
+  if (format == "torchtitan") return base::read_toml(request.text, request.name) ? Syntax::toml : Syntax::flags;
+  const auto block = runlog::read_argument_block(request.text, request.name);
+  return block && !block->empty() ? Syntax::printed : Syntax::flags;
+}
+
+std::map<std::string, std::int64_t> lines_of(const Result<base::Document>& document) {
+  std::map<std::string, std::int64_t> out;
+  if (document)
+    for (const exchange::Setting& setting : exchange::settings_of(document->root)) out[setting.key] = setting.line;
+  return out;
+}
+
+/// torchtitan's command line writes a key as a flag, and what is recomputed as a subcommand.
+std::vector<WantedValue> as_titan_flags(std::vector<WantedValue> wanted) {
+  std::vector<WantedValue> out;
+  for (WantedValue& w : wanted) {
+    if (w.key == "activation_checkpoint.mode") continue;
+    w.key = cat("--", w.key);
+    if (w.after == "true" || w.after == "false") {
+      const std::size_t dot = w.key.rfind('.') + 1;
+      if (w.after == "false") w.key.insert(dot, "no-");
+      w.after = "on";
+    }
+    out.push_back(std::move(w));
+  }
+  return out;
+}
+
+Result<exchange::EditedFile> edited(Syntax syntax, const std::string& format, const ConfigurationRequest& request,
+                                    const std::vector<WantedValue>& wanted) {
+  switch (syntax) {
+    case Syntax::json: return exchange::edit_json(request.text, request.name, wanted);
+    case Syntax::toml:
+      return exchange::edit_table(request.text, true, lines_of(base::read_toml(request.text, request.name)), wanted);
+    case Syntax::yaml:
+      return exchange::edit_table(request.text, false, lines_of(base::read_yaml(request.text, request.name)), wanted);
+    case Syntax::printed:
+    case Syntax::flags: break;
+  }
+  return exchange::edit_flags(request.text, format == "torchtitan" ? as_titan_flags(wanted) : wanted);
+}
+
+/// Arguments that the training script takes and the file does not hold: they change, and the file is read again with them.
+void follow_script(const PlanSettings& before, const PlanSettings& after, ConfigurationRequest& again,
+                   std::vector<ConfigurationEdit>& edits) {
+  const auto change = [&](const char* key, const std::string& name) -> const std::string* {
+    const auto at = after.find(key);
+    if (at == after.end()) return nullptr;
+    const auto was = before.find(key);
+    if (was == before.end() || was->second != at->second)
+      edits.push_back({cat("training script: ", name), was == before.end() ? "" : was->second, at->second, 0});
+    return &at->second;
+  };
+  if (const std::string* micro = change("@micro-batch", "micro-batch"); micro && again.micro_batch > 0)
+    again.micro_batch = std::stoll(*micro);
+  if (const std::string* what = change("@recompute", "recompute"); what && !again.recompute.empty()) again.recompute = *what;
+}
+
+/// The label of the plan that the text gives, or its error; empty: the wanted plan.
+std::string read_again(const ConfigurationRequest& request, const std::string& format, const Job& job, const Plan& wanted) {
+  const auto configuration = find_configuration_format(format)->read(request);
+  if (!configuration) return configuration.error().message();
+  const auto plan = plan_of(job, *configuration);
+  if (!plan) return plan.error().message();
+  return plan->pipelines == wanted.pipelines ? std::string() : plan->label();
+}
+
+}  // namespace
+
+Result<ConfigurationDiff> configuration_diff(const ConfigurationRequest& request, const std::string& format, const Job& job,
+                                             const Plan* present, const Plan& wanted) {
+  if (find_configuration_format(format) == nullptr)
+    return Error{ErrorKind::bad_input, "format", format, "one of configuration_formats()", ""};
+  ConfigurationDiff out;
+  const auto after = exchange::plan_settings(format, job, wanted);
+  if (!after) {
+    out.why = cat("the file cannot express the plan: ", after.error().found);
+    return out;
+  }
+  PlanSettings before;
+  if (const auto now = present == nullptr ? Result<PlanSettings>(Error{}) : exchange::plan_settings(format, job, *present))
+    before = *now;
+  else if (const auto configuration = find_configuration_format(format)->read(request))
+    before = of_file(*configuration, format);
+  const Syntax syntax = syntax_of(format, request);
+  auto file = edited(syntax, format, request, differing(before, *after));
+  if (!file) return file.error();
+  out.edits = std::move(file->edits);
+  ConfigurationRequest again = request;
+  follow_script(before, *after, again, out.edits);
+  if (syntax == Syntax::printed) {
+    out.why = "the file is what the framework printed: the launch script has to be changed";
+    for (ConfigurationEdit& edit : out.edits) edit.line = 0;
+    return out;
+  }
+  again.text = file->text;
+  out.differs = read_again(again, format, job, wanted);
+  out.text = std::move(file->text);
+  return out;
+}
+
+std::string to_text(const ConfigurationDiff& diff, const std::string& name) {
+  if (diff.edits.empty()) return diff.why.empty() ? "" : cat(name, ": ", diff.why, "\n");
+  std::string out = cat("Changes in ", name, "\n");
+  for (const ConfigurationEdit& e : diff.edits) {
+    const bool added = e.before.empty(), removed = e.after.empty();
+    const std::string where = e.line > 0 ? cat("line ", e.line, ":") : added ? "add" : removed ? "remove" : "set";
+    const std::string value = removed ? (e.line > 0 ? " removed" : "")
+                              : added ? (e.after == "on" ? "" : cat(" ", e.after))
+                                      : cat(" ", e.before, " -> ", e.after);
+    out += cat("  ", base::pad_right(where, 10), e.key, value, "\n");
+  }
+  if (!diff.why.empty()) out += cat("  ", diff.why, "\n");
+  if (!diff.differs.empty()) out += cat("  With these changes alone the file gives another plan: ", diff.differs, "\n");
+  return out;
+}
+
+std::string to_json(const ConfigurationDiff& diff) {
+  base::JsonWriter w;
+  w.begin_object().key("edits").begin_array();
+  for (const ConfigurationEdit& e : diff.edits) {
+    w.compact_next().begin_object().key("key").value(e.key).key("before").value(e.before).key("after").value(e.after);
+    w.key("line").value(e.line).end_object();
+  }
+  w.end_array();
+  if (!diff.why.empty()) w.key("why").value(diff.why);
+  if (!diff.differs.empty()) w.key("read_again").value(diff.differs);
+  w.end_object();
+  return w.text();
+}
+
+}  // namespace espalier
