@@ -91,6 +91,10 @@ set_tests_properties(report_browser PROPERTIES TIMEOUT 600 SKIP_RETURN_CODE 77)
 add_test(NAME engine_parsers COMMAND ${PROJECT_SOURCE_DIR}/tests/engines/parsers.py $<TARGET_FILE:espalier_binary> ${PROJECT_SOURCE_DIR})
 set_tests_properties(engine_parsers PROPERTIES TIMEOUT 1500 SKIP_RETURN_CODE 77)
 
+# The dictionaries of keys, against the installed frameworks where there are any.
+add_test(NAME framework_keys COMMAND ${PROJECT_SOURCE_DIR}/tests/imports/known_keys.py ${PROJECT_SOURCE_DIR})
+set_tests_properties(framework_keys PROPERTIES TIMEOUT 1500 SKIP_RETURN_CODE 77)
+
 # The Python package, where `./dev python` has installed it.
 add_test(NAME python COMMAND ${PROJECT_SOURCE_DIR}/tests/python/package.py ${PROJECT_SOURCE_DIR})
 set_tests_properties(python PROPERTIES TIMEOUT 600 SKIP_RETURN_CODE 77)

@@ -27,6 +27,9 @@ std::string shown(const std::string& value) {
 /// What it is called where it has no line of its own.
 std::string line_of(const ImportedKey& key) { return key.line > 0 ? std::to_string(key.line) : "–"; }
 
+/// As the file spells it.
+const std::string& name_of(const ImportedKey& key) { return key.written.empty() ? key.key : key.written; }
+
 /// What --set says of the precision, which some files leave open.
 std::string said_precision(const std::vector<std::string>& overrides) {
   const std::vector<std::string> path = {"training", "precision"};
@@ -39,18 +42,19 @@ std::string said_precision(const std::vector<std::string>& overrides) {
 void note_keys(Context& context, const ImportedConfiguration& c) {
   for (const ImportedKey& key : c.keys)
     if (key.kind == ImportedKey::Kind::not_understood && key.value.empty())
-      note(context, cat(c.name, ":", line_of(key), ": ", key.key, ": ", key.meaning));
+      note(context, cat(c.name, ":", line_of(key), ": ", name_of(key), ": ", key.meaning));
     else if (key.kind == ImportedKey::Kind::not_understood)
-      note(context, cat(c.name, ":", line_of(key), ": ", key.key, " = ", shown(key.value), " is not understood and not used"));
+      note(context,
+           cat(c.name, ":", line_of(key), ": ", name_of(key), " = ", shown(key.value), " is not understood and not used"));
     else if (key.kind == ImportedKey::Kind::defaulted && key.key.starts_with('$'))
-      note(context, cat(c.name, ":", line_of(key), ": ", key.key, " = ", shown(key.value), ": ", key.meaning));
+      note(context, cat(c.name, ":", line_of(key), ": ", name_of(key), " = ", shown(key.value), ": ", key.meaning));
     else if (key.kind == ImportedKey::Kind::not_modelled)
       note(context,
-           cat(c.name, ":", line_of(key), ": ", key.key, " = ", shown(key.value), " is known, not modelled: ", key.meaning));
+           cat(c.name, ":", line_of(key), ": ", name_of(key), " = ", shown(key.value), " is known, not modelled: ", key.meaning));
   if (context.verbose == 0) return;
   for (const ImportedKey& key : c.keys)
-    note(context,
-         cat(c.name, ":", line_of(key), ": ", key.key, " = ", shown(key.value), ": ", to_string(key.kind), ", ", key.meaning));
+    note(context, cat(c.name, ":", line_of(key), ": ", name_of(key), " = ", shown(key.value), ": ", to_string(key.kind), ", ",
+                      key.meaning));
 }
 
 }  // namespace
@@ -83,20 +87,54 @@ void add_imported_flags(Command& command, const std::string& format, ImportedFla
   command.add_option("--ignore", flags.ignored, "a key to leave out: it does not change the plan (repeatable)")
       ->type_name("KEY")
       ->one_value_each();
+  command
+      .add_option("--arg", flags.arguments, "a variable or a positional parameter of a launch script: TP=4, 1=7B (repeatable)")
+      ->type_name("NAME=VALUE")
+      ->one_value_each();
+  command.add_option("--with", flags.with, "a file that a launch script sources (repeatable)")
+      ->type_name("FILE")
+      ->one_value_each();
   command.add_option("--set", flags.overrides, "override a value of the job: training.tokens=1e12 (repeatable)")
       ->type_name("PATH=VALUE")
       ->one_value_each();
 }
 
+namespace {
+
+/// --arg and --with.
+Status take_shell(const ImportedFlags& flags, ConfigurationRequest& request) {
+  for (const std::string& argument : flags.arguments) {
+    const std::size_t equals = argument.find('=');
+    if (equals == std::string::npos || equals == 0)
+      return Error{ErrorKind::usage, "--arg", base::quoted(argument), "NAME=VALUE, or 1=VALUE for the first parameter", ""};
+    const std::size_t first = argument.front() == '$' ? 1 : 0;
+    request.variables[argument.substr(first, equals - first)] = argument.substr(equals + 1);
+  }
+  for (const std::string& path : flags.with) {
+    auto text = base::read_file(path);
+    if (!text) return text.error();
+    request.with.emplace_back(path, std::move(*text));
+  }
+  return {};
+}
+
+}  // namespace
+
 Result<ImportedJob> read_imported(Context& context, const ImportedFlags& flags) {
   const ConfigurationInputs inputs{flags.model, flags.cluster, flags.overrides};
-  const auto devices = devices_of(inputs);
-  if (!devices) return devices.error();
+  ConfigurationRequest request;
+  request.name = input_name(flags.path);
+  if (Status error = take_inputs(inputs, request)) return *error;
   auto text = read_input(context, flags.path);
   if (!text) return text.error();
-  ConfigurationRequest request{input_name(flags.path), std::move(*text),  *devices,        flags.ignored, flags.sequence_length,
-                               flags.global_batch,     flags.micro_batch, flags.recompute, nullptr};
+  request.text = std::move(*text);
+  request.ignored = flags.ignored;
+  request.sequence_length = flags.sequence_length;
+  request.global_batch = flags.global_batch;
+  request.micro_batch = flags.micro_batch;
+  request.recompute = flags.recompute;
   request.precision = said_precision(flags.overrides);
+  if (Status error = take_shell(flags, request)) return *error;
   request.file = [&flags](const std::string& name) {
     const std::filesystem::path beside = std::filesystem::path(flags.path).parent_path() / name;
     return base::read_file(std::filesystem::exists(beside) ? beside.string() : name);
@@ -106,6 +144,7 @@ Result<ImportedJob> read_imported(Context& context, const ImportedFlags& flags) 
   auto job = job_of(*configuration, inputs);
   if (!job) return job.error();
   note_keys(context, *configuration);
+  for (const std::string& sentence : configuration->notes) note(context, cat(configuration->name, ": ", sentence));
   note_all(context, job->notes);
   return ImportedJob{std::move(*configuration), std::move(*job)};
 }
@@ -114,7 +153,7 @@ std::string keys_text(const ImportedConfiguration& c) {
   std::vector<std::vector<std::string>> rows{{"line", "key", "value", "meaning", ""}};
   for (const ImportedKey& key : c.keys)
     if (key.kind != ImportedKey::Kind::without_effect)
-      rows.push_back({line_of(key), key.key, shown(key.value), key.meaning, std::string(to_string(key.kind))});
+      rows.push_back({line_of(key), name_of(key), shown(key.value), key.meaning, std::string(to_string(key.kind))});
   return cat(report::table(rows, {1, 2, 3, 4}), "and ", count_of(c, ImportedKey::Kind::without_effect), " keys without effect\n");
 }
 
@@ -125,7 +164,7 @@ std::string keys_json(const ImportedConfiguration& c, const std::string& format)
   w.key("keys").begin_array();
   for (const ImportedKey& key : c.keys) {
     w.compact_next().begin_object();
-    w.key("key").value(key.key).key("value").value(key.value).key("line").value(key.line);
+    w.key("key").value(key.key).key("written").value(name_of(key)).key("value").value(key.value).key("line").value(key.line);
     w.key("kind").value(to_string(key.kind)).key("meaning").value(key.meaning);
     w.end_object();
   }

@@ -13,7 +13,7 @@ namespace espalier::cli {
 
 struct ImportedFlags {
   std::string format, path, model, cluster, recompute;
-  std::vector<std::string> overrides, ignored;
+  std::vector<std::string> overrides, ignored, arguments, with;
   std::int64_t sequence_length = 0, global_batch = 0, micro_batch = 0;
 };
 /// `format`: the flags that name the format, the documented one first: "--from,--format"; empty: it is known.

@@ -15,7 +15,7 @@ constexpr std::int64_t kMostRanks = 1 << 30;
 class AccelerateReader {
  public:
   AccelerateReader(const ConfigurationRequest& request, const base::Node& root)
-      : request_(request), in_(request.name, settings_of(root), key_table("accelerate"), request.ignored) {}
+      : request_(request), in_(request, settings_of(root), key_table("accelerate")) {}
 
   Result<ImportedConfiguration> run() {
     out_.name = request_.name;
@@ -82,6 +82,7 @@ class AccelerateReader {
     const std::int64_t version = in_.integer("fsdp_config.fsdp_version", 1, 2, 1, "version of FSDP");
     const std::string dynamo = in_.text("dynamo_config.dynamo_backend", "NO", "compiler");
     out_.usual_overlap = true;
+    units();
     degrees(version);
     if (version == 2)
       second();
@@ -96,6 +97,24 @@ class AccelerateReader {
     if (in_.flag("fsdp_config.fsdp_activation_checkpointing", false, "recompute full"))
       out_.strategy.recompute.kind = RecomputeKind::full;
     take_recompute(in_, request_, out_);
+  }
+
+  /// Blocks are units of their own, or the whole model is one (accelerate/utils/dataclasses.py, set_auto_wrap_policy).
+  void units() {
+    const char* key = "fsdp_config.fsdp_auto_wrap_policy";
+    const std::string policy =
+        in_.word(key, {"TRANSFORMER_BASED_WRAP", "SIZE_BASED_WRAP", "NO_WRAP"}, "TRANSFORMER_BASED_WRAP", "units of FSDP");
+    if (policy == "NO_WRAP")
+      in_.fail(key, policy,
+               "TRANSFORMER_BASED_WRAP: without a wrap policy the whole model is one unit, so that every device gathers all "
+               "parameters and holds all "
+               "gradients at once, as if nothing were sharded, and runs out of memory with models that need sharding",
+               cat("--ignore ", key, " predicts a unit for each block"));
+    if (policy == "SIZE_BASED_WRAP")
+      out_.notes.push_back(
+          cat(key, " = ", policy, ": units of --fsdp_min_num_params parameters are predicted as one for each block"));
+    if (policy != "NO_WRAP" && !in_.has(key))
+      out_.notes.push_back(cat("no ", key, ": a unit for each block is predicted; with NO_WRAP the whole model would be one"));
   }
 
   void offload() {

@@ -17,7 +17,7 @@ constexpr std::int64_t kMostSamples = std::int64_t{1} << 31;
 class DeepSpeedReader {
  public:
   DeepSpeedReader(const ConfigurationRequest& request, const base::Node& root)
-      : request_(request), in_(request.name, settings_of(root), key_table("deepspeed"), request.ignored) {}
+      : request_(request), in_(request, settings_of(root), key_table("deepspeed")) {}
 
   Result<ImportedConfiguration> run() {
     out_.name = request_.name;

@@ -137,7 +137,7 @@ TEST(MegatronImport, UnfusedAttentionIsTheEngineThatKeepsScores) {
   EXPECT_EQ(megatron("--attention-backend auto").engine, "megatron-core");
   EXPECT_EQ(key_of(megatron("--attention-backend flash"), "attention_backend").kind, ImportedKey::Kind::read);
   EXPECT_THAT(refusal("megatron-args", request_of(std::string(kFlags) + "--attention-backend fast")),
-              HasSubstr("attention_backend = fast"));
+              HasSubstr("--attention-backend = fast"));
 }
 
 // ---- conditions of the shell -------------------------------------------------------------------------------------------------
@@ -181,7 +181,7 @@ TEST(ShellConditions, RefuseWhatTheyWouldChange) {
       std::string(kFlags) + "\nif [ $A ]; then\n  E=\"--tensor-model-parallel-size 2 --wandb-project x\"\nfi\n";
   ConfigurationRequest request = request_of(script);
   EXPECT_THAT(refusal("megatron-args", request),
-              AllOf(HasSubstr("file:3: found tensor_model_parallel_size = \"2\" under the condition of line 2"),
+              AllOf(HasSubstr("file:3: found --tensor-model-parallel-size = \"2\" under the condition of line 2"),
                     HasSubstr("--ignore tensor_model_parallel_size")));
   request.ignored = {"tensor_model_parallel_size"};
   EXPECT_EQ(read("megatron-args", request).strategy.tp, 1);
@@ -398,7 +398,7 @@ TEST(Offload, OfEachFormat) {
   EXPECT_EQ(key_of(megatron("--optimizer-cpu-offload"), "overlap_cpu_optimizer_d2h_h2d").kind, ImportedKey::Kind::defaulted);
   EXPECT_THAT(
       refusal("megatron-args", request_of(std::string(kFlags) + "--optimizer-cpu-offload --optimizer-offload-fraction 0.5")),
-      HasSubstr("optimizer_offload_fraction = 0.5"));
+      HasSubstr("--optimizer-offload-fraction = 0.5"));
   const auto device = [](const char* name) {
     return request_of(
         std::string(

@@ -36,10 +36,10 @@ TEST(FlagLines, TakesFlagsOutOfAScript) {
   EXPECT_EQ(lines->variables.front().key, "$TP");
 }
 
-TEST(FlagLines, NothingIsEvaluated) {
+TEST(FlagLines, FollowsTheScriptAndRunsNothing) {
   const auto twice = read_flag_lines("TP=4\nTP=8\n--tp $TP --pp ${PP:-2}\n", "x.sh");
   ASSERT_TRUE(twice.ok());
-  EXPECT_EQ(value_of(*twice, "tp"), "$TP");  // two values: which one holds is the shell's business
+  EXPECT_EQ(value_of(*twice, "tp"), "8");  // the last assignment before the flag
   EXPECT_EQ(value_of(*twice, "pp"), "2");    // the default, listed as such
   EXPECT_EQ(value_of(*read_flag_lines("--pp ${#X}\n", "x.sh"), "pp"), "${#X}");
   const auto contradiction = read_flag_lines("--tp 4\n\n--tp 8\n", "x.sh");
@@ -109,7 +109,7 @@ TEST(MegatronImport, DegreesAndStages) {
 
 TEST(MegatronImport, RefusesByName) {
   EXPECT_THAT(refusal("megatron-args", std::string(kFlags) + "--cpu-offloading-num-layers 2"),
-              HasSubstr("cpu_offloading_num_layers"));
+              HasSubstr("--cpu-offloading-num-layers"));
   EXPECT_THAT(refusal("megatron-args", std::string(kFlags) + "--new-expert-thing 4"), HasSubstr("--ignore new_expert_thing"));
   EXPECT_EQ(refusal("megatron-args", std::string(kFlags) + "--new-expert-thing 4", 8, {"new_expert_thing"}), "accepted");
   EXPECT_EQ(refusal("megatron-args", std::string(kFlags) + "--harmless-thing 4"), "accepted");

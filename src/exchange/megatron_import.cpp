@@ -2,7 +2,6 @@
 #include "exchange/megatron_import.h"
 
 #include <algorithm>
-#include <array>
 #include <sstream>
 
 #include "base/format.h"
@@ -22,37 +21,13 @@ constexpr std::int64_t kMostSamples = std::int64_t{1} << 31;
 
 // ---- the file ----------------------------------------------------------------------------------------------------------------
 
-/// Flags whose argument has another name, or another value.
-struct Alias {
-  const char* flag;
-  const char* name;
-  const char* value;  ///< null: that of the flag
-};
-constexpr std::array kAliases = {Alias{"no_overlap_p2p_communication", "overlap_p2p_comm", "False"},
-                                 Alias{"disable_bias_linear", "add_bias_linear", "False"},
-                                 Alias{"no_bias_gelu_fusion", "bias_gelu_fusion", "False"},
-                                 Alias{"no_bias_swiglu_fusion", "bias_swiglu_fusion", "False"},
-                                 Alias{"no_bias_dropout_fusion", "bias_dropout_fusion", "False"},
-                                 Alias{"no_masked_softmax_fusion", "masked_softmax_fusion", "False"},
-                                 Alias{"no_rope_fusion", "apply_rope_fusion", "False"},
-                                 Alias{"no_gradient_accumulation_fusion", "gradient_accumulation_fusion", "False"},
-                                 Alias{"cuda_graph_modules", "cuda_graph_scope", nullptr},
-                                 Alias{"fp8_format", "fp8", nullptr},
-                                 Alias{"recompute_activations", "recompute_granularity", "selective"},
-                                 Alias{"nproc_per_node", "launcher_processes", nullptr},
-                                 Alias{"nnodes", "launcher_nodes", nullptr}};
-
+/// A launcher's number proves the cluster alone: under a condition of the script it proves nothing.
 std::vector<Setting> arguments_of(const FlagLines& lines) {
   std::vector<Setting> out;
-  for (Setting setting : lines.flags) {
-    for (const Alias& alias : kAliases) {
-      if (setting.key != alias.flag) continue;
-      // What a launcher is told only proves the cluster: under a condition of the script it proves nothing.
-      const bool launcher = std::string_view(alias.name).starts_with("launcher_");
-      if (launcher && setting.condition > 0) continue;
-      setting = {alias.name, alias.value ? alias.value : setting.value, setting.line, setting.condition};
-    }
-    out.push_back(std::move(setting));
+  for (const Setting& setting : lines.flags) {
+    const KeyRow* row = key_table(kFormat).find(setting.key);
+    const bool launcher = row != nullptr && row->text.starts_with("launcher_");
+    if (!launcher || setting.condition == 0) out.push_back(setting);
   }
   return out;
 }
@@ -60,7 +35,29 @@ std::vector<Setting> arguments_of(const FlagLines& lines) {
 struct File {
   std::vector<Setting> settings;
   std::vector<ImportedKey> variables;
+  std::vector<ShellScript::Source> sources;
+  std::vector<std::string> programs;  ///< what programs around Megatron-LM set by themselves, one sentence each
 };
+
+/// What a program sets where its user does not.
+void set_by_programs(File& file) {
+  const auto has = [&](const std::string& key) {
+    return std::any_of(file.settings.begin(), file.settings.end(), [&](const Setting& s) {
+      const KeyRow* row = key_table(kFormat).find(s.key);
+      return (row == nullptr ? s.key : row->key) == key;
+    });
+  };
+  for (const KeyTable::Program& program : key_table("programs").programs) {
+    if (std::none_of(program.signs.begin(), program.signs.end(), has)) continue;
+    std::string set;
+    for (const auto& [key, value] : program.sets) {
+      if (has(key) || (key == "bf16" && has("fp16"))) continue;
+      file.settings.push_back({key, value});
+      set += cat(set.empty() ? "" : ", ", key, " = ", value);
+    }
+    if (!set.empty()) file.programs.push_back(cat(program.name, " sets what the file leaves open: ", set));
+  }
+}
 
 Result<File> read_file(const ConfigurationRequest& request) {
   const auto block = runlog::read_argument_block(request.text, request.name);
@@ -70,10 +67,12 @@ Result<File> read_file(const ConfigurationRequest& request) {
     for (const auto& [name, argument] : *block) file.settings.push_back({name, argument.value, argument.line});
     return file;
   }
-  auto lines = read_flag_lines(request.text, request.name);
+  auto lines = read_flag_lines(request.text, request.name, shell_context(request));
   if (!lines) return lines.error();
   file.settings = arguments_of(*lines);
   file.variables = std::move(lines->variables);
+  file.sources = std::move(lines->sources);
+  set_by_programs(file);
   return file;
 }
 
@@ -92,15 +91,16 @@ std::vector<std::string> words_of(std::string text) {
 class MegatronReader {
  public:
   MegatronReader(const ConfigurationRequest& request, File file)
-      : request_(request), in_(request.name, std::move(file.settings), key_table(kFormat), request.ignored) {
+      : request_(request), in_(request, std::move(file.settings), key_table(kFormat)), sources_(std::move(file.sources)) {
     for (ImportedKey& variable : file.variables) in_.list(std::move(variable));
+    for (const std::string& program : file.programs) out_.notes.push_back(program);
   }
 
   Result<ImportedConfiguration> run() {
     out_.name = request_.name;
     out_.engine = "megatron-core";
     world();
-    layers_ = degree("num_layers", 0, "layers");
+    layers();
     degrees();
     experts();
     context();
@@ -115,6 +115,10 @@ class MegatronReader {
     out_.model = std::move(model.config);
     out_.why_no_model = std::move(model.why_not);
     out_.sizes = std::move(model.sizes);
+    const bool unread = in_.failed("num_layers") || in_.failed("hidden_size") || in_.failed("num_attention_heads");
+    if (request_.model_state == ConfigurationRequest::ModelState::absent && out_.model.empty() && !unread)
+      in_.lacks(out_.why_no_model, "a model", "--model config.json");
+    sources();
     auto keys = in_.finish();
     if (!keys) return keys.error();
     out_.keys = std::move(*keys);
@@ -129,8 +133,33 @@ class MegatronReader {
     return static_cast<std::int32_t>(in_.integer(key, 1, kMostDegree, 1, meaning));
   }
 
+  /// The model file has the number where the arguments have none.
+  void layers() {
+    if (in_.has("num_layers") || request_.model_layers == 0) {
+      layers_ = degree("num_layers", 0, "layers");
+      return;
+    }
+    layers_ = request_.model_layers;
+    in_.list({ImportedKey::Kind::read, "num_layers", std::to_string(layers_), cat("layers ", layers_, ", of --model"), 0});
+  }
+  /// A share of the layers needs their number.
+  bool has_layers() {
+    if (layers_ == 0) in_.lacks("no --num-layers", "the layers, of which stages have a share", "--model config.json");
+    return layers_ > 0;
+  }
+  /// Files that a script sources may hold the flags that are missing.
+  void sources() {
+    for (const ShellScript::Source& source : sources_) {
+      const std::string name = source.path.substr(source.path.rfind('/') + 1);
+      if (!in_.ok())
+        in_.lacks(cat(source.path, ", which line ", source.line, " sources"), "that file as well", cat("--with ", name));
+      else
+        out_.notes.push_back(cat("line ", source.line, " sources ", source.path, ", which is not read: --with ", name));
+    }
+  }
+
   void of_cluster(std::string_view key, std::int64_t count) {
-    if (count > 0 && count != request_.devices)
+    if (count > 0 && count != request_.devices && in_.ok())
       in_.fail(key, std::to_string(count), cat(request_.devices, " devices, which the cluster has"),
                "give the cluster that it runs on: --set cluster.nodes=N");
   }
@@ -152,17 +181,25 @@ class MegatronReader {
     out_.schedule.stages = small("pipeline_model_parallel_size", "pp");
     s.cp = small("context_parallel_size", "cp");
     s.ep = small("expert_model_parallel_size", "ep");
-    if (in_.flag("sequence_parallel", false, "sp megatron")) s.sp = SequenceParallel::megatron;
-    if (in_.flag("use_tp_pp_dp_mapping", false, "order tp-cp-pp-dp")) s.order = RankOrder::tp_cp_pp_dp;
+    if (in_.flag("sequence_parallel", false, "sp megatron") && s.tp > 1) s.sp = SequenceParallel::megatron;
+    if (in_.has("sequence_parallel") && s.tp == 1) idle("sequence_parallel", "--tensor-model-parallel-size is 1");
+    const bool mapped = in_.flag("use_tp_pp_dp_mapping", false, "order tp-cp-pp-dp");
+    if (mapped && out_.schedule.stages > 1) s.order = RankOrder::tp_cp_pp_dp;
+    if (mapped && out_.schedule.stages == 1) idle("use_tp_pp_dp_mapping", "--pipeline-model-parallel-size is 1");
     s.overlap.tp = in_.flag("tp_comm_overlap", false, "overlap tp");
     s.dp = 0;
+  }
+  /// A flag that the framework ignores here.
+  void idle(std::string_view key, std::string_view why) {
+    out_.notes.push_back(cat(in_.spelled(key), " changes nothing: ", why));
   }
   void experts() {
     out_.strategy.etp = 0;  // the tensor degree, where the model has experts
     const Setting* etp = in_.find("expert_tensor_parallel_size");
     if (etp == nullptr) return;
     out_.strategy.etp = static_cast<std::int32_t>(in_.number_of(*etp, 1, kMostDegree));
-    in_.list({ImportedKey::Kind::read, etp->key, etp->value, cat("etp ", etp->value, ", where there are experts"), etp->line});
+    in_.list({ImportedKey::Kind::read, etp->key, etp->value, cat("etp ", etp->value, ", where there are experts"), etp->line,
+              etp->written});
   }
   void context() {
     const Setting* kinds = in_.find("cp_comm_type");
@@ -174,7 +211,8 @@ class MegatronReader {
     if (all("a2a")) out_.strategy.cp_kind = ContextParallelKind::all_to_all;
     if (!all("a2a") && !all("p2p"))
       in_.fail("cp_comm_type", kinds->value, "p2p (a ring) or a2a, for all layers", "others have no price here");
-    in_.list({ImportedKey::Kind::read, kinds->key, kinds->value, cat("cp_kind ", to_string(out_.strategy.cp_kind)), kinds->line});
+    in_.list({ImportedKey::Kind::read, kinds->key, kinds->value, cat("cp_kind ", to_string(out_.strategy.cp_kind)), kinds->line,
+              kinds->written});
   }
 
   void data() {
@@ -244,7 +282,19 @@ class MegatronReader {
     if (interleaved) out_.schedule.kind = ScheduleKind::interleaved;
     const bool p2p = in_.flag("overlap_p2p_comm", interleaved && pp > 1, "overlap p2p");
     out_.strategy.overlap.p2p = p2p && interleaved && pp > 1;
+    group_of_microbatches(pp);
     uneven(pp);
+  }
+
+  /// How many micro-batches in turn one chunk takes; Megatron-LM takes pp of them.
+  void group_of_microbatches(std::int32_t pp) {
+    const Setting* group = in_.find("microbatch_group_size_per_vp_stage");
+    if (group == nullptr) return;
+    const std::int64_t size = in_.number_of(*group, 1, kMostDegree);
+    if (out_.schedule.virtual_stages > 1 && size != pp)
+      return in_.fail(group->key, group->value, cat(pp, ", the stages: another order of the micro-batches has no price"));
+    in_.list({ImportedKey::Kind::read, group->key, group->value, "micro-batches in turn, as many as stages", group->line,
+              group->written});
   }
 
   std::int64_t virtual_stages(std::int32_t pp) {
@@ -253,7 +303,7 @@ class MegatronReader {
     const std::int64_t printed = in_.integer("virtual_pipeline_model_parallel_size", 0, kMostDegree, 0, "vpp");
     if (chunks > 0) return chunks;
     if (printed > 0) return printed;
-    if (layers == 0) return 1;
+    if (layers == 0 || !has_layers()) return 1;
     if (layers_ % (layers * pp) != 0)
       in_.fail("num_layers_per_virtual_pipeline_stage", std::to_string(layers),
                cat("a divisor of the ", layers_, " layers over ", pp, " stages"));
@@ -292,6 +342,7 @@ class MegatronReader {
 
   /// The stages between the ends share the rest evenly.
   void by_ends(std::int32_t pp, std::int64_t first, std::int64_t last) {
+    if (!has_layers()) return;
     const std::int64_t middle = pp - (first > 0 ? 1 : 0) - (last > 0 ? 1 : 0), rest = layers_ - first - last;
     if (out_.schedule.virtual_stages > 1)
       return in_.fail("decoder_first_pipeline_num_layers", cat(first, ", last ", last),
@@ -309,6 +360,7 @@ class MegatronReader {
 
   /// Embedding and loss stand for a layer each.
   void by_weights(std::int32_t pp, std::int64_t embedding, std::int64_t loss) {
+    if (!has_layers()) return;
     const std::int64_t all = layers_ + embedding + loss, chunks = std::int64_t{pp} * out_.schedule.virtual_stages;
     if (all % chunks != 0 || all / chunks < 1)
       return in_.fail("account_for_embedding_in_pipeline_split", cat(layers_, " layers"),
@@ -344,6 +396,10 @@ class MegatronReader {
     const bool bf16 = in_.flag("bf16", false, "precision bf16"), fp16 = in_.flag("fp16", false, "precision fp16");
     const std::string fp8 = in_.text("fp8", "None", "fp8 products");
     out_.precision = !switched_off(fp8) ? "fp8" : bf16 ? "bf16" : fp16 ? "fp16" : "fp32";
+    if (out_.precision == "fp32")
+      out_.notes.emplace_back(
+          "no --bf16 and no --fp16: Megatron-LM trains in fp32, and so it is predicted; --set training.precision=bf16 predicts "
+          "bf16");
     out_.optimizer = in_.word("optimizer", {"adam", "sgd"}, "adam", "optimizer");
   }
 
@@ -396,6 +452,7 @@ class MegatronReader {
 
   const ConfigurationRequest& request_;
   SettingReader in_;
+  std::vector<ShellScript::Source> sources_;
   ImportedConfiguration out_;
   std::int64_t layers_ = 0;
 };

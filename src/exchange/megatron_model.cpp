@@ -57,12 +57,30 @@ void read_attention(SettingReader& reader, Shape& s) {
   s.hidden_dropout = reader.real("hidden_dropout", 0, 1, 0.1, "dropout of the residual stream");
 }
 
+/// "1", or a list of ones as Python writes it: "([1]*94)", "[1,1]", "[1]*3+[1]*91".
+bool in_every_layer(const std::string& frequency) {
+  if (frequency == "1") return true;
+  std::size_t ones = 0;
+  bool counts = false;  // behind '*'
+  for (std::size_t i = 0; i < frequency.size(); ++i) {
+    const char c = frequency[i];
+    const bool digit = c >= '0' && c <= '9';
+    if (c == '*') counts = true;
+    if (c == '[' || c == '+') counts = false;
+    if (!digit && std::string_view("[]()*+, '\"").find(c) == std::string_view::npos) return false;
+    if (!digit || counts) continue;
+    if (c != '1' || (i + 1 < frequency.size() && frequency[i + 1] >= '0' && frequency[i + 1] <= '9')) return false;
+    ++ones;
+  }
+  return ones > 0 && frequency.find('[') != std::string::npos;
+}
+
 void read_experts(SettingReader& reader, Shape& s) {
   s.experts = reader.integer("num_experts", 0, kMostHeads, 0, "experts");
   s.topk = reader.integer("moe_router_topk", 1, kMostHeads, 2, "experts a token");
   s.expert_ffn = reader.integer("moe_ffn_hidden_size", 0, kMostWidth, 0, "width of an expert (0: ffn-hidden-size)");
   const std::string frequency = reader.text("moe_layer_freq", "1", "every so many layers has experts");
-  if (s.experts > 0 && frequency != "1") s.why_not = cat("--moe-layer-freq ", frequency);
+  if (s.experts > 0 && !in_every_layer(frequency)) s.why_not = cat(reader.spelled("moe_layer_freq"), " ", frequency);
 }
 
 Shape read_shape(SettingReader& reader, std::int64_t layers) {

@@ -187,24 +187,66 @@ const ConfigurationFormat* find_configuration_format(std::string_view name) {
   return at == rows.end() ? nullptr : &*at;
 }
 
-Result<std::int64_t> devices_of(const ConfigurationInputs& inputs) {
-  const auto path = job::find_input_file(inputs.cluster, "cluster", "", "--cluster");
-  if (!path) return path.error();
-  const auto text = base::read_file(*path);
-  if (!text) return text.error();
-  auto document = base::read_yaml(*text, *path);
+namespace {
+
+/// The text of an input with what --set says of it.
+Result<std::string> input_text(const std::string& file, const char* key, const ConfigurationInputs& inputs, std::string& path) {
+  const auto found = job::find_input_file(file, key, "", cat("--", key));
+  if (!found) return found.error();
+  path = *found;
+  auto text = base::read_file(path);
+  if (!text || inputs.overrides.empty()) return text;
+  auto document = base::read_yaml(*text, path);
   if (!document) return document.error();
   for (const std::string& override : inputs.overrides) {
     const auto change = job::parse_override(override);
     if (!change) return change.error();
-    if (change->path.size() < 2 || change->path.front() != "cluster") continue;
+    if (change->path.size() < 2 || change->path.front() != key) continue;
     if (Status error = job::apply_override(document->root, *change, 1)) return *error;
   }
-  const std::string folder = std::filesystem::path(*path).parent_path().string();
-  const auto cluster =
-      inputs.overrides.empty() ? load_cluster(*text, *path, folder) : load_cluster(base::to_json(document->root), *path, folder);
+  return base::to_json(document->root);
+}
+
+Result<Cluster> cluster_of(const ConfigurationInputs& inputs) {
+  std::string path;
+  const auto text = input_text(inputs.cluster, "cluster", inputs, path);
+  if (!text) return text.error();
+  return load_cluster(*text, path, std::filesystem::path(path).parent_path().string());
+}
+
+/// Layers and fields of the model; one that cannot be read is an error of job_of.
+void take_model(const ConfigurationInputs& inputs, ConfigurationRequest& request) {
+  request.model_state = ConfigurationRequest::ModelState::given;
+  std::string path;
+  const auto text = input_text(inputs.model, "model", inputs, path);
+  if (!text) return;
+  const auto document = base::read_json(*text, path);
+  if (!document) return;
+  for (exchange::Setting& field : exchange::settings_of(document->root))
+    request.model_fields.emplace_back(std::move(field.key), std::move(field.value));
+  if (const auto model = load_model(*text, path)) request.model_layers = model->blocks();
+}
+
+}  // namespace
+
+Result<std::int64_t> devices_of(const ConfigurationInputs& inputs) {
+  const auto cluster = cluster_of(inputs);
   if (!cluster) return cluster.error();
   return cluster->devices();
+}
+
+Status take_inputs(const ConfigurationInputs& inputs, ConfigurationRequest& request) {
+  const auto cluster = cluster_of(inputs);
+  if (!cluster) return cluster.error();
+  request.devices = cluster->devices();
+  request.nodes = 0;
+  for (const auto& group : cluster->groups) request.nodes += group.nodes;
+  request.devices_per_node = request.nodes > 0 && request.devices % request.nodes == 0 ? request.devices / request.nodes : 0;
+  if (inputs.model.empty())
+    request.model_state = ConfigurationRequest::ModelState::absent;
+  else
+    take_model(inputs, request);
+  return {};
 }
 
 Result<Job> job_of(const ImportedConfiguration& c, const ConfigurationInputs& inputs) {

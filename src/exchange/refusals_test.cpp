@@ -39,7 +39,7 @@ TEST(Refusals, OfMegatronFlags) {
       {"", "accepted"},
       {"--bf16", "accepted"},
       {"--lr 1e-4 --train-iters 100 --save /checkpoints", "accepted"},
-      {"--tensor-model-parallel-size 0", "tensor_model_parallel_size = \"0\""},
+      {"--tensor-model-parallel-size 0", "--tensor-model-parallel-size = \"0\""},
       {"--tensor-model-parallel-size two", "a whole number"},
       {"--tensor-model-parallel-size", "\"True\""},
       {"--tensor-model-parallel-size 2 --tensor-model-parallel-size 4", "as line 1 says"},

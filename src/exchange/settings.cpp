@@ -7,8 +7,6 @@
 
 #include "base/check.h"
 #include "base/format.h"
-#include "base/shipped.h"
-#include "data/import_keys_yaml.h"
 
 namespace espalier::exchange {
 namespace {
@@ -17,6 +15,13 @@ using base::cat;
 
 constexpr std::size_t kShown = 60;  ///< of a value in a message
 constexpr const char* kFilled = "auto: filled by the training script";
+
+/// "--arg TP=… " of each name.
+std::string asked(const std::vector<std::string>& names) {
+  std::string out;
+  for (const std::string& name : names) out += cat(out.empty() ? "" : " ", "--arg ", name, "=…");
+  return out;
+}
 
 std::string shown(const std::string& value) { return value.size() > kShown ? value.substr(0, kShown) + "…" : value; }
 
@@ -42,31 +47,19 @@ void collect(const base::Node& node, const std::string& path, std::vector<Settin
   out.push_back({path, node.kind == base::NodeKind::sequence ? list_of(node) : text_of(node), node.line});
 }
 
-bool matches(const std::string& pattern, std::string_view key) {
-  if (pattern.ends_with('*')) return key.starts_with(std::string_view(pattern).substr(0, pattern.size() - 1));
-  return pattern == key;
+/// Numbers are equal whatever their spelling: 0, 0.0 and 1e-5, 1e-05.
+bool same_value(const std::string& a, const std::string& b) {
+  if (a == b || base::lower(a) == base::lower(b)) return true;
+  double x = 0, y = 0;
+  const auto [end_a, code_a] = std::from_chars(a.data(), a.data() + a.size(), x);
+  const auto [end_b, code_b] = std::from_chars(b.data(), b.data() + b.size(), y);
+  return code_a == std::errc() && code_b == std::errc() && end_a == a.data() + a.size() && end_b == b.data() + b.size() && x == y;
 }
 
-std::vector<std::string> words_in(base::Reader& reader, const char* key) {
-  std::vector<std::string> out;
-  const base::Node* list = reader.find(key);
-  if (list == nullptr) return out;
-  for (const base::Node& item : list->items) out.push_back(text_of(item));
-  return out;
-}
-
-KeyTable read_table(base::Reader& row) {
-  KeyTable table;
-  table.format = row.required_string("format");
-  table.without_effect = words_in(row, "without_effect");
-  table.words = words_in(row, "words");
-  for (const auto& [name, rows] : {std::pair{"refused", &table.refused}, std::pair{"not_modelled", &table.not_modelled}})
-    row.each(name, false, [&, out = rows](base::Reader& each) {
-      out->push_back({each.required_string("key"), each.required_string("why"), words_in(each, "unless")});
-      each.finish();
-    });
-  row.finish();
-  return table;
+/// "(4096, 0)" begins with 4096.
+std::string first_number(const std::string& text) {
+  const std::size_t first = text.find_first_of("0123456789");
+  return first == std::string::npos ? "" : text.substr(first, text.find_first_not_of("0123456789", first) - first);
 }
 
 int rank_of(ImportedKey::Kind kind) {
@@ -88,27 +81,6 @@ std::vector<Setting> settings_of(const base::Node& root) {
   return out;
 }
 
-Result<std::vector<KeyTable>> read_key_tables(std::string_view yaml, const std::string& where) {
-  const auto document = base::read_yaml(yaml, where);
-  if (!document) return document.error();
-  base::ErrorSink sink;
-  base::Reader reader = base::Reader::root(*document, sink);
-  reader.required_string("schema");
-  std::vector<KeyTable> out;
-  reader.each("formats", true, [&](base::Reader& row) { out.push_back(read_table(row)); });
-  reader.finish();
-  if (!sink.ok()) return *sink.first();
-  return out;
-}
-
-const KeyTable& key_table(std::string_view format) {
-  static const std::vector<KeyTable> tables =
-      base::shipped(read_key_tables(embedded::import_keys_yaml, "data/import_keys.yaml"), "data/import_keys.yaml");
-  const auto at = std::find_if(tables.begin(), tables.end(), [&](const KeyTable& table) { return table.format == format; });
-  ESPALIER_CHECK(at != tables.end());
-  return *at;
-}
-
 std::int64_t capped_product(std::initializer_list<std::int64_t> factors) {
   constexpr std::int64_t kMost = std::int64_t{1} << 62;
   std::int64_t out = 1;
@@ -125,14 +97,50 @@ bool switched_off(std::string_view value) {
   return std::find(kOff.begin(), kOff.end(), value) != kOff.end();
 }
 
-SettingReader::SettingReader(std::string where, std::vector<Setting> settings, const KeyTable& table,
-                             const std::vector<std::string>& ignored)
-    : where_(std::move(where)), table_(table) {
+SettingReader::SettingReader(const ConfigurationRequest& request, std::vector<Setting> settings, const KeyTable& table)
+    : request_(request), table_(table) {
   for (Setting& setting : settings) {
     ESPALIER_CHECK(setting.line >= 0);
+    name_by_row(setting);
     entries_.push_back({std::move(setting), false});
   }
-  for (const std::string& key : ignored) pass_over(key, "ignored, as asked for");
+  for (const std::string& key : request.ignored) ignore(key);
+}
+
+void SettingReader::ignore(const std::string& key) {
+  const KeyRow* row = table_.find(plain_key(key));
+  for (const std::string& name : {key, plain_key(key), row == nullptr ? key : row->key}) {
+    if (Entry* at = entry(name)) at->ignored = true;
+    pass_over(name, "ignored, as asked for");
+  }
+}
+
+/// The key of its row, and the value that the spelling has.
+void SettingReader::name_by_row(Setting& setting) const {
+  const KeyRow* row = table_.find(setting.key);
+  if (row == nullptr) return;
+  if (setting.written.empty() && setting.key != row->key) setting.written = setting.key;
+  const bool negates = row->type == "off" && setting.value == "True" && setting.key != row->key &&
+                       std::find(row->names.begin(), row->names.end(), setting.key) == row->names.end();
+  if (negates) setting.value = "False";
+  setting.key = row->key;
+  if (row->verdict != KeyRow::Verdict::alias) return;
+  if (row->value.empty() || !switched_off(setting.value)) setting.key = row->text;
+  if (!row->value.empty() && !switched_off(setting.value)) setting.value = row->value;
+}
+
+std::string SettingReader::spelled(std::string_view key) const {
+  for (const Entry& e : entries_)
+    if (e.setting.key == key) return e.setting.written.empty() ? e.setting.key : e.setting.written;
+  const KeyRow* row = table_.find(key);
+  if (row != nullptr && !row->flags.empty()) return row->flags.front();
+  const bool flags =
+      row != nullptr && table_.format == "megatron-args" &&
+      std::any_of(entries_.begin(), entries_.end(), [](const Entry& e) { return e.setting.written.starts_with("--"); });
+  if (!flags) return std::string(key);
+  std::string out(key);
+  std::replace(out.begin(), out.end(), '_', '-');
+  return "--" + out;
 }
 
 SettingReader::Entry* SettingReader::entry(std::string_view key) {
@@ -157,24 +165,38 @@ const Setting* SettingReader::take(std::string_view key, bool auto_is_a_value) {
   if (at == nullptr) return nullptr;
   at->taken = true;
   const Setting& setting = at->setting;
-  if (setting.condition > 0)
-    fail(setting.key, cat("\"", shown(setting.value), "\" under the condition of line ", setting.condition),
-         "a flag that always holds: shell is not evaluated",
-         cat("write what holds without the condition, or take it out: --ignore ", setting.key));
+  if (setting.condition > 0) guarded(setting);
   if (setting.value == "None" || setting.value == "null") {
-    keys_.push_back({ImportedKey::Kind::without_effect, setting.key, setting.value, "says nothing", setting.line});
+    keys_.push_back(
+        {ImportedKey::Kind::without_effect, setting.key, setting.value, "says nothing", setting.line, setting.written});
     return nullptr;
   }
   if (setting.value == "auto" && !auto_is_a_value) {
     filled_ = keys_.size();
-    keys_.push_back({ImportedKey::Kind::defaulted, setting.key, setting.value, kFilled, setting.line});
+    keys_.push_back({ImportedKey::Kind::defaulted, setting.key, setting.value, kFilled, setting.line, setting.written});
     return nullptr;
   }
   return &setting;
 }
 
+/// One fault for each condition, which names all that it guards.
+void SettingReader::guarded(const Setting& setting) {
+  for (Fault& fault : errors_)
+    if (fault.condition == setting.condition) {
+      fault.error.found += cat(", and ", spelled(setting.key));
+      return;
+    }
+  fail(setting.key, cat("\"", shown(setting.value), "\" under the condition of line ", setting.condition),
+       "a condition that the script, its #SBATCH lines, the cluster or --arg decide",
+       cat(asked(setting.deciding), setting.deciding.empty() ? "" : ", or ", "--ignore ", setting.key, " takes it out"));
+  if (!errors_.empty() && errors_.back().key == setting.key) {
+    errors_.back().condition = setting.condition;
+    errors_.back().names = setting.deciding;
+  }
+}
+
 void SettingReader::note_read(const Setting& setting, const std::string& meaning) {
-  keys_.push_back({ImportedKey::Kind::read, setting.key, setting.value, meaning, setting.line});
+  keys_.push_back({ImportedKey::Kind::read, setting.key, setting.value, meaning, setting.line, setting.written});
 }
 
 void SettingReader::note_default(std::string_view key, const std::string& value, const std::string& meaning) {
@@ -185,7 +207,8 @@ void SettingReader::note_default(std::string_view key, const std::string& value,
     keys_[*filled].meaning += cat("; here ", meaning);
     return;
   }
-  keys_.push_back({ImportedKey::Kind::defaulted, std::string(key), value, meaning, 0});
+  const std::string name = spelled(key);
+  keys_.push_back({ImportedKey::Kind::defaulted, std::string(key), value, meaning, 0, name == key ? "" : name});
 }
 
 std::int64_t SettingReader::number_of(const Setting& setting, std::int64_t low, std::int64_t high) {
@@ -194,7 +217,8 @@ std::int64_t SettingReader::number_of(const Setting& setting, std::int64_t low, 
   const std::string& text = setting.value;
   const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (code == std::errc() && end == text.data() + text.size() && value >= low && value <= high) return value;
-  fail(setting.key, cat("\"", shown(text), "\""), cat("a whole number from ", low, " to ", high));
+  fail(setting.key, cat("\"", shown(text), "\""), cat("a whole number from ", low, " to ", high), asked(setting.missing));
+  if (!errors_.empty() && errors_.back().key == setting.key) errors_.back().names = setting.missing;
   return low;
 }
 
@@ -275,65 +299,156 @@ void SettingReader::pass_over(std::string_view key, std::string_view why) {
   Entry* at = entry(key);
   if (at == nullptr) return;
   at->taken = true;
-  keys_.push_back({ImportedKey::Kind::without_effect, at->setting.key, at->setting.value, std::string(why), at->setting.line});
+  keys_.push_back({ImportedKey::Kind::without_effect, at->setting.key, at->setting.value, std::string(why), at->setting.line,
+                   at->setting.written});
 }
 
 void SettingReader::fail(std::string_view key, const std::string& found, const std::string& expected, const std::string& hint) {
   ESPALIER_CHECK(!expected.empty());  // an error that does not say what to write helps nobody
-  if (error_) return;
+  if (std::any_of(errors_.begin(), errors_.end(), [&](const Fault& f) { return f.key == key; })) return;
   const auto at = std::find_if(entries_.begin(), entries_.end(), [&](const Entry& e) { return e.setting.key == key; });
   const std::int64_t line = at == entries_.end() ? 0 : at->setting.line;
-  error_ = Error{ErrorKind::bad_input, line > 0 ? cat(where_, ":", line) : where_, cat(key, " = ", found), expected, hint};
+  errors_.push_back({std::string(key), line,
+                     Error{ErrorKind::bad_input, line > 0 ? cat(request_.name, ":", line) : request_.name,
+                           cat(spelled(key), " = ", found, at == entries_.end() ? " (default)" : ""), expected, hint}});
+}
+
+bool SettingReader::failed(std::string_view key) const {
+  return std::any_of(errors_.begin(), errors_.end(), [&](const Fault& f) { return f.key == key; });
 }
 
 void SettingReader::lacks(const std::string& found, const std::string& expected, const std::string& hint) {
   ESPALIER_CHECK(!found.empty() && !expected.empty());
-  if (!error_) {
-    error_ = Error{ErrorKind::bad_input, where_, found, expected, hint};
-    lacking_ = true;
-  } else if (lacking_) {  // all that is missing at once
-    error_->found += cat(" and ", found);
-    error_->expected += cat(", and ", expected);
-    error_->hint += cat(" ", hint);
+  if (!lacking_) {
+    lacking_ = Error{ErrorKind::bad_input, request_.name, found, expected, hint};
+    return;
   }
+  lacking_->found += cat(" and ", found);
+  lacking_->expected += cat(", and ", expected);
+  lacking_->hint += cat(" ", hint);
+}
+
+// ---- what no reader took -----------------------------------------------------------------------------------------------------
+
+/// Whether a key is set to something that switches it on.
+bool SettingReader::is_on(const std::string& key) const {
+  const KeyRow* row = table_.find(key);
+  if (row != nullptr && request_.model_state == ConfigurationRequest::ModelState::given)
+    for (const std::string& field : row->model)
+      if (!model_field(field).empty()) return true;
+  return std::any_of(entries_.begin(), entries_.end(), [&](const Entry& e) {
+    return e.setting.key == key && !e.ignored && !switched_off(e.setting.value) && e.setting.value != "none" &&
+           (row == nullptr || row->type != "word" || !same_value(e.setting.value, row->default_value));
+  });
+}
+
+/// Why the value changes nothing; empty: it does.
+std::string SettingReader::harmless(const KeyRow& row, const Setting& setting) const {
+  const std::string& value = setting.value;
+  if (std::find(row.unless.begin(), row.unless.end(), value) != row.unless.end())
+    return row.verdict == KeyRow::Verdict::changes ? "as it is predicted" : "off";
+  if (!row.default_value.empty() && same_value(value, row.default_value)) return "the default";
+  const bool off = switched_off(value);
+  if (value == "None" || (off && (row.unless.empty() || row.verdict == KeyRow::Verdict::refused))) {
+    const bool on_by_default = row.default_value == "True";
+    if (!on_by_default || value == "None") return "off";
+  }
+  if (!row.with.empty() && !is_on(row.with)) return cat("read with ", spelled(row.with), " alone");
+  if (!row.same_as.empty())
+    for (const Entry& e : entries_)
+      if (e.setting.key == row.same_as && same_value(e.setting.value, value)) return cat("as ", spelled(row.same_as));
+  if (request_.model_state != ConfigurationRequest::ModelState::given) return "";
+  return row.given ? "as --model says" : agrees(row, setting);
+}
+
+/// A field of the model that is given: "a", "a.b", or the product "a*b"; empty: absent or off.
+std::string SettingReader::model_field(const std::string& name) const {
+  const auto field = [&](const std::string& key) -> std::string {
+    for (const auto& [own, value] : request_.model_fields)
+      if (own == key || own == "text_config." + key) return switched_off(value) ? "" : value;
+    return "";
+  };
+  const std::size_t star = name.find('*');
+  if (star == std::string::npos) return field(name);
+  std::int64_t product = 1;
+  for (const std::string& text : {field(name.substr(0, star)), field(name.substr(star + 1))}) {
+    std::int64_t factor = 0;
+    std::from_chars(text.data(), text.data() + text.size(), factor);
+    product = capped_product({product, std::max<std::int64_t>(0, factor)});
+  }
+  return product > 0 ? std::to_string(product) : "";
+}
+
+/// Whether the model that is given has the value.
+std::string SettingReader::agrees(const KeyRow& row, const Setting& setting) const {
+  for (const std::string& name : row.model) {
+    const std::string value = model_field(name);
+    if (value.empty()) continue;
+    if (row.present || same_value(value, setting.value) || value == first_number(setting.value)) return "as --model has it";
+  }
+  return "";
 }
 
 void SettingReader::judge(const Setting& setting) {
-  const auto list_as = [&](ImportedKey::Kind kind, std::string why) {
-    keys_.push_back({kind, setting.key, setting.value, std::move(why), setting.line});
+  using Verdict = KeyRow::Verdict;
+  const KeyRow* row = table_.find(setting.key);
+  if (row == nullptr) return judge_unknown(setting);
+  const auto list_as = [&](ImportedKey::Kind kind, const std::string& why) {
+    keys_.push_back({kind, setting.key, setting.value, why, setting.line, setting.written});
   };
-  const bool off = switched_off(setting.value);
-  for (const KeyTable::Refusal& row : table_.refused) {
-    if (!matches(row.key, setting.key)) continue;
-    if (off || std::find(row.unless.begin(), row.unless.end(), setting.value) != row.unless.end())
-      return list_as(ImportedKey::Kind::without_effect, "off");
-    return fail(setting.key, shown(setting.value), cat("a configuration without it: ", row.why),
-                cat("--ignore ", setting.key, " takes it out, where the plan may be predicted as if it were not there"));
-  }
-  for (const KeyTable::Refusal& row : table_.not_modelled) {
-    if (!matches(row.key, setting.key)) continue;
-    if (setting.value == "auto") return list_as(ImportedKey::Kind::without_effect, kFilled);
-    const bool listed = std::find(row.unless.begin(), row.unless.end(), setting.value) != row.unless.end();
-    if (listed || setting.value == "None" || (off && row.unless.empty()))
-      return list_as(ImportedKey::Kind::without_effect, listed ? "as it is predicted" : "off");
-    return list_as(ImportedKey::Kind::not_modelled, row.why);
-  }
-  if (std::any_of(table_.without_effect.begin(), table_.without_effect.end(),
-                  [&](const std::string& pattern) { return matches(pattern, setting.key); }))
-    return list_as(ImportedKey::Kind::without_effect, setting.value == "auto" ? kFilled : "changes no step's time or memory");
-  if (off) return list_as(ImportedKey::Kind::without_effect, "off");
+  const auto nothing = ImportedKey::Kind::without_effect;
+  if (row->verdict == Verdict::without_effect)
+    return list_as(nothing, setting.value == "auto" ? kFilled : table_.reason_of(*row).why);
+  if (row->verdict == Verdict::reads || row->verdict == Verdict::alias) return list_as(nothing, "nothing here depends on it");
+  if (setting.value == "auto") return list_as(nothing, kFilled);
+  if (const std::string why = harmless(*row, setting); !why.empty()) return list_as(nothing, why);
+  if (row->verdict == Verdict::noted) return list_as(ImportedKey::Kind::read, row->text);
+  if (row->verdict == Verdict::changes) return list_as(ImportedKey::Kind::not_modelled, row->text);
+  const bool other_model = !row->model.empty() && request_.model_state == ConfigurationRequest::ModelState::given;
+  fail(setting.key, shown(setting.value),
+       cat("a configuration without it: ", other_model ? "the model that is given has another value" : row->text),
+       cat("--ignore ", setting.key, " takes it out, where the plan may be predicted as if it were not there"));
+}
+
+void SettingReader::judge_unknown(const Setting& setting) {
+  const auto list_as = [&](ImportedKey::Kind kind, const char* why) {
+    keys_.push_back({kind, setting.key, setting.value, why, setting.line, setting.written});
+  };
+  if (switched_off(setting.value)) return list_as(ImportedKey::Kind::without_effect, "off");
   const auto speaks = std::find_if(table_.words.begin(), table_.words.end(), [&](const std::string& word) {
     return base::lower(setting.key).find(word) != std::string::npos;
   });
   if (speaks == table_.words.end()) return list_as(ImportedKey::Kind::not_understood, "not known here");
+  std::vector<std::string> known;
+  for (const auto& [name, row] : table_.index) known.push_back(name);
+  const std::string similar = base::suggestion(setting.key, known);
   fail(setting.key, shown(setting.value), cat("a key that is known here: by its name (\"", *speaks, "\") it may change the plan"),
-       cat("--ignore ", setting.key, " takes it out, where it does not"));
+       cat(similar, similar.empty() ? "" : "; ", "--ignore ", setting.key, " takes it out, where it does not"));
+}
+
+/// One fault as it is; several under each other, by line.
+Error SettingReader::all_faults() {
+  std::stable_sort(errors_.begin(), errors_.end(), [](const Fault& a, const Fault& b) { return a.line < b.line; });
+  std::vector<Error> all;
+  std::vector<std::string> names;
+  for (Fault& fault : errors_) {
+    for (const std::string& name : fault.names)
+      if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
+    all.push_back(std::move(fault.error));
+  }
+  if (lacking_) all.push_back(std::move(*lacking_));
+  if (all.size() == 1) return all.front();
+  Error out{ErrorKind::bad_input, request_.name, cat(static_cast<std::int64_t>(all.size()), " faults"), "none of them",
+            "each by itself:"};
+  for (const Error& error : all) out.hint += cat("\n  ", error.message());
+  if (names.size() > 1) out.hint += cat("\nwhat the script asks for: ", asked(names));
+  return out;
 }
 
 Result<std::vector<ImportedKey>> SettingReader::finish() {
   for (const Entry& e : entries_)
     if (!e.taken) judge(e.setting);
-  if (error_) return *error_;
+  if (!ok()) return all_faults();
   std::stable_sort(keys_.begin(), keys_.end(), [](const ImportedKey& a, const ImportedKey& b) {
     if (a.kind != b.kind) return rank_of(a.kind) < rank_of(b.kind);
     return a.line < b.line;

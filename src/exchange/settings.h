@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // A configuration file of another tool as a list of settings, key and value with their line, whatever its syntax: flags, TOML, JSON, YAML. A reader
-// takes the settings it knows one by one; what is left over is judged by data/import_keys.yaml:
+// takes the settings that it reads one by one; what is left over is judged by the framework's dictionary (exchange/dictionary.h):
 //
-//   without effect   the key is listed there, or its value switches it off (None, False, 0, "", null, none, [])
-//   not modelled     the key is listed there with what it changes, and its value is none of those that change nothing
-//   refused          the key is listed there with its reason, or its name holds one of the format's words that speak of plans, and it is on
+//   without effect   the row has a reason, or the value changes nothing (the default, switched off, as --model has it)
+//   not modelled     the row names what changes and is not predicted
+//   refused          the row has a reason, or no row has the key, its name holds a word that speaks of plans, and it is on
 //   not understood   anything else; it is listed for the user
+//
+// All that is wrong or missing is collected: a user reads one message.
 #pragma once
 
 #include <cstddef>
@@ -19,6 +21,7 @@
 
 #include "base/document.h"
 #include "espalier/imported_configuration.h"
+#include "exchange/dictionary.h"
 
 namespace espalier::exchange {
 
@@ -26,27 +29,14 @@ struct Setting {
   std::string key;    ///< "tensor_model_parallel_size", "parallelism.tensor_parallel_degree"
   std::string value;  ///< text of a scalar; of a list "[a, b]"
   std::int64_t line = 0;
-  std::int64_t condition = 0;  ///< line of the shell's condition that it stands under; 0: none
+  std::int64_t condition = 0;              ///< line of the undecided condition of the shell that guards it; 0: none
+  std::string written = {};                ///< as the file spells the key, "--tensor-model-parallel-size"; empty: as `key`
+  std::vector<std::string> missing = {};   ///< names of the shell that would make the value known
+  std::vector<std::string> deciding = {};  ///< those that would decide the condition
 };
 
 /// Every leaf of a tree, keys joined by dots. Lists are leaves.
 std::vector<Setting> settings_of(const base::Node& root);
-
-/// What data/import_keys.yaml says of a format.
-struct KeyTable {
-  struct Refusal {
-    std::string key, why;
-    std::vector<std::string> unless;  ///< values with which it is harmless
-  };
-  std::string format;
-  std::vector<std::string> without_effect;  ///< names; one that ends in '*' stands for all that begin so
-  std::vector<Refusal> refused;
-  std::vector<Refusal> not_modelled;  ///< harmless with what `unless` lists; where it lists nothing, when switched off
-  std::vector<std::string> words;     ///< parts of names that speak of plans
-};
-/// Of a format of configuration_formats().
-const KeyTable& key_table(std::string_view format);
-Result<std::vector<KeyTable>> read_key_tables(std::string_view yaml, const std::string& where);
 
 /// The product, at most 2^62: degrees of a damaged file multiply to anything.
 std::int64_t capped_product(std::initializer_list<std::int64_t> factors);
@@ -56,8 +46,8 @@ bool switched_off(std::string_view value);
 
 class SettingReader {
  public:
-  /// Settings whose key is in `ignored` are taken out and listed.
-  SettingReader(std::string where, std::vector<Setting> settings, const KeyTable& table, const std::vector<std::string>& ignored);
+  /// Settings get the key of their row. Those that the request ignores are taken out and listed.
+  SettingReader(const ConfigurationRequest& request, std::vector<Setting> settings, const KeyTable& table);
 
   /// The setting, taken; null where it is absent, None, null or "auto", which is listed as filled by the training script. A setting under a
   /// condition of the shell is an error.
@@ -80,33 +70,54 @@ class SettingReader {
   /// Takes the setting out as known to have no effect.
   void pass_over(std::string_view key, std::string_view why);
 
-  /// The first error counts. `key`: the setting it is about, or the one that is missing.
+  /// The first error of a key counts. `key`: the setting it is about, or the one that is missing.
   void fail(std::string_view key, const std::string& found, const std::string& expected, const std::string& hint = "");
   /// The file has too little: no line to point at. Of several calls all are named.
   void lacks(const std::string& found, const std::string& expected, const std::string& hint);
-  [[nodiscard]] bool ok() const { return !error_; }
+  [[nodiscard]] bool ok() const { return errors_.empty() && !lacking_; }
+  /// Whether something of the key is wrong.
+  [[nodiscard]] bool failed(std::string_view key) const;
+  /// The key as the file spells it, or as it would be written there.
+  [[nodiscard]] std::string spelled(std::string_view key) const;
 
-  /// Judges what is left over. All keys, by kind and then by line; or the first error.
+  /// Judges what is left over. All keys, by kind and then by line; or all errors in one.
   Result<std::vector<ImportedKey>> finish();
 
  private:
   struct Entry {
     Setting setting;
     bool taken = false;
+    bool ignored = false;
+  };
+  struct Fault {
+    std::string key;
+    std::int64_t line;
+    Error error;
+    std::int64_t condition = 0;           ///< line of the undecided condition that it is about
+    std::vector<std::string> names = {};  ///< of the shell, that would mend it
   };
   Entry* entry(std::string_view key);
   const Setting* take(std::string_view key, bool auto_is_a_value);
+  void guarded(const Setting& setting);
   void note_read(const Setting& setting, const std::string& meaning);
   void note_default(std::string_view key, const std::string& value, const std::string& meaning);
+  void name_by_row(Setting& setting) const;
+  void ignore(const std::string& key);
   void judge(const Setting& setting);
+  void judge_unknown(const Setting& setting);
+  [[nodiscard]] std::string harmless(const KeyRow& row, const Setting& setting) const;
+  [[nodiscard]] std::string agrees(const KeyRow& row, const Setting& setting) const;
+  [[nodiscard]] std::string model_field(const std::string& name) const;
+  [[nodiscard]] bool is_on(const std::string& key) const;
+  [[nodiscard]] Error all_faults();
 
-  std::string where_;
+  const ConfigurationRequest& request_;
   std::vector<Entry> entries_;
   const KeyTable& table_;
   std::vector<ImportedKey> keys_;
   std::optional<std::size_t> filled_;  ///< of keys_: the setting last found to be "auto", for which nothing was taken yet
-  Status error_;
-  bool lacking_ = false;  ///< error_ is of lacks()
+  std::vector<Fault> errors_;
+  Status lacking_;  ///< all that the file lacks
 };
 
 /// What the request says where the file is silent; a file that says otherwise is an error of the reader. 0: neither does.

@@ -89,7 +89,7 @@ Result<File> read_file(const ConfigurationRequest& request) {
     out.settings = read_recipe(request.text);
     return out;
   }
-  auto lines = read_flag_lines(request.text, request.name);
+  auto lines = read_flag_lines(request.text, request.name, shell_context(request));
   if (!lines) return lines.error();
   for (Setting& flag : lines->flags) out.settings.push_back(as_field(std::move(flag)));
   out.variables = std::move(lines->variables);
@@ -110,7 +110,7 @@ constexpr std::array kSchedules = {
 class TitanReader {
  public:
   TitanReader(const ConfigurationRequest& request, File file)
-      : request_(request), toml_(file.toml), in_(request.name, std::move(file.settings), key_table(kFormat), request.ignored) {
+      : request_(request), toml_(file.toml), in_(request, std::move(file.settings), key_table(kFormat)) {
     for (ImportedKey& variable : file.variables) in_.list(std::move(variable));
   }
 
@@ -138,7 +138,18 @@ class TitanReader {
     for (const char* key : {"model.name", "model.flavor"})
       if (in_.has(key)) in_.pass_over(key, "the model is that of --model");
     const bool older = in_.flag("training.compile", false, "compiled"), newer = in_.flag("compile.enable", false, "compiled");
-    out_.engine = older || newer ? "torchtitan-compile" : "torchtitan";
+    out_.engine = older || (newer && compiles_layers()) ? "torchtitan-compile" : "torchtitan";
+  }
+
+  /// Which parts are compiled: "model" holds the layers, "loss" the loss alone (torchtitan/config/configs.py, CompileConfig.components).
+  bool compiles_layers() {
+    const char* key = "compile.components";
+    const std::string parts = in_.text(key, "[model, loss]", "compiled parts");
+    const bool model = parts.find("model") != std::string::npos;
+    if (!model && parts.find("loss") != std::string::npos)
+      out_.notes.push_back(cat(in_.spelled(key), " = ", parts,
+                               ": the layers are not compiled; the compiled loss is predicted as one that is not"));
+    return model;
   }
 
   void degrees() {
@@ -181,7 +192,7 @@ class TitanReader {
   }
 
   void check_world(std::int64_t world) {
-    if (world == request_.devices) return;
+    if (world == request_.devices || !in_.ok()) return;
     in_.fail("parallelism.data_parallel_shard_degree", cat(world, " devices by its degrees"),
              cat(request_.devices, ", which the cluster has (rule TT-WORLD)"),
              "give the cluster that it runs on: --set cluster.nodes=N");
@@ -205,12 +216,12 @@ class TitanReader {
          {"parallelism.module_fqns_per_model_part", "parallelism.pipeline_parallel_module_fqns_per_model_part"}) {
       const Setting* parts = in_.find(key);
       if (parts == nullptr) continue;
-      in_.list({ImportedKey::Kind::read, key, parts->value, "blocks of each stage", parts->line});
+      in_.list({ImportedKey::Kind::read, key, parts->value, "blocks of each stage", parts->line, parts->written});
       if (counts) of_parts(*parts);
     }
     if (const Setting* points = in_.find("parallelism.pipeline_parallel_split_points");
         points != nullptr && !switched_off(points->value)) {
-      in_.list({ImportedKey::Kind::read, points->key, points->value, "blocks of each stage", points->line});
+      in_.list({ImportedKey::Kind::read, points->key, points->value, "blocks of each stage", points->line, points->written});
       if (counts) in_.fail(points->key, points->value, "module_fqns_per_model_part, which says where every layer is");
     }
     by_weights(counts && out_.blocks.empty());

@@ -128,7 +128,7 @@ ran = run("improve", "--from", "megatron-args", files / "megatron-launch.txt", "
 expect(ran.returncode == 0, f"improve: {ran.returncode} {ran.stderr}")
 answer = json.loads(ran.stdout)
 expect(answer["schema"] == "espalier.improvement/1", "improve: schema")
-expect("some_new_thing" in ran.stderr, "improve: what is not understood is named")
+expect("--some-new-thing" in ran.stderr, "improve: what is not understood is named")
 now, best = (answer[key]["result"]["prediction"]["iteration_s"] for key in ("present", "best"))
 expect(best < now and abs(answer["gain"] - (1 - best / now)) < 1e-9, f"improve: {now} to {best}, gain {answer['gain']}")
 times = [change["iteration_s"] for change in answer["changes"]]
@@ -146,7 +146,7 @@ too_large = run("improve", "--from", "deepspeed", "-", "--cluster", cluster, "--
 answer = json.loads(too_large.stdout)
 expect(too_large.returncode == 0 and not answer["present"]["result"]["prediction"]["fits"], f"improve: one that does not fit: {too_large.stderr}")
 expect(answer["best"]["result"]["prediction"]["fits"] and all(change["fits"] for change in answer["changes"]), "improve: what fits")
-for text, pattern in ((flags.replace("--bf16", "--bf16 --cpu-offloading-num-layers 2"), r"cpu_offloading_num_layers"), (flags.replace("--num-layers 32", "--num-layers x"), r'<stdin>:7: found num_layers = "x"'),
+for text, pattern in ((flags.replace("--bf16", "--bf16 --cpu-offloading-num-layers 2"), r"--cpu-offloading-num-layers"), (flags.replace("--num-layers 32", "--num-layers x"), r'<stdin>:7: found --num-layers = "x"'),
                       ("", r"found"), ("--tensor-model-parallel-size", r"num-layers|micro-batch|found")):
     ran = run("improve", "--from", "megatron-args", "-", "--cluster", cluster, text=text)
     expect(ran.returncode == 3 and re.search(pattern, ran.stderr), f"improve: no {pattern}: {ran.returncode} {ran.stderr}")
@@ -179,9 +179,9 @@ script = flags.replace("--bf16", "--bf16 --deterministic-mode")
 same = [run("import", *words, "-", "--cluster", cluster, text=script)
         for words in (("config", "--format", "megatron-args"), ("config", "--from", "megatron-args"), ("megatron-args",))]
 expect(all(ran.returncode == same[0].returncode and ran.stdout == same[0].stdout for ran in same) and same[0].stdout, f"import: spellings: {same[2].stderr}")
-expect("deterministic_mode = True is known, not modelled: slower kernels" in same[0].stderr, f"import: not modelled: {same[0].stderr}")
+expect("--deterministic-mode = True is known, not modelled: slower kernels" in same[0].stderr, f"import: not modelled: {same[0].stderr}")
 ran = run("import", "megatron-args", "-", "--cluster", cluster, text=flags.replace("TRAINING_ARGS=", "if [ $FP8 = 1 ]; then\nEXTRA='--fp8-format hybrid'\nfi\nTRAINING_ARGS="))
-expect(ran.returncode == 3 and re.search(r'found fp8 = "hybrid" under the condition of line \d+', ran.stderr), f"import: a condition: {ran.stderr}")
+expect(ran.returncode == 3 and re.search(r'found --fp8-format = "hybrid" under the condition of line \d+', ran.stderr), f"import: a condition: {ran.stderr}")
 
 # What no file of a framework is told is refused by all that write one.
 for training, rule in (("adapter: {kind: lora, rank: 8, targets: [attn.qkv]}", "GAL-ADAPTERS"), ("lengths: {histogram: [[512, 1]], packing: packed}", "GAL-PACKED")):

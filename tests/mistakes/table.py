@@ -22,6 +22,9 @@ def config(model_type, more=''):
     return '{"model_type": "%s", %s%s}\n' % (model_type, LLAMA, ', ' + more if more else '')
 
 
+MEGATRON = ('--num-layers 8 --hidden-size 1024 --num-attention-heads 8 --vocab-size 32000 --max-position-embeddings 1024 '
+            '--micro-batch-size 1 --seq-length 1024 --bf16\n')
+
 FILES = {
     'job.yaml': job(),
     'my job.yaml': job(),
@@ -67,6 +70,18 @@ FILES = {
     'old.calibration.yaml': 'schema: espalier.calibration/0\ndevice: h100-sxm-80gb\n',
     'odd.calibration.yaml': 'schema: espalier.calibration/1\ndevice: h100-sxm-80gb\nengine: generic\ncoefficients: {computr: 1.1}\n',
     'text.log': 'hello\nworld\n',
+    'one.yaml': '{nodes: 1, devices_per_node: 8, device: h100-sxm-80gb}\n',
+    'launch.sh': MEGATRON + 'run --tensor-model-parallel-size $TP\n',
+    'flags.args': MEGATRON,
+    'branch.sh': MEGATRON + 'if [ $BIG = 1 ]; then\nE="--tensor-model-parallel-size 2 --pipeline-model-parallel-size 2"\nfi\n',
+    'parameters.sh': MEGATRON + 'TP=${1}\nPP=$2\nrun --tensor-model-parallel-size $TP --pipeline-model-parallel-size $PP\n',
+    'sources.sh': 'source "conf/sizes.sh"\nrun --micro-batch-size 1 --seq-length 1024 --bf16 ${SIZES[@]}\n',
+    'conf/sizes.sh': 'SIZES=(--num-layers 8 --hidden-size 1024 --num-attention-heads 8 --vocab-size 32000)\n',
+    'slurm.sh': '#SBATCH --nodes=2\n#SBATCH --gpus-per-node=8\n' + MEGATRON + 'torchrun --nnodes $SLURM_NNODES --nproc-per-node $SLURM_GPUS_PER_NODE x.py\n',
+    'stages.args': '--micro-batch-size 1 --seq-length 1024 --bf16 --pipeline-model-parallel-size 2 --decoder-last-pipeline-num-layers 3\n',
+    'wrap.yaml': 'distributed_type: FSDP\nmixed_precision: bf16\nfsdp_config: {fsdp_auto_wrap_policy: NO_WRAP}\n',
+    'components.toml': '[training]\nseq_len = 1024\nlocal_batch_size = 1\n[quantize.grouped_mm.mx]\nfqns = ["experts"]\n[model]\nconverters = ["mx"]\n',
+    'zero.json': '{"bf16": {"enabled": true}, "train_micro_batch_size_per_gpu": 1, "zero_optimization": {"stage": 3, "zero_hpz_partition_size": 8}, "hybrid_engine": {"enabled": true}}\n',
 }
 
 # Plans made from job.yaml by `estimate --tp 2 --pp 2`, then changed: file -> (what is replaced, by what).
@@ -81,6 +96,20 @@ PLANS = {
 
 def pins(text, *more):
     return ['plan', 'job.yaml', '--set', f'search={text}', *more]
+
+
+def imported(form, name, *words):
+    more = {'accelerate': ['--micro-batch', '1', '--sequence-length', '1024'], 'deepspeed': ['--sequence-length', '1024']}.get(form, [])
+    model = [] if form == 'megatron-args' else ['--model', 'models/llama/config.json']
+    return ['import', 'config', '--format', form, name, '--cluster', 'one.yaml', *model, *more, *words]
+
+
+def megatron(name, *words, text=''):
+    """The import of a file, or of the flags with `text` behind them."""
+    if text:
+        name = text.split()[0][2:] + '.args'
+        FILES[name] = MEGATRON + text + '\n'
+    return imported('megatron-args', name, *words)
 
 
 def sets(*values):
@@ -295,6 +324,40 @@ MISTAKES = [
     ('export-unable', 'a format that cannot say the plan', ['export', 'galvatron', 'pp3.json'], 5, ['GAL-FILE', 'schedule zb-h1']),
     ('import-no-job', 'an import without a job', ['import', 'galvatron', 'plan.json'], 2, ['no --job', 'JOB.yaml']),
     ('import-not-galvatron', "a plan of ours where Galvatron's is wanted", ['import', 'galvatron', 'plan.json', '--job', 'job.yaml'], 3, ['plan.json', 'found a plan', 'espalier export galvatron plan.json']),
+
+    # ---- launch files ------------------------------------------------------------------------------------------------------------
+    ('launch-variable', 'a variable that the script does not assign', megatron('launch.sh'), 3,
+     ['launch.sh:2: found --tensor-model-parallel-size = "$TP"', 'hint: --arg TP=…'], megatron('launch.sh', '--arg', 'TP=2')),
+    ('launch-parameters', 'positional parameters', megatron('parameters.sh'), 3, ['2 faults', 'what the script asks for: --arg 1=… --arg 2=…'],
+     megatron('parameters.sh', '--arg', '1=2', '--arg', '2=1')),
+    ('launch-condition', 'flags under a condition', megatron('branch.sh'), 3,
+     ['branch.sh:3: found --tensor-model-parallel-size = "2" under the condition of line 2, and --pipeline-model-parallel-size', '--arg BIG=…'],
+     megatron('branch.sh', '--arg', 'BIG=0')),
+    ('launch-sourced', 'the file that a script sources', megatron('sources.sh'), 3, ['conf/sizes.sh, which line 1 sources', '--with sizes.sh'],
+     megatron('sources.sh', '--with', 'conf/sizes.sh')),
+    ('launch-with-absent', 'a sourced file that is not there', megatron('sources.sh', '--with', 'sizes.sh'), 3, ['sizes.sh: found no such file']),
+    ('launch-arg', '--arg without a value', megatron('launch.sh', '--arg', 'TP'), 2, ['--arg: found "TP"; expected NAME=VALUE']),
+    ('launch-slurm-nodes', 'more nodes in the #SBATCH lines than in the cluster', megatron('slurm.sh'), 3,
+     ['--nnodes = 16', '8 devices, which the cluster has', '--set cluster.nodes=N'], megatron('slurm.sh', '--set', 'cluster.nodes=2')),
+    ('launch-no-layers', 'a share of layers that are not known', megatron('stages.args'), 3, ['no --num-layers', '--model config.json'],
+     megatron('stages.args', '--model', 'models/llama/config.json')),
+    ('launch-several', 'several flags without a price', megatron('flags.args', text='--mtp-num-layers 1 --use-megatron-fsdp --fp4-format e2m1'), 3,
+     ['3 faults', '--mtp-num-layers = 1', '--use-megatron-fsdp = True', '--fp4-format = e2m1']),
+    ('launch-squared-relu', 'an activation that the flags alone do not tell', megatron('flags.args', text='--squared-relu'), 3,
+     ['--squared-relu = True', 'another activation than swiglu and gelu']),
+    ('launch-hybrid', 'layers of several kinds', megatron('flags.args', text='--hybrid-layer-pattern M*M-'), 3, ['--hybrid-layer-pattern', 'give it with --model']),
+    ('launch-hybrid-context', 'hybrid context parallelism', megatron('flags.args', text='--hybrid-context-parallel'), 3,
+     ['--hybrid-context-parallel = True', '--ignore hybrid_context_parallel'], megatron('flags.args', '--ignore', 'hybrid_context_parallel', text='--hybrid-context-parallel')),
+    ('launch-misspelt', 'a flag that looks like one of the plan', megatron('flags.args', text='--tensor-model-paralel-size 2'), 3,
+     ['--tensor-model-paralel-size', 'did you mean "tensor_model_parallel_size"?']),
+    ('launch-group', 'micro-batches in other groups', megatron('flags.args', text='--pipeline-model-parallel-size 2 --num-layers-per-virtual-pipeline-stage 2 '
+                                                               '--microbatch-group-size-per-virtual-pipeline-stage 4'), 3,
+     ['--microbatch-group-size-per-virtual-pipeline-stage = 4', 'expected 2, the stages']),
+    ('launch-no-wrap', 'FSDP without a wrap policy', imported('accelerate', 'wrap.yaml'), 3,
+     ['fsdp_auto_wrap_policy = NO_WRAP', 'the whole model is one unit', 'runs out of memory']),
+    ('launch-mx', 'MX formats', imported('torchtitan', 'components.toml'), 3, ['2 faults', 'quantize.grouped_mm.mx.fqns', 'model.converters = [mx]']),
+    ('launch-zero', 'sections of DeepSpeed without a price', imported('deepspeed', 'zero.json'), 3,
+     ['2 faults', 'zero_hpz_partition_size = 8', 'hybrid_engine.enabled = True']),
 
     # ---- measured runs and calibrations ------------------------------------------------------------------------------------------
     ('runs-csv', 'a table instead of records', ['validate', 'runs.csv'], 3, ['runs.csv:1:1', 'text that is not JSON ("id,tp,pp")', 'a CSV table is not read']),

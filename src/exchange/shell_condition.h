@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+// Tests of a shell, `[ … ]`, `[[ … ]]`, `test …` and `(( … ))`, decided from what its variables hold.
+#pragma once
+
+#include <span>
+
+#include "exchange/shell_values.h"
+#include "exchange/shell_words.h"
+
+namespace espalier::exchange {
+
+struct ShellVerdict {
+  enum class Kind : std::uint8_t { yes, no, open } kind = Kind::open;
+  std::vector<std::string> missing = {};  ///< names that would decide it
+};
+
+/// Of a command: open where it is no test.
+ShellVerdict decide(std::span<const ShellToken> command, const ShellVariables& variables);
+/// Whether a pattern of a case (`7B|7b`, `*`, `*.yaml`) matches.
+bool matches_pattern(std::string_view pattern, std::string_view text);
+
+}  // namespace espalier::exchange
