@@ -13,6 +13,7 @@
 #include <map>
 #include <optional>
 
+#include "base/check.h"
 #include "base/format.h"
 #include "exchange/cluster_readers.h"
 #include "exchange/node_links.h"
@@ -97,6 +98,7 @@ class Tables {
   /// Whether two devices have a link of their own; nothing: the cells say something else.
   std::optional<bool> linked(std::size_t i, std::size_t j) {
     const Row& row = types_.at(i);
+    ESPALIER_CHECK(j < row.cells.size());
     const std::string& cell = row.cells[j];
     if (cell != "XGMI" && cell != "PCIE") {
       fail(row.line, cat("\"", cell.substr(0, 20), "\" in the row of GPU", i), "XGMI or PCIE", "");
@@ -116,6 +118,7 @@ class Tables {
 
   Result<NodeLinks> links() {
     const std::size_t n = types_.rbegin()->first + 1;
+    ESPALIER_CHECK(n <= kMostDevices);
     NodeLinks out;
     out.link_name = "Infinity Fabric link";
     out.nvlinks.assign(n, std::vector<std::int64_t>(n, 0));
