@@ -401,7 +401,7 @@ OBJECTIVE = open_object({
     "least_cost_per_step": described(COUNT, "no plan on these devices is cheaper"), "best": described(WHOLE, "which of `sizes`"),
     "sizes": array(open_object({"nodes_by_group": NODES_BY_GROUP, "devices": POSITIVE, "price_per_hour": COUNT,
                                 "searched": described(YES_NO, "false: passed over by its bound, or without a plan"), "within": YES_NO,
-                                "iteration_s": SECONDS, "cost_per_step": COUNT, "cost_per_token": COUNT, "days": COUNT, "plan": TEXT},
+                                "iteration_s": SECONDS, "cost_per_step": COUNT, "cost_per_token": COUNT, "cost_whole_run": COUNT, "currency": TEXT, "days": COUNT, "plan": TEXT},
                                ("nodes_by_group", "devices", "price_per_hour", "searched", "within", "plan")), minItems=1),
     "answer": RESULT,
 }, ("schema", "minimise", "least_cost_per_step", "best", "sizes", "answer"))

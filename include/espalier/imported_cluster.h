@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Clusters as other tools describe them: what nvidia-smi and NCCL say of the links of a node, and what Slurm says of the nodes. The result is a
+// Clusters as other tools describe them: what nvidia-smi, rocm-smi and NCCL say of the links of a node, and what Slurm says of the nodes. The result is a
 // cluster of equal nodes; `notes` says what was found, what was assumed and on what ground.
 //
 //   auto found = find_cluster_format("nvidia-smi-topo")->read({"topo.txt", text, "h100-sxm-80gb", 4});
@@ -32,7 +32,7 @@ struct ImportedCluster {
 };
 
 struct ClusterFormat {
-  std::string name;   ///< "nvidia-smi-topo", "nccl-xml", "slurm-hosts", "slurm-topology"
+  std::string name;   ///< "nvidia-smi-topo", "nccl-xml", "slurm-hosts", "slurm-topology", "rocm-smi-topo"
   std::string reads;  ///< for people
   /// bad_input: the text is not such a description; the message has its line, what was found and what was expected.
   Result<ImportedCluster> (*read)(const ClusterRequest& request) = nullptr;

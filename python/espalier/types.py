@@ -847,6 +847,8 @@ class SizeAnswer(Document):
     iteration_s: float | None = None  # seconds, nine digits
     cost_per_step: float | None = None
     cost_per_token: float | None = None
+    cost_whole_run: float | None = None
+    currency: str | None = None
     days: float | None = None
     plan: str
 

@@ -2,7 +2,9 @@
 #include "espalier/objective.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
+#include <map>
 #include <set>
 
 #include "adapt/present.h"
@@ -18,7 +20,10 @@ namespace {
 using base::cat;
 
 constexpr std::size_t kMostSizes = 256;
+constexpr std::size_t kMostBetween = 1024;
+constexpr std::size_t kNearest = 16;
 constexpr double kSecondsPerDay = 86400;
+constexpr const char* kNoBetter = "no better, by the work alone";
 
 /// Numbers of nodes of a group that are tried: none, powers of two, all.
 std::vector<std::int64_t> counts_of(const Cluster& cluster, std::size_t group) {
@@ -57,11 +62,15 @@ std::vector<std::vector<std::int64_t>> sizes_of(const Cluster& cluster) {
   return out;
 }
 
+/// What became of a size; unknown: it was not searched to an answer of its own.
+enum class Standing { unknown, holds, fails };
+
 /// A size, what it costs an hour, and what no plan on it is below.
 struct Size {
   SizeAnswer answer;
   Job job;
   double least_s = 0;
+  Standing standing = Standing::unknown;
   [[nodiscard]] double least_cost() const { return least_s * answer.per_hour / 3600; }
 };
 
@@ -87,16 +96,26 @@ class Choice {
 
  private:
   [[nodiscard]] Status refused() const;
+  Status add_size(std::vector<std::int64_t> nodes);
+  /// The most promising of those from `first` on before the others.
+  void order(std::size_t first);
   Status add_sizes();
+  [[nodiscard]] std::set<std::vector<std::int64_t>> between() const;
+  void search_all(std::size_t first);
   /// Why a size cannot be the answer, by its bounds; empty: it may be.
   [[nodiscard]] std::string loses(const Size& size) const;
-  void search(Size& size);
+  /// `whatever`: even where its bounds say that it loses.
+  void search(Size& size, bool whatever = false);
   [[nodiscard]] double value(double seconds, double cost) const {
     return job_.objective->minimise == Objective::Minimise::cost ? cost : seconds;
   }
   /// Of the whole run; 0: not known.
   [[nodiscard]] double steps() const { return steps_of_run(job_.training); }
+  /// By what factor a plan exceeds the budget or the deadline, the larger of the two; up to 1: it does not.
+  [[nodiscard]] double excess(const SizeAnswer& a) const;
+  [[nodiscard]] bool limited() const { return job_.objective->budget_per_step || job_.objective->deadline_s; }
   [[nodiscard]] ObjectiveAnswer take();
+  void search_nearest();
   [[nodiscard]] Error none() const;
 
   const Job& job_;
@@ -125,55 +144,86 @@ Status Choice::refused() const {
   return std::nullopt;
 }
 
-Status Choice::add_sizes() {
-  for (std::vector<std::int64_t>& nodes : sizes_of(job_.cluster)) {
-    std::vector<std::int64_t> numbers;
-    double per_hour = 0;
-    for (std::size_t g = 0; g < nodes.size(); ++g) {
-      const NodeGroup& group = job_.cluster.groups[g];
-      for (std::int64_t n = 0; n < nodes[g]; ++n) numbers.push_back(job_.cluster.first_node(g) + n);
-      per_hour += static_cast<double>(nodes[g] * group.devices_per_node) * group.price_per_device_hour.value_or(0.0);
-    }
-    auto present = adapt::present_on(job_.cluster, job_.cluster_source, {}, numbers);
-    if (!present) continue;                                   // groups that reach each other by way of one that is left out
-    if (!load_cluster(present->source, "cluster")) continue;  // its file would name links of groups that are left out
-    Size size{{}, job_};
-    size.job.cluster = std::move(present->cluster);
-    size.job.cluster_source = std::move(present->source);
-    size.job.objective.reset();
-    size.answer.nodes_by_group = std::move(nodes);
-    size.answer.devices = size.job.cluster.devices();
-    size.answer.per_hour = per_hour;
-    const auto prepared = planner::prepare(size.job);
-    if (!prepared) return prepared.error();
-    size.least_s = static_cast<double>(search::work_bound_ns(prepared->problem)) * 1e-9;
-    sizes_.push_back(std::move(size));
+Status Choice::add_size(std::vector<std::int64_t> nodes) {
+  std::vector<std::int64_t> numbers;
+  double per_hour = 0;
+  for (std::size_t g = 0; g < nodes.size(); ++g) {
+    const NodeGroup& group = job_.cluster.groups[g];
+    for (std::int64_t n = 0; n < nodes[g]; ++n) numbers.push_back(job_.cluster.first_node(g) + n);
+    per_hour += static_cast<double>(nodes[g] * group.devices_per_node) * group.price_per_device_hour.value_or(0.0);
   }
-  const auto prepared = planner::prepare(job_);
+  auto present = adapt::present_on(job_.cluster, job_.cluster_source, {}, numbers);
+  if (!present) return {};                                   // groups that reach each other by way of one that is left out
+  if (!load_cluster(present->source, "cluster")) return {};  // its file would name links of groups that are left out
+  Size size{{}, job_};
+  size.job.cluster = std::move(present->cluster);
+  size.job.cluster_source = std::move(present->source);
+  size.job.objective.reset();
+  size.answer.nodes_by_group = std::move(nodes);
+  size.answer.devices = size.job.cluster.devices();
+  size.answer.per_hour = per_hour;
+  const auto prepared = planner::prepare(size.job);
   if (!prepared) return prepared.error();
-  least_cost_ = search::least_cost_of_work(prepared->problem);
-  std::stable_sort(sizes_.begin(), sizes_.end(), [&](const Size& a, const Size& b) {
+  size.least_s = static_cast<double>(search::work_bound_ns(prepared->problem)) * 1e-9;
+  sizes_.push_back(std::move(size));
+  return {};
+}
+
+void Choice::order(std::size_t first) {
+  std::stable_sort(sizes_.begin() + static_cast<std::ptrdiff_t>(first), sizes_.end(), [&](const Size& a, const Size& b) {
     const double x = value(a.least_s, a.least_cost()), y = value(b.least_s, b.least_cost());
     return x != y ? x < y : a.answer.devices > b.answer.devices;
   });
+}
+
+Status Choice::add_sizes() {
+  for (std::vector<std::int64_t>& nodes : sizes_of(job_.cluster))
+    if (Status error = add_size(std::move(nodes))) return error;
+  const auto prepared = planner::prepare(job_);
+  if (!prepared) return prepared.error();
+  least_cost_ = search::least_cost_of_work(prepared->problem);
+  order(0);
   return std::nullopt;
+}
+
+/// Numbers of nodes between one that fails and the next larger or smaller one that holds, group by group.
+std::set<std::vector<std::int64_t>> Choice::between() const {
+  std::set<std::vector<std::int64_t>> out;
+  std::map<std::vector<std::int64_t>, Standing> tried;
+  for (const Size& size : sizes_) tried[size.answer.nodes_by_group] = size.standing;
+  for (const auto& [nodes, standing] : tried) {
+    for (std::size_t g = 0; g < nodes.size(); ++g) {
+      std::vector<std::int64_t> next = nodes;  // the next larger number of this group that was tried
+      do ++next[g];
+      while (next[g] <= job_.cluster.groups[g].nodes && tried.count(next) == 0);
+      const auto at = tried.find(next);
+      const bool turns = at != tried.end() && ((standing == Standing::holds && at->second == Standing::fails) ||
+                                               (standing == Standing::fails && at->second == Standing::holds));
+      for (std::vector<std::int64_t> size = nodes; turns && ++size[g] < next[g] && out.size() < kMostBetween;) out.insert(size);
+    }
+  }
+  return out;
 }
 
 std::string Choice::loses(const Size& size) const {
   const Objective& o = *job_.objective;
   if (o.budget_per_step && size.least_cost() > *o.budget_per_step) return "over the budget, by the work alone";
   if (o.deadline_s && size.least_s * steps() > *o.deadline_s) return "after the deadline, by the work alone";
-  if (value(size.least_s, size.least_cost()) >= best_value_) return "no better, by the work alone";
+  if (value(size.least_s, size.least_cost()) >= best_value_) return kNoBetter;
   return "";
 }
 
-void Choice::search(Size& size) {
+void Choice::search(Size& size, bool whatever) {
   SizeAnswer& a = size.answer;
-  a.label = loses(size);
-  if (!a.label.empty()) return;
+  a.label = whatever ? "" : loses(size);
+  if (!a.label.empty()) {
+    if (a.label != kNoBetter) size.standing = Standing::fails;
+    return;
+  }
   auto found = plan(size.job, options_);
   if (!found) {
     a.label = found.error().found;
+    size.standing = Standing::fails;
     return;
   }
   const std::vector<std::int64_t> used = used_nodes(size, found->plan);
@@ -189,29 +239,84 @@ void Choice::search(Size& size) {
   a.iteration_ns = p.iteration_ns;
   a.expense = p.cost;
   a.days = p.days;
-  const Objective& o = *job_.objective;
   const double seconds = static_cast<double>(p.iteration_ns) * 1e-9, cost = p.cost ? p.cost->per_step : 0.0;
-  a.within = (!o.budget_per_step || cost <= *o.budget_per_step) && (!o.deadline_s || seconds * steps() <= *o.deadline_s);
+  a.within = excess(a) <= 1;
+  size.standing = a.within ? Standing::holds : Standing::fails;
   if (!a.within || value(seconds, cost) >= best_value_) return;
   best_value_ = value(seconds, cost);
   best_size_ = a.nodes_by_group;
   best_ = std::move(*found);
 }
 
+double Choice::excess(const SizeAnswer& a) const {
+  const Objective& o = *job_.objective;
+  double out = 0;
+  if (o.budget_per_step && a.expense) out = std::max(out, a.expense->per_step / *o.budget_per_step);
+  if (o.deadline_s) out = std::max(out, static_cast<double>(a.iteration_ns) * 1e-9 * steps() / *o.deadline_s);
+  return out;
+}
+
+/// Every size loses by its bounds: those that lose least are searched, so that the answer can tell by how much.
+void Choice::search_nearest() {
+  const Objective& o = *job_.objective;
+  if (!limited() || std::any_of(sizes_.begin(), sizes_.end(), [](const Size& s) { return s.answer.iteration_ns > 0; })) return;
+  std::vector<std::pair<double, Size*>> by_bound;
+  for (Size& size : sizes_) {
+    const double money = o.budget_per_step ? size.least_cost() / *o.budget_per_step : 0;
+    const double time = o.deadline_s ? size.least_s * steps() / *o.deadline_s : 0;
+    by_bound.emplace_back(std::max(money, time), &size);
+  }
+  std::stable_sort(by_bound.begin(), by_bound.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+  for (std::size_t i = 0; i < by_bound.size() && i < kNearest && by_bound[i].first <= 1.05 * by_bound.front().first; ++i) {
+    if (options_.interrupted && options_.interrupted()) return;
+    search(*by_bound[i].second, true);
+  }
+}
+
+/// "12.3 days, 2.3 days (23 %) after the deadline".
+std::string beyond(double value, double most, const std::string& unit, const char* limit) {
+  const double over = value - most;
+  const int digits = over < 0.01 ? 4 : over < 0.1 ? 3 : over < 10 ? 2 : over < 100 ? 1 : 0;
+  const std::string share = value > 10 * most ? cat(base::fixed(value / most, 0), " times it") : base::percent(over / most);
+  return cat(base::fixed(value, digits), " ", unit, ", ", base::fixed(over, digits), " ", unit, " (", share, ") ", limit);
+}
+
 Error Choice::none() const {
   const Size* nearest = nullptr;
   for (const Size& size : sizes_)
-    if (size.answer.iteration_ns > 0 && (nearest == nullptr || size.answer.iteration_ns < nearest->answer.iteration_ns))
-      nearest = &size;
+    if (size.answer.iteration_ns > 0 && (nearest == nullptr || excess(size.answer) < excess(nearest->answer))) nearest = &size;
   if (nearest == nullptr)
-    return {ErrorKind::infeasible, "search.objective", "no size of the cluster on which a plan fits within budget and deadline",
-            "one", "more nodes, a larger budget or a later deadline"};
+    return {ErrorKind::infeasible, "search.objective", "no size of the cluster on which a plan fits into the memory", "one",
+            sizes_.empty() ? "more nodes" : sizes_.back().answer.label};
+  const Objective& o = *job_.objective;
   const SizeAnswer& a = nearest->answer;
-  return {ErrorKind::infeasible, "search.objective", "no plan within budget and deadline", "one",
-          cat("the fastest found takes ", base::seconds(a.iteration_ns), " a step",
-              a.days > 0 ? cat(", ", base::fixed(a.days, 1), " days") : "",
-              a.expense ? cat(", ", base::fixed(a.expense->per_step, 4), " ", a.expense->currency, " a step") : "", " on ",
-              a.devices, " devices")};
+  const double days = static_cast<double>(a.iteration_ns) * 1e-9 * steps() / kSecondsPerDay;
+  const bool late = o.deadline_s && days * kSecondsPerDay > *o.deadline_s;
+  const bool dear = o.budget_per_step && a.expense && a.expense->per_step > *o.budget_per_step;
+  const double scale = steps() > 0 ? steps() : 1;  // money of the whole run, where its length is known
+  const std::string unit = dear ? cat(a.expense->currency, steps() > 0 ? "" : " a step") : "";
+  const int digits = steps() > 0 ? 2 : 4;
+  std::string found = cat("no plan within ",
+                          late && dear ? "budget and deadline"
+                          : late       ? "the deadline"
+                                       : "the budget",
+                          ": the nearest, on ", a.devices, a.devices == 1 ? " device" : " devices");
+  std::string expected, hint;
+  if (late) {
+    const double most = *o.deadline_s / kSecondsPerDay;
+    found += cat(", takes ", beyond(days, most, "days", "after the deadline"));
+    expected = cat("at most ", base::six_digits(most), most == 1 ? " day" : " days");
+    hint = cat("a deadline of ", base::fixed(std::ceil(days * 100) / 100, 2), "d");
+  }
+  if (dear) {
+    const double cost = a.expense->per_step * scale, most = *o.budget_per_step * scale;
+    found += cat(late ? " and costs " : ", costs ", beyond(cost, most, unit, "over the budget"));
+    expected += cat(late ? " and " : "", "at most ", base::six_digits(most), " ", unit);
+    const double step = std::pow(10, digits);
+    hint += cat(late ? " and a budget of " : "a budget of ", base::fixed(std::ceil(cost * step) / step, digits), " ", unit);
+  }
+  return {ErrorKind::infeasible, "search.objective", std::move(found), std::move(expected),
+          cat(hint, late && !dear ? " can be met; or more nodes" : " can be met")};
 }
 
 ObjectiveAnswer Choice::take() {
@@ -232,13 +337,25 @@ ObjectiveAnswer Choice::take() {
   return out;
 }
 
+void Choice::search_all(std::size_t first) {
+  for (std::size_t i = first; i < sizes_.size(); ++i) {
+    if (options_.interrupted && options_.interrupted()) break;
+    search(sizes_[i]);
+  }
+}
+
 Result<ObjectiveAnswer> Choice::run() {
   if (Status error = refused()) return *error;
   if (Status error = add_sizes()) return *error;
-  for (Size& size : sizes_) {
-    if (options_.interrupted && options_.interrupted()) break;
-    search(size);
+  search_all(0);
+  if (limited() && best_) {
+    const std::size_t first = sizes_.size();
+    for (const std::vector<std::int64_t>& nodes : between())
+      if (Status error = add_size(nodes)) return *error;
+    order(first);
+    search_all(first);
   }
+  if (!best_) search_nearest();
   if (!best_) return none();
   ObjectiveAnswer out = take();
   ESPALIER_CHECK(!out.answer->prediction.cost || out.answer->prediction.cost->per_step >= out.least_cost);

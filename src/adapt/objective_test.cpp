@@ -54,6 +54,52 @@ TEST(PlanForObjective, BudgetAndDeadline) {
   EXPECT_EQ(timely->sizes[timely->best].nodes_by_group, (std::vector<std::int64_t>{4}));
 }
 
+/// One node is too slow, eight are fast enough: every number between them is tried, and the answer is the cheapest that holds.
+TEST(PlanForObjective, EveryNumberOfNodesBetweenFailingAndHolding) {
+  const auto on = [](int nodes) {
+    Job job =
+        small_job("{nodes: " + std::to_string(nodes) + ", devices_per_node: 1, device: a100-sxm-80gb, price_per_device_hour: 2}",
+                  "{objective: {minimise: time}}");
+    job.training.tokens = 1e9;
+    return job;
+  };
+  const auto fastest_ns = [&](int nodes) {
+    const auto answer = plan_for_objective(on(nodes), {});
+    return answer.ok() ? answer->answer->prediction.iteration_ns : 0;
+  };
+  // Half way between the steps of four and of eight nodes: four fail, eight hold.
+  const std::int64_t four = fastest_ns(4), eight = fastest_ns(8);
+  ASSERT_GT(four, eight);
+  Job job = on(8);
+  job.objective = Objective{Objective::Minimise::cost, std::nullopt, std::nullopt};
+  job.objective->deadline_s = 1e9 / (64 * 1024) * 0.5e-9 * static_cast<double>(four + eight);
+  const auto found = plan_for_objective(job, {});
+  ASSERT_TRUE(found.ok()) << found.error().message();
+  EXPECT_EQ(found->sizes.size(), 7U);  // and 5, 6, 7
+  for (const SizeAnswer& a : found->sizes) {
+    if (!a.within) continue;
+    EXPECT_GE(a.expense->per_step, found->sizes[found->best].expense->per_step);
+  }
+}
+
+/// What is missing is told in days and money of the whole run, and what is told holds.
+TEST(PlanForObjective, ByHowMuchNothingHolds) {
+  Job job = small_job(kPriced, "{objective: {minimise: cost, deadline: 1s}}");
+  job.training.tokens = 1e12;
+  const auto late = plan_for_objective(job, {});
+  ASSERT_FALSE(late.ok());
+  EXPECT_EQ(late.error().kind, ErrorKind::infeasible);
+  EXPECT_NE(late.error().found.find("after the deadline"), std::string::npos) << late.error().message();
+  const std::size_t at = late.error().hint.find("a deadline of ");
+  ASSERT_NE(at, std::string::npos) << late.error().message();
+  job.objective->deadline_s = std::stod(late.error().hint.substr(at + 14)) * 86400;
+  EXPECT_TRUE(plan_for_objective(job, {}).ok());
+  job.objective = Objective{Objective::Minimise::time, 1e-9, std::nullopt};
+  const auto dear = plan_for_objective(job, {});
+  ASSERT_FALSE(dear.ok());
+  EXPECT_NE(dear.error().found.find("over the budget"), std::string::npos) << dear.error().message();
+}
+
 /// Padded samples of which a quarter is real take four times as many steps for the same tokens: a deadline that holds for full ones is missed.
 TEST(PlanForObjective, ADeadlineCountsTokensThatAreReal) {
   Job job = small_job(kPriced, "{objective: {minimise: time}}");

@@ -27,16 +27,11 @@ constexpr double kSlowKernels = 1.35;  // beyond it compute alone is no likely c
 
 // ---- figures -----------------------------------------------------------------------------------------------------------------
 
-/// Of each line that has one.
-std::vector<double> seconds_of(const runlog::StepLog& log, std::int64_t warm_up, double tokens_per_device) {
+/// Of each step that has one.
+std::vector<double> all_seconds(const runlog::StepLog& log, std::int64_t warm_up, double tokens_per_device, double samples) {
   std::vector<double> out;
-  for (std::size_t k = static_cast<std::size_t>(warm_up); k < log.steps.size(); ++k) {
-    const runlog::LoggedStep& step = log.steps[k];
-    if (step.seconds)
-      out.push_back(*step.seconds);
-    else if (step.tokens_per_s_per_device)
-      out.push_back(tokens_per_device / *step.tokens_per_s_per_device);
-  }
+  for (std::size_t k = static_cast<std::size_t>(warm_up); k < log.steps.size(); ++k)
+    if (const auto seconds = runlog::seconds_of(log.steps[k], tokens_per_device, samples)) out.push_back(*seconds);
   return out;
 }
 
@@ -148,8 +143,9 @@ Status read_log(const Job& job, const Plan& plan, const NamedText& log, std::int
   if (s.global_batch && *s.global_batch != plan.training.global_batch)
     return Error{ErrorKind::bad_input, log.name, cat("global batch ", *s.global_batch),
                  cat(plan.training.global_batch, ", as the plan says"), ""};
+  const double tokens_per_device = tokens_of_step(plan.training) / static_cast<double>(job.cluster.devices());
   const std::vector<double> seconds =
-      seconds_of(*read, s.warm_up, tokens_of_step(plan.training) / static_cast<double>(job.cluster.devices()));
+      all_seconds(*read, s.warm_up, tokens_per_device, static_cast<double>(plan.training.global_batch));
   if (seconds.empty())
     return Error{ErrorKind::bad_input, log.name, "no step behind the first ones", "steps with their times", "--warm-up 0"};
   c.format = runlog::to_string(read->format);

@@ -108,9 +108,14 @@ Status add_log(std::string_view bytes, const std::string& file, const Job& job, 
   if (s.global_batch && *s.global_batch != job.training.global_batch)
     return no_match(file, cat("a log with global batch ", std::to_string(*s.global_batch)),
                     cat("the configuration's ", std::to_string(job.training.global_batch)), "--set training.global_batch=…");
-  double seconds = s.seconds.value_or(0);
-  if (!s.seconds)
-    seconds = tokens_of_step(job.training) / (s.tokens_per_s_per_device.value_or(1) * static_cast<double>(job.cluster.devices()));
+  runlog::LoggedStep median;
+  median.seconds = s.seconds;
+  median.tokens_per_s_per_device = s.tokens_per_s_per_device;
+  median.samples_per_s = s.samples_per_s;
+  const double tokens_per_device = tokens_of_step(job.training) / static_cast<double>(job.cluster.devices());
+  const auto timed = runlog::seconds_of(median, tokens_per_device, static_cast<double>(job.training.global_batch));
+  if (!timed) return no_match(file, "no step behind the first ones", "steps with their times", "--warm-up 0");
+  const double seconds = *timed;
   Job measured = job;
   if (!target.engine.empty()) measured.engine = target.engine;
   const auto predicted = planner::predict(measured, strategy, schedule);

@@ -164,7 +164,7 @@ void add_calibrate_command(Command& app, Context& context) {
   const auto files = [&](const char* name, std::vector<std::string>& value, const char* help) {
     command->add_option(name, value, help)->type_name("FILE …");
   };
-  files("--runs", flags->runs, "measured steps: records (.jsonl), or logs of Megatron-LM, torchtitan, nanotron");
+  files("--runs", flags->runs, "measured steps: records (.jsonl), or logs of Megatron-LM, NeMo, torchtitan, nanotron, DeepSpeed, the Hugging Face Trainer, MLPerf");
   files("--nccl", flags->nccl, "output of all_reduce_perf, all_gather_perf, reduce_scatter_perf, alltoall_perf, sendrecv_perf");
   files("--config", flags->configs,
         "what a log was made with: a job file (and the flags below), or a plan.json; one, or one a log");

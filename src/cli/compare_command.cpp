@@ -94,7 +94,7 @@ void add_compare_command(Command& app, Context& context) {
       ->type_name("FILE");
   command
       ->add_option("--log", step->log,
-                   "a log of the one plan's run (Megatron-LM, torchtitan, nanotron): is its throughput normal?")
+                   "a log of the one plan's run (Megatron-LM, NeMo, torchtitan, nanotron, DeepSpeed, Trainer, MLPerf): is its throughput normal?")
       ->type_name("FILE");
   command->add_option("--warm-up", step->warm_up, "with --log: lines to leave out at the beginning; default: a fifth")
       ->range(0, 1'000'000'000);

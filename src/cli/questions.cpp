@@ -73,7 +73,7 @@ Result<JobFlags> with_questions(Context& context, const JobFlags& flags, const Q
   out.overrides.push_back(cat("search.objective.minimise=", q.deadline.empty() ? "time" : "cost"));
   if (!q.deadline.empty()) out.overrides.push_back(cat("search.objective.deadline=", q.deadline));
   if (q.budget > 0)
-    out.overrides.push_back(cat("search.objective.budget_per_step=", base::six_digits(q.budget / steps_of_run(job->training))));
+    out.overrides.push_back(cat("search.objective.budget_per_step=", base::fixed(q.budget / steps_of_run(job->training), 15)));
   return out;
 }
 

@@ -37,7 +37,7 @@ std::string level_line(const FabricLevel& level) {
 
 const std::vector<ClusterFormat>& cluster_formats() {
   static const std::vector<ClusterFormat> rows{exchange::nvidia_smi_topo(), exchange::nccl_topology(), exchange::slurm_hosts(),
-                                               exchange::slurm_topology()};
+                                               exchange::slurm_topology(), exchange::rocm_smi_topo()};
   return rows;
 }
 

@@ -192,6 +192,45 @@ TEST(NodeLinksMade, UnequalGroupsCountAsPcie) {
   EXPECT_THAT(c.notes, testing::Contains(HasSubstr("counted as PCIe alone")));
 }
 
+// Eight H100 of which a table shows PCIe alone: their NVLinks stay where it may hide them, and PCIe counts where it would show them.
+TEST(NodeLinksMade, HiddenLinksAreTheUsualOnes) {
+  NodeLinks links = in_runs(8, 4, 0, PciePath::phb, PciePath::sys);
+  const std::vector<FabricLevel> usual = usual_cluster("h100-sxm-80gb", 1, 8)->groups.front().intra;
+  for (const LinksShown shown : {LinksShown::no, LinksShown::unknown}) {
+    links.shown = shown;
+    const ImportedCluster c = made(links, "h100-sxm-80gb");
+    EXPECT_EQ(c.cluster.groups.front().intra, usual);
+    EXPECT_THAT(c.notes, testing::Contains(HasSubstr("topo -mp")));
+  }
+  links.shown = LinksShown::yes;
+  const ImportedCluster pcie = made(links, "h100-sxm-80gb");
+  EXPECT_THAT(spans(pcie), ElementsAre(4, 8));
+  EXPECT_THAT(pcie.notes, testing::Contains(HasSubstr("PCIe alone is counted")));
+}
+
+std::string rocm(const std::string& text, const std::string& device = "mi300x") {
+  const auto out = find_cluster_format("rocm-smi-topo")->read({"rocm.txt", text, device, 1, 0, 0, 1, ""});
+  return out ? "accepted" : out.error().message();
+}
+
+TEST(RocmTopology, OneHopIsALink) {
+  const std::string head = "==== Link Type between two GPUs ====\n       GPU0         GPU1\n";
+  const std::string rows = "GPU0   0            XGMI\nGPU1   XGMI         0\n";
+  EXPECT_EQ(rocm(head + rows), "accepted");
+  // Two hops: no link of their own, so that PCIe is what is left.
+  const std::string far = "==== Weight between two GPUs ====\n  GPU0 GPU1\nGPU0 0 30\nGPU1 30 0\n" + head + rows;
+  const auto two = find_cluster_format("rocm-smi-topo")->read({"rocm.txt", far, "mi300x", 1, 0, 0, 1, ""});
+  ASSERT_TRUE(two.ok()) << two.error().message();
+  EXPECT_EQ(two->cluster.groups.front().intra.front().kind, FabricKind::pcie_tree);
+  EXPECT_THAT(rocm("nothing"), HasSubstr("no table \"Link Type between two GPUs\""));
+  EXPECT_THAT(rocm(head + "GPU0   0            XGMI\n"), HasSubstr("rocm.txt:3: found 2 cells in the row of GPU0"));
+  EXPECT_THAT(rocm(head + "GPU0   0            XGMI\nGPU1   XGMI\n"), HasSubstr("rocm.txt:4: found 1 cell in the row of GPU1"));
+  EXPECT_THAT(rocm(head + "GPU1   XGMI         0\n"), HasSubstr("no row of GPU0"));
+  EXPECT_THAT(rocm(head + "GPU0   0            FOO\nGPU1   XGMI         0\n"), HasSubstr("\"FOO\" in the row of GPU0"));
+  EXPECT_THAT(rocm(head + "GPU0   0            XGMI\nGPU1   PCIE         0\n"), HasSubstr("unlike the way back"));
+  EXPECT_THAT(rocm(head + rows, ""), HasSubstr("--device: found no device"));
+}
+
 TEST(NodeLinksMade, NetworkInterfaces) {
   // Eight interfaces of 25 GB/s near a device each, one of 3 GB/s near none, which is for storage and does not count.
   NodeLinks links = alike(8, 18, PciePath::sys);
@@ -203,6 +242,9 @@ TEST(NodeLinksMade, NetworkInterfaces) {
   const ImportedCluster c = made(links, "h100-sxm-80gb", 4);
   EXPECT_DOUBLE_EQ(c.cluster.inter.front().bandwidth.count(), 25e9);
   EXPECT_THAT(c.notes, testing::Contains(HasSubstr("8 of 9 network interfaces count")));
+  // A virtual machine, whose tables show no switches: the ninth is behind another bridge than every device.
+  for (std::size_t k = 0; k < 9; ++k) links.nics[k].path.assign(8, k < 8 ? PciePath::phb : PciePath::node);
+  EXPECT_THAT(made(links, "h100-sxm-80gb", 4).notes, testing::Contains(HasSubstr("8 of 9 network interfaces count")));
   // Two of them for eight devices: each device alone may use one, together they share: 25 · 2 / 8.
   links.nics.resize(2);
   const FabricLevel& top = made(links, "h100-sxm-80gb", 4).cluster.inter.front();

@@ -15,6 +15,7 @@ ClusterFormat nvidia_smi_topo();
 ClusterFormat nccl_topology();
 ClusterFormat slurm_hosts();
 ClusterFormat slurm_topology();
+ClusterFormat rocm_smi_topo();
 
 /// "node[01-16,20],gpu[1-2]-[0-3]" -> names in the order of the list: zero padding is kept, several brackets are every combination. At most a million
 /// names; `where` names the place.

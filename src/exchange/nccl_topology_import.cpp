@@ -6,6 +6,8 @@
 //       gpu dev sm                              sm: 70 V100, 80 A100, 86 and 89 without NVSwitch, 90 H100, 100 B200
 //         nvlink target count tclass            tclass 0x068000: the other end is a switch; else `target` is the bus id of a device
 //     nic, net speed                            Mb/s / 8000
+// RCCL, for AMD, writes version="2" (github.com/ROCm/rccl, NCCL_TOPO_XML_VERSION): <gpu dev sm gcn arch> names the processor by gcn, and its links are
+// <xgmi target count tclass>.
 #include <pugixml.hpp>
 
 #include <algorithm>
@@ -31,7 +33,7 @@ constexpr int kDeepest = 64;
 constexpr double kGB = 1e9;
 
 struct FoundGpu {
-  std::string bus;
+  std::string bus, gcn;
   std::int64_t line = 0, sm = 0;
   std::vector<std::size_t> switches;  ///< elements above it, outermost first: places in the walk
   std::size_t cpu = 0;
@@ -70,8 +72,11 @@ class Topology {
     const pugi::xml_node system = document.child("system");
     if (!system)
       return fault(0, "no <system>", "NCCL's topology: <system version=\"1\">", "NCCL_TOPO_DUMP_FILE=topo.xml writes it");
-    if (std::strcmp(system.attribute("version").as_string(), "1") != 0)
-      return fault(system.offset_debug(), cat("version \"", system.attribute("version").as_string(), "\""), "version 1", "");
+    const std::string version = system.attribute("version").as_string();
+    if (version != "1" && version != "2")
+      return fault(system.offset_debug(), cat("version \"", version.substr(0, 40), "\""), "version 1, or 2 as RCCL writes it",
+                   "");
+    amd_ = version == "2";
     for (const pugi::xml_node child : system.children()) {
       if (std::strcmp(child.name(), "cpu") == 0)
         cpu(child);
@@ -83,6 +88,9 @@ class Topology {
     return links();
   }
   [[nodiscard]] std::int64_t sm() const { return gpus_.empty() ? 0 : gpus_.front().sm; }
+  [[nodiscard]] bool amd() const { return amd_; }
+  /// Of the first device, where RCCL names it: "gfx942"; empty otherwise.
+  [[nodiscard]] const std::string& gcn() const { return gpus_.front().gcn; }
 
  private:
   [[nodiscard]] std::int64_t line_of(std::ptrdiff_t offset) const {
@@ -121,7 +129,7 @@ class Topology {
   static double socket_of(const std::string& arch, const std::string& vendor, int family, int model) {
     if (arch == "ppc64") return 32 * kGB;
     if (arch != "x86_64") return 6 * kGB;
-    if (vendor == "AuthenticAMD" || vendor.empty()) return 16 * kGB;
+    if (vendor == "AuthenticAMD" || vendor == "AMD" || vendor.empty()) return 16 * kGB;
     if (family == 6 && model >= 173) return 40 * kGB;
     if (family == 6 && model >= 143) return 22 * kGB;
     return family == 6 && model >= 85 ? 10 * kGB : 6 * kGB;
@@ -179,12 +187,14 @@ class Topology {
     out.bus = lower_bus(pci.attribute("busid").as_string());
     out.line = line_of(node.offset_debug());
     out.sm = number(node, "sm", 30, 300);
+    out.gcn = node.attribute("gcn").as_string();  // "942" before ROCm 5
+    if (!out.gcn.empty() && !out.gcn.starts_with("gfx")) out.gcn = cat("gfx", out.gcn);
     out.switches.assign(above.begin(), above.end() - 1);  // the last is the device itself
     out.cpu = cpus_;
     out.slot = slot;
-    for (const pugi::xml_node link : node.children("nvlink")) {
+    for (const pugi::xml_node link : node.children(amd_ ? "xgmi" : "nvlink")) {
       const std::int64_t count = number(link, "count", 1, 64);
-      if (std::strcmp(link.attribute("tclass").as_string(), "0x068000") == 0)
+      if (!amd_ && std::strcmp(link.attribute("tclass").as_string(), "0x068000") == 0)
         out.switched += count;
       else
         out.peers.emplace_back(lower_bus(link.attribute("target").as_string()), count);
@@ -205,6 +215,7 @@ class Topology {
 
   Result<NodeLinks> links() {
     NodeLinks out;
+    if (amd_) out.link_name = "Infinity Fabric link";
     const std::size_t n = gpus_.size();
     std::map<std::string, std::size_t> by_bus;
     for (std::size_t i = 0; i < n; ++i) {
@@ -226,14 +237,17 @@ class Topology {
       }
       for (const auto& [bus, count] : g.peers) {
         const auto at = by_bus.find(bus);
-        if (at == by_bus.end()) return at_line(g.line, cat("an NVLink to ", bus.substr(0, 40)), "the bus id of one of its GPUs");
+        if (at == by_bus.end())
+          return at_line(g.line, cat(amd_ ? "an xGMI link to " : "an NVLink to ", bus.substr(0, 40)),
+                         "the bus id of one of its GPUs");
         if (at->second != i) out.nvlinks[i][at->second] += count;
       }
     }
     for (std::size_t i = 0; i < n; ++i)
       for (std::size_t j = 0; j < i; ++j)
         if (out.nvlinks[i][j] != out.nvlinks[j][i])
-          return at_line(gpus_[i].line, cat(out.nvlinks[i][j], " NVLinks to the GPU at ", gpus_[j].bus.substr(0, 40)),
+          return at_line(gpus_[i].line,
+                         cat(out.nvlinks[i][j], " ", out.link_name, "s to the GPU at ", gpus_[j].bus.substr(0, 40)),
                          cat(out.nvlinks[j][i], ", as it says itself"));
     out.socket = socket_;
     for (const FoundNet& net : nets_) {
@@ -251,6 +265,7 @@ class Topology {
   const ClusterRequest& request_;
   std::vector<FoundGpu> gpus_;
   std::vector<FoundNet> nets_;
+  bool amd_ = false;
   std::size_t cpus_ = 0, places_ = 0;
   double socket_ = 0;
   Status error_;
@@ -264,6 +279,25 @@ constexpr std::array kArchitectures = {
     Architecture{70, " v100 "},       Architecture{75, " titan-rtx "},        Architecture{80, " a100 a800 "},
     Architecture{86, " a10g a40 "},   Architecture{89, " l4 l40s rtx-4090 "}, Architecture{90, " h100 h200 h20 h800 gh200 "},
     Architecture{100, " b200 gb200 "}};
+
+/// What RCCL calls the devices of the catalogue (LLVM's names of AMD's processors).
+constexpr std::array<std::pair<const char*, const char*>, 2> kGcn = {{{"gfx942", " mi300x mi325x "}, {"gfx950", " mi355x "}}};
+
+/// RCCL's file beside a device of another maker or generation.
+Status other_amd_device(const ClusterRequest& request, const std::string& gcn) {
+  const auto row = std::find_if(kGcn.begin(), kGcn.end(), [&](const auto& r) { return gcn.starts_with(r.first); });
+  const std::string kinds = row == kGcn.end() ? "" : cat(": ", gcn.substr(0, 20), " is one of", row->second);
+  if (request.device.empty())
+    return Error{ErrorKind::usage, "--device", "no device", cat("the kind of its GPUs", kinds), "--device mi300x"};
+  const bool same = row == kGcn.end()
+                        ? request.device.starts_with("mi") || base::lower(request.device).find("instinct") != std::string::npos
+                        : std::string_view(row->second).find(cat(" ", request.device, " ")) != std::string_view::npos ||
+                              base::lower(request.device).find("instinct") != std::string::npos;
+  if (same) return {};
+  return Error{ErrorKind::bad_input, request.name,
+               row == kGcn.end() ? "a topology of RCCL, of AMD's devices" : cat("GPUs of ", gcn.substr(0, 20)),
+               cat("GPUs of ", request.device), row == kGcn.end() ? "--device mi300x" : cat("--device: one of", row->second)};
+}
 
 /// The file names an architecture, which several kinds of devices have.
 Status other_device(const ClusterRequest& request, std::int64_t sm) {
@@ -292,12 +326,13 @@ Result<ImportedCluster> read(const ClusterRequest& request) {
   Topology topology(request);
   const auto links = topology.read();
   if (!links) return links.error();
-  if (Status error = other_device(request, topology.sm())) return *error;
+  if (Status error = topology.amd() ? other_amd_device(request, topology.gcn()) : other_device(request, topology.sm()))
+    return *error;
   return cluster_of(*links, request);
 }
 
 }  // namespace
 
-ClusterFormat nccl_topology() { return {"nccl-xml", "NCCL's topology (NCCL_TOPO_DUMP_FILE); needs --device", read}; }
+ClusterFormat nccl_topology() { return {"nccl-xml", "topology of NCCL or RCCL (NCCL_TOPO_DUMP_FILE); needs --device", read}; }
 
 }  // namespace espalier::exchange

@@ -27,7 +27,8 @@ constexpr std::array kGenerations = {
     Generation{"a100", 12, 25, 31.5}, Generation{"a10", 0, 25, 31.5},    Generation{"a800", 8, 25, 31.5},
     Generation{"h100", 18, 25, 63},   Generation{"h800", 8, 25, 63},     Generation{"h200", 18, 25, 63},
     Generation{"h20", 18, 25, 63},    Generation{"gh200", 18, 25, 63},   Generation{"b200", 18, 50, 63},
-    Generation{"b300", 18, 50, 63},   Generation{"gb200", 18, 50, 63},   Generation{"gb300", 18, 50, 63}};
+    Generation{"b300", 18, 50, 63},   Generation{"gb200", 18, 50, 63},   Generation{"gb300", 18, 50, 63},
+    Generation{"mi300x", 7, 64, 63},  Generation{"mi325x", 7, 64, 63},   Generation{"mi355x", 7, 76.8, 63}};
 
 Generation generation_of(const std::string& device) {
   const auto at =
@@ -94,7 +95,7 @@ class Assembly {
     for (const auto& row : links_.nvlinks)
       for (const std::int64_t count : row)
         if (links > 0 && count > links)
-          return Error{ErrorKind::bad_input, request_.name, cat(count, " NVLinks of a device"),
+          return Error{ErrorKind::bad_input, request_.name, cat(count, " ", links_.link_name, "s of a device"),
                        cat("at most ", links, ", as ", device, " has"), "is --device another kind?"};
     return {};
   }
@@ -111,12 +112,29 @@ class Assembly {
     const bool any = std::any_of(links_.nvlinks.begin(), links_.nvlinks.end(), [](const auto& row) {
       return std::any_of(row.begin(), row.end(), [](auto c) { return c > 0; });
     });
+    if (!any && hidden_links()) return;
     if (any && joined.empty())
-      note("NVLinks join groups of unequal size or devices that are no neighbours: counted as PCIe alone");
+      note(cat(links_.link_name, "s join groups of unequal size or devices that are no neighbours: counted as PCIe alone"));
     if (any && !joined.empty()) found.push_back(nvlink_level(span_of(joined)));
     pcie_levels(found);
     keep_usual(found);
     group().intra = std::move(found);
+  }
+
+  /// The file shows no links beyond PCIe, though the usual node has them: true where the file may hide them, so that the usual ones stay.
+  bool hidden_links() {
+    const std::vector<FabricLevel>& usual = group().intra;
+    const auto fast = [](const FabricLevel& l) { return l.kind == FabricKind::nvswitch || l.kind == FabricKind::nvlink_mesh; };
+    if (usual.empty() || !fast(usual.front())) return false;
+    if (links_.shown == LinksShown::yes) {
+      note(cat("no ", links_.link_name, " in the file, though a usual node of ", request_.device,
+               " has them: PCIe alone is counted"));
+      return false;
+    }
+    const bool named = links_.shown == LinksShown::no;
+    note(cat(named ? "`nvidia-smi topo -mp` hides NVLink" : "no NVLink in the table, as `nvidia-smi topo -mp` prints it",
+             ": the links of a usual node of ", request_.device, " are taken; `nvidia-smi topo -m` shows those that there are"));
+    return true;
   }
 
   FabricLevel nvlink_level(std::int64_t span) {
@@ -141,12 +159,13 @@ class Assembly {
     const std::int64_t links = generation_.links > 0 ? generation_.links : sum_least;
     const bool switched =
         links_.switched || (complete && least == most && span > 2 && (least == links || least * (span - 1) > links));
-    note(cat("NVLinks: ", least == most ? cat(least) : cat(least, " to ", most), " between devices, ", gbps(rate),
+    note(cat(links_.link_name, "s: ", least == most ? cat(least) : cat(least, " to ", most), " between devices, ", gbps(rate),
              " each per direction; ", switched ? "counted as a switch" : "counted as direct links"));
-    if (!complete) note("not all devices of a group have a direct NVLink: what the others send goes over two");
+    if (!complete)
+      note(cat("not all devices of a group have a direct ", links_.link_name, ": what the others send goes over two"));
     if (switched) return level("NVSwitch", FabricKind::nvswitch, span, static_cast<double>(least) * rate, 2e-6, 0.75);
-    FabricLevel out =
-        level("NVLink", FabricKind::nvlink_mesh, span, static_cast<double>(std::min(links, sum_least)) * rate, 3e-6, 0.8);
+    FabricLevel out = level(links_.link_name == "NVLink" ? "NVLink" : "Infinity Fabric mesh", FabricKind::nvlink_mesh, span,
+                            static_cast<double>(std::min(links, sum_least)) * rate, 3e-6, 0.8);
     out.per_peer = BytesPerSecond(static_cast<double>(least) * rate);
     return out;
   }
@@ -205,15 +224,18 @@ class Assembly {
 
   // ---- the network -----------------------------------------------------------------------------------------------------------
 
-  /// Interfaces near a device, where any is; the others are for management and storage.
+  /// Interfaces near a device, where any is; the others are for management and storage. Virtual machines show no switches: there those of a
+  /// device's host bridge are near.
   [[nodiscard]] std::vector<const FoundNic*> useful() const {
-    std::vector<const FoundNic*> near, all;
-    for (const FoundNic& nic : links_.nics) {
-      ESPALIER_CHECK(nic.path.size() == n());
-      all.push_back(&nic);
-      if (std::any_of(nic.path.begin(), nic.path.end(), [](PciePath p) { return p <= PciePath::pxb; })) near.push_back(&nic);
+    for (const PciePath most : {PciePath::pxb, PciePath::phb, PciePath::sys}) {
+      std::vector<const FoundNic*> near;
+      for (const FoundNic& nic : links_.nics) {
+        ESPALIER_CHECK(nic.path.size() == n());
+        if (std::any_of(nic.path.begin(), nic.path.end(), [most](PciePath p) { return p <= most; })) near.push_back(&nic);
+      }
+      if (!near.empty()) return near;
     }
-    return near.empty() ? all : near;
+    return {};
   }
 
   void network() {

@@ -7,8 +7,9 @@
 //   PCIe                          a level for the devices below one switch (PIX, PXB), one below one processor (PHB, NODE), one between
 //                                 processors (SYS). x16 of the device's generation: 15.75, 31.5, 63 GB/s. Between processors what NCCL 2.30.7
 //                                 counts (graph/topo.h): 10 GB/s Skylake, 22 Sapphire Rapids, 16 AMD, 6 Broadwell and ARM
-// Rates of one NVLink and direction: 25 GB/s (generations 2 to 4), 50 GB/s (5): sources of data/devices.yaml. Where a level is what the device's
-// usual node has, the usual figures stay, since they are fitted.
+// Rates of one NVLink and direction: 25 GB/s (generations 2 to 4), 50 GB/s (5); of one Infinity Fabric link 64 GB/s (MI300X, MI325X), 76.8 GB/s
+// (MI355X): sources of data/devices.yaml. Where a level is what the device's usual node has, the usual figures stay, since they are fitted. They stay
+// as well where a table may hide the links: `nvidia-smi topo -mp` prints PCIe alone.
 #pragma once
 
 #include <cstdint>
@@ -22,6 +23,9 @@ namespace espalier::exchange {
 /// How near two devices are over PCIe.
 enum class PciePath : std::uint8_t { same, pix, pxb, phb, node, sys };
 
+/// Whether a table shows the links between devices beyond PCIe.
+enum class LinksShown : std::uint8_t { yes, no, unknown };
+
 struct FoundNic {
   std::string name;
   double bandwidth = 0;        ///< bytes/s; 0: not said
@@ -32,7 +36,9 @@ struct NodeLinks {
   std::vector<std::vector<std::int64_t>> nvlinks;  ///< between pairs; through a switch: of the device
   std::vector<std::vector<PciePath>> path;
   std::vector<FoundNic> nics;
-  bool switched = false;  ///< NVLinks end in a switch, the file says so
+  LinksShown shown = LinksShown::yes;
+  std::string link_name = "NVLink";  ///< of one link, for people
+  bool switched = false;             ///< NVLinks end in a switch, the file says so
   double pcie = 0;        ///< bytes/s of a device's slot; 0: as the device's generation
   double socket = 0;      ///< bytes/s between processors; 0: not said
   [[nodiscard]] std::size_t devices() const { return path.size(); }

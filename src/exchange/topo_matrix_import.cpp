@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // `nvidia-smi topo -m`: a matrix of link classes. Taken as people paste it: colours, prefixes of launchers, tabs or blanks, cells that ran into each
-// other (PIXNODE), interfaces called NIC0 or mlx5_0, columns of affinity that are there or not, lines of MIG.
+// other (PIXNODE), interfaces called NIC0 or mlx5_0, columns of affinity that are there or not, lines of MIG, the prompt
+// with the command. `topo -mp` prints PCIe alone.
 #include <algorithm>
 #include <array>
 #include <charconv>
@@ -80,6 +81,12 @@ bool add_cells(std::string_view word, std::vector<Cell>& out) {
     word.remove_prefix(static_cast<std::size_t>(end - word.data()));
   }
   return true;
+}
+
+/// What the command before the matrix says, where it was pasted with it.
+LinksShown shown(std::string_view text) {
+  if (text.find("topo -mp") != std::string_view::npos) return LinksShown::no;
+  return text.find("topo -m") != std::string_view::npos ? LinksShown::yes : LinksShown::unknown;
 }
 
 struct Row {
@@ -176,6 +183,7 @@ class Matrix {
       out.path.push_back(std::move(path));
     }
     if (Status error = asymmetric(out)) return *error;
+    out.shown = shown(request_.text);
     add_nics(places, out);
     return out;
   }

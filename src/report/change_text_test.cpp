@@ -202,7 +202,7 @@ TEST(ObjectiveText, TheTableOfSizes) {
   answer.objective = {Objective::Minimise::cost, 0.5, 864000.0};
   answer.least_cost = 0.125;
   answer.sizes.resize(2);
-  answer.sizes[0] = {{1, 2}, 24, 48, 2'000'000'000, Expense{0.25, 1e-6, 48, 0, 24, 0, "EUR"}, 3.5, true, "TP8"};
+  answer.sizes[0] = {{1, 2}, 24, 48, 2'000'000'000, Expense{0.25, 1e-6, 48, 0, 24, 1234.5, "EUR"}, 3.5, true, "TP8"};
   answer.sizes[1].nodes_by_group = {1, 0};
   answer.sizes[1].label = "nothing fits";
   answer.answer.emplace();
@@ -211,13 +211,17 @@ TEST(ObjectiveText, TheTableOfSizes) {
   EXPECT_THAT(text, HasSubstr("1+2"));
   EXPECT_THAT(text, HasSubstr("0.2500"));
   EXPECT_THAT(text, HasSubstr("nothing fits"));
-  EXPECT_THAT(text, HasSubstr("costs less than 0.1250"));
+  EXPECT_THAT(text, HasSubstr("costs less than 0.1250 EUR"));
+  EXPECT_THAT(text, HasSubstr("EUR in all"));
+  EXPECT_THAT(text, HasSubstr("1234"));
   answer.answer->plan.pipelines.front().stages.resize(1);
   answer.answer->plan.pipelines.front().stages[0].chunks = {{{LayerRange{}}}};
   const base::Node root = parsed(to_json(answer));
   EXPECT_EQ(root.find("schema")->text, "espalier.objective/1");
   EXPECT_EQ(root.find("minimise")->text, "cost");
   EXPECT_EQ(root.find("sizes")->items[0].find("nodes_by_group")->items[1].integer, 2);
+  EXPECT_DOUBLE_EQ(root.find("sizes")->items[0].find("cost_whole_run")->real, 1234.5);
+  EXPECT_EQ(root.find("sizes")->items[0].find("currency")->text, "EUR");
   EXPECT_EQ(root.find("sizes")->items[1].find("cost_per_step"), nullptr);
 }
 

@@ -27,19 +27,42 @@ std::string wanted(const Objective& o) {
 }  // namespace
 
 std::string to_text(const ObjectiveAnswer& answer) {
-  std::vector<std::vector<std::string>> rows{{"", "nodes", "devices", "step", "a step", "a million tokens", "days", "plan"}};
+  std::string currency;
+  bool whole = false;
+  for (const SizeAnswer& a : answer.sizes)
+    if (a.expense) {
+      currency = a.expense->currency;
+      whole = whole || a.expense->whole_run > 0;
+    }
+  std::vector<std::string> head{"",
+                                "nodes",
+                                "devices",
+                                "step",
+                                cat(currency, currency.empty() ? "" : " ", "a step"),
+                                cat(currency, currency.empty() ? "" : " ", "a million tokens"),
+                                "days"};
+  if (whole) head.push_back(cat(currency, currency.empty() ? "" : " ", "in all"));
+  head.emplace_back("plan");
+  std::vector<std::vector<std::string>> rows{head};
   for (std::size_t i = 0; i < answer.sizes.size(); ++i) {
     const SizeAnswer& a = answer.sizes[i];
     const std::string mark = i == answer.best ? "→" : a.iteration_ns > 0 && !a.within ? "×" : "";
-    rows.push_back(
-        {mark, nodes_text(a.nodes_by_group), std::to_string(a.devices), a.iteration_ns > 0 ? base::seconds(a.iteration_ns) : "–",
-         a.expense ? base::fixed(a.expense->per_step, 4) : "–", a.expense ? base::fixed(a.expense->per_token * 1e6, 3) : "–",
-         a.days > 0 ? base::fixed(a.days, 1) : "–", a.label});
+    std::vector<std::string> row{mark,
+                                 nodes_text(a.nodes_by_group),
+                                 std::to_string(a.devices),
+                                 a.iteration_ns > 0 ? base::seconds(a.iteration_ns) : "–",
+                                 a.expense ? base::fixed(a.expense->per_step, 4) : "–",
+                                 a.expense ? base::fixed(a.expense->per_token * 1e6, 3) : "–",
+                                 a.days > 0 ? base::fixed(a.days, 1) : "–"};
+    if (whole) row.push_back(a.expense ? base::fixed(a.expense->whole_run, a.expense->whole_run < 100 ? 2 : 0) : "–");
+    row.push_back(a.label);
+    rows.push_back(std::move(row));
   }
   std::string out = cat("objective: ", wanted(answer.objective), " of ", answer.sizes.size(),
-                        " sizes of the cluster (→; ×: not within)\n", report::table(rows, {7}));
+                        " sizes of the cluster (→; ×: not within)\n", report::table(rows, {head.size() - 1}));
   if (answer.least_cost > 0)
-    out += cat("  no step on these devices costs less than ", base::fixed(answer.least_cost, 4), ", by the work alone\n");
+    out += cat("  no step on these devices costs less than ", base::fixed(answer.least_cost, 4), currency.empty() ? "" : " ",
+               currency, ", by the work alone\n");
   return out;
 }
 
@@ -65,6 +88,8 @@ std::string to_json(const ObjectiveAnswer& answer) {
     if (a.iteration_ns > 0) w.key("iteration_s").seconds(a.iteration_ns);
     if (a.expense) w.key("cost_per_step").value(a.expense->per_step);
     if (a.expense) w.key("cost_per_token").value(a.expense->per_token);
+    if (a.expense && a.expense->whole_run > 0) w.key("cost_whole_run").value(a.expense->whole_run);
+    if (a.expense) w.key("currency").value(a.expense->currency);
     if (a.days > 0) w.key("days").value(a.days);
     w.key("plan").value(a.label);
     w.end_object();

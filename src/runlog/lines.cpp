@@ -82,7 +82,14 @@ std::string without_colour(std::string_view line) {
 void each_line(std::string_view text, const std::function<void(std::int64_t, std::string_view)>& f) {
   for (std::int64_t number = 1; !text.empty(); ++number) {
     const std::size_t end = text.find('\n');
-    f(number, without_colour(text.substr(0, std::min(end, kMaxLine))));
+    std::string_view line = text.substr(0, end);
+    while (!line.empty() && line.back() == '\r') line.remove_suffix(1);
+    for (std::size_t begin = 0; begin != std::string_view::npos;) {
+      const std::size_t again = line.find('\r', begin);
+      const std::string_view part = line.substr(begin, again - begin);
+      if (!part.empty() || line.empty()) f(number, without_colour(part.substr(0, kMaxLine)));
+      begin = again == std::string_view::npos ? again : again + 1;
+    }
     text.remove_prefix(end == std::string_view::npos ? text.size() : end + 1);
   }
 }

@@ -18,7 +18,8 @@ namespace espalier::runlog {
 
 /// The text without ANSI escape sequences and carriage returns.
 std::string without_colour(std::string_view line);
-/// Calls f(line number from 1, line without colour) for every line; an over-long one is cut at 64 KiB.
+/// Calls f(line number from 1, line without colour) for every line; an over-long one is cut at 64 KiB. What a carriage return overwrites, as
+/// progress bars do, is a line of its own with the same number.
 void each_line(std::string_view text, const std::function<void(std::int64_t, std::string_view)>& f);
 
 std::string_view trimmed(std::string_view text);

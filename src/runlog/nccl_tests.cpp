@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "base/document.h"
+#include "base/format.h"
 #include "runlog/lines.h"
 
 namespace espalier::runlog {
@@ -39,7 +40,8 @@ struct Draft {
   std::optional<CollectiveTest> named;
   std::string program;  ///< a program that is not one of ours
   std::vector<Rank> ranks;
-  double factor = 0;  ///< busbw / algbw of the largest row
+  std::int64_t own = 0;  ///< ranks of one process, where the first line says them
+  double factor = 0;     ///< busbw / algbw of the largest row
   bool reduces = false;
 };
 
@@ -58,14 +60,14 @@ Error bad(const std::string& where, std::string found, std::string expected, std
 
 // ---- ranks -------------------------------------------------------------------------------------------------------------------
 
-/// "#  Rank  0 Group  0 Pid  12345 on   node001 device  0 [0000:18:00] NVIDIA H100 80GB HBM3"
+/// "#  Rank  0 Group  0 Pid  12345 on   node001 device  0 [0000:18:00] NVIDIA H100 80GB HBM3"; pasted text has lost its '#' where it made headings.
 bool read_rank(std::string_view line, Draft& draft) {
   const auto words = words_of(line);
   const auto rank = std::find(words.begin(), words.end(), "Rank");
   const auto on = std::find(words.begin(), words.end(), "on");
-  if (line.find('#') == std::string_view::npos || rank == words.end() || on == words.end() || on + 1 == words.end() ||
-      rank + 1 == words.end() || !whole_integer(*(rank + 1)))
+  if (rank == words.end() || on == words.end() || on + 1 == words.end() || rank + 1 == words.end() || !whole_integer(*(rank + 1)))
     return false;
+  if (line.find('#') == std::string_view::npos && std::find(words.begin(), words.end(), "device") == words.end()) return false;
   Rank r;
   r.host = std::string(*(on + 1));
   const auto group = std::find(words.begin(), words.end(), "Group");
@@ -76,12 +78,43 @@ bool read_rank(std::string_view line, Draft& draft) {
   return true;
 }
 
+/// "# nThread 1 nGpus 8 minBytes …": ranks of one process.
+void read_own_ranks(std::string_view line, Draft& draft) {
+  const auto threads = after(line, "nThread "), devices = after(line, "nGpus ");
+  if (!threads || !devices) return;
+  const auto t = leading_number(*threads), g = leading_number(*devices);
+  if (t && g && *t >= 1 && *g >= 1 && *t * *g <= static_cast<double>(kMaxRanks)) draft.own = std::llround(*t * *g);
+}
+
+/// Ranks of an all-reduce by busbw / algbw = 2(n−1)/n; 0: another collective, or so many that the printed digits do not tell.
+std::int64_t ranks_by_factor(const Draft& draft) {
+  if (!draft.reduces || draft.factor <= 1 || draft.factor > 1.98) return 0;
+  return std::llround(2 / (2 - draft.factor));
+}
+
+/// The list of ranks is missing: a single process that has all ranks is one node.
+void assume_one_node(Draft& draft) {
+  const std::int64_t n = ranks_by_factor(draft);
+  if (draft.own < 2 || (n > 0 && n != draft.own)) return;
+  draft.ranks.assign(static_cast<std::size_t>(draft.own), Rank{0, "node"});
+}
+
+Error no_ranks(const Draft& draft) {
+  const std::int64_t n = ranks_by_factor(draft);
+  return bad(
+      draft.table.where, "a table without its '# Rank … on HOST device …' lines",
+      "the whole output of the program, from '# nThread' on",
+      n > 1 ? base::cat(
+                  "busbw / algbw is that of ", n,
+                  " ranks, but nothing tells on how many nodes: add '# Rank 0 Pid 1 on HOST device 0' and so on above the table")
+            : std::string("the number of ranks and nodes is read from these lines"));
+}
+
 /// Ranks, nodes and groups of the table from its list of ranks; an error when groups or nodes are unlike.
 Status place(Draft& draft) {
   NcclTable& t = draft.table;
-  if (draft.ranks.empty())
-    return bad(t.where, "no '# Rank … on HOST device …' lines", "the whole output of the program",
-               "the number of ranks and nodes is read from the header");
+  if (draft.ranks.empty()) assume_one_node(draft);
+  if (draft.ranks.empty()) return no_ranks(draft);
   std::map<std::int64_t, std::map<std::string, std::int64_t>> groups;
   std::map<std::string, std::int64_t> per_node, number;
   t.members.clear();
@@ -198,7 +231,8 @@ class TextReader {
     if (const auto program = after(text, "Collective test starting:")) begin_program(words_of(*program));
     if (text.find("Using devices") != std::string_view::npos) begin_devices();
     if (read_rank(text, draft_)) return;
-    if (text.find("# Avg bus bandwidth") != std::string_view::npos) {
+    read_own_ranks(text, draft_);
+    if (text.find("Avg bus bandwidth") != std::string_view::npos) {
       draft_.table.complete = true;
       return close();
     }

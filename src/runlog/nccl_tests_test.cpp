@@ -96,6 +96,35 @@ TEST(NcclTests, ReadsJson) {
   EXPECT_DOUBLE_EQ(tables->front().rows.front().microseconds, 50.5);
 }
 
+/// The same text with every '#' lost, as text that was pasted where '#' makes headings.
+TEST(NcclTests, WithoutTheHashes) {
+  std::string text = ranks(1, 8) + kHeader +
+                     "  1073741824     268435456     float     sum      -1    13867   77.43  135.50       0    13877   77.38  135.41       0\n"
+                     "# Out of bounds values : 0 OK\n# Avg bus bandwidth    : 135.455\n";
+  std::erase(text, '#');
+  const auto tables = read_nccl_tests(text, "x.txt");
+  ASSERT_TRUE(tables.ok()) << tables.error().message();
+  EXPECT_EQ(tables->front().test, CollectiveTest::all_reduce);
+  EXPECT_EQ(tables->front().ranks, 8);
+  EXPECT_TRUE(tables->front().complete);
+  EXPECT_EQ(tables->front().device, "NVIDIA H100 80GB HBM3");
+}
+
+// 135.50 / 77.43 = 1.75 = 2 · 7/8: eight ranks. One process with all of them is one node; otherwise nothing tells.
+TEST(NcclTests, WithoutTheListOfRanks) {
+  const std::string row =
+      "  1073741824     268435456     float     sum      -1    13867   77.43  135.50       0    13877   77.38  135.41       0\n";
+  const auto one = read_nccl_tests("# nThread 1 nGpus 8 minBytes 1073741824 maxBytes 1073741824 step: 2(factor)\n" + row, "x.txt");
+  ASSERT_TRUE(one.ok()) << one.error().message();
+  EXPECT_EQ(one->front().ranks, 8);
+  EXPECT_EQ(one->front().nodes, 1);
+  for (const char* head : {"", "# nThread 1 nGpus 1 minBytes 8 maxBytes 8 step: 2(factor)\n"}) {
+    const auto many = read_nccl_tests(head + row, "x.txt");
+    ASSERT_FALSE(many.ok());
+    EXPECT_NE(many.error().hint.find("8 ranks"), std::string::npos) << many.error().message();
+  }
+}
+
 TEST(NcclTests, SaysWhatIsWrong) {
   EXPECT_EQ(read_nccl_tests("nothing here\n", "x.txt").error().where, "x.txt:1");
   const std::string row = " 8388608  262144  float  none  -1  500.0  16.8  14.7  0  500.0  16.8  14.7  0\n";

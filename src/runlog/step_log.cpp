@@ -2,122 +2,245 @@
 #include "runlog/step_log.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <set>
 
+#include "base/format.h"
 #include "base/statistics.h"
 #include "runlog/lines.h"
+#include "runlog/mlperf_log.h"
+#include "runlog/step_lines.h"
+#include "runlog/trainer_log.h"
 
 namespace espalier::runlog {
 namespace {
 
+using base::cat;
+
 constexpr std::size_t kMaxSteps = 1'000'000;
-constexpr double kMaxSeconds = 1e7;
+constexpr std::size_t kLookBack = 64;  // steps among which the line of a slower rank may belong
 
-/// What a line is to a format.
-enum class Reading { foreign, step, damaged };
-
-bool plausible(double value, double most) { return std::isfinite(value) && value > 0 && value <= most; }
-
-std::optional<double> positive(const std::optional<double>& value, double most) {
-  return value && plausible(*value, most) ? value : std::nullopt;
-}
-
-std::optional<double> field_number(std::string_view line, std::string_view key) {
-  const auto text = bar_field(line, key);
-  return text ? leading_number(*text) : std::nullopt;
-}
-
-// ---- Megatron-LM -------------------------------------------------------------------------------------------------------------
-
-/// "iteration       10/     100 |": the number before the slash.
-std::optional<std::int64_t> megatron_iteration(std::string_view line) {
-  const auto rest = after(line, "iteration ");
-  if (!rest || rest->find('/') == std::string_view::npos) return std::nullopt;
-  return whole_integer(trimmed(rest->substr(0, rest->find('/'))));
-}
-
-Reading read_megatron(std::string_view line, LoggedStep& out) {
-  if (line.find("elapsed time per iteration") == std::string_view::npos) return Reading::foreign;
-  const auto iteration = megatron_iteration(line);
-  auto seconds = positive(field_number(line, "elapsed time per iteration (ms)"), 1e3 * kMaxSeconds);
-  if (seconds) *seconds /= 1e3;
-  if (!seconds) seconds = positive(field_number(line, "elapsed time per iteration (s)"), kMaxSeconds);
-  if (!iteration || !seconds) return Reading::damaged;
-  out.step = *iteration;
-  out.seconds = seconds;
-  out.tflops_per_device = positive(field_number(line, "throughput per GPU (TFLOP/s/GPU)"), 1e6);
-  if (const auto batch = positive(field_number(line, "global batch size"), 1e9)) out.global_batch = std::llround(*batch);
-  return Reading::step;
-}
+/// What prints steps a line each, the finest first; the first kRuns are frameworks of which one run has one.
+struct Source {
+  LogFormat format;
+  StepLine (*read)(std::string_view);
+  bool numbered;  ///< its lines have the number of the step
+  const char* example;
+};
+constexpr std::size_t kRuns = 4;
+constexpr std::array<Source, 8> kSources = {
+    {{LogFormat::megatron, read_megatron, true, "iteration 10/100 | … | elapsed time per iteration (ms): 5123.4 | …"},
+     {LogFormat::torchtitan, read_torchtitan, true, "step: 10  loss: 9.89  memory: 47.61GiB(60.15%)  tps: 2,793"},
+     {LogFormat::nanotron, read_nanotron, true, "iteration: 10 / 100 | … | elapsed_time_per_iteration_ms: 1.2K | …"},
+     {LogFormat::nemo, read_nemo, true, "iteration 9/99 | … | global_step: 9 | … | train_step_timing in s: 6.105"},
+     {LogFormat::deepspeed, read_deepspeed_pipeline, true, "steps: 10 loss: 9.3 iter time (s): 1.234 samples/sec: 12.3"},
+     {LogFormat::deepspeed, read_deepspeed_timer, true, "[timer.py:260:stop] …/global_step=10, …, CurrSamplesPerSec=25.7, …"},
+     {LogFormat::bridge, read_bridge, false, "Step Time : 6.10s GPU utilization: 620.1MODEL_TFLOP/s/GPU"},
+     {LogFormat::deepspeed, read_deepspeed_breakdown, false, "time (ms) | fwd: 5722.49 | bwd: 16107.19 | … | step: 582.04"}}};
 
 /// "[Rank 0] (after 2 iterations) memory (MB) | allocated: … | max allocated: 61234.5 | …": MB are 2^20 bytes (report_memory).
 std::optional<std::int64_t> megatron_memory(std::string_view line, std::string_view field) {
   if (line.find("memory (MB)") == std::string_view::npos) return std::nullopt;
-  const auto mib = positive(field_number(line, field), 1e8);
+  const auto text = bar_field(line, field);
+  const auto mib = text ? positive(leading_number(*text), 1e8) : std::nullopt;
   return mib ? std::optional(std::llround(*mib * 1048576.0)) : std::nullopt;
 }
 
-// ---- torchtitan --------------------------------------------------------------------------------------------------------------
+/// "… NAME = 512" or "… NAME ..... 512".
+std::optional<std::int64_t> batch_after(std::string_view line, std::string_view name, std::string_view filling) {
+  const auto rest = after(line, name);
+  const std::size_t begin = rest ? rest->find_first_not_of(filling) : std::string_view::npos;
+  if (begin == std::string_view::npos || begin == 0) return std::nullopt;
+  const auto batch = whole_integer(trimmed(rest->substr(begin)));
+  return batch && *batch > 0 && *batch < 1'000'000'000 ? batch : std::nullopt;
+}
 
-Reading read_torchtitan(std::string_view line, LoggedStep& out) {
-  const auto step = after(line, "step:");
-  const auto rate = after(line, " tps:");
-  if (!step || !after(*step, "loss:")) return Reading::foreign;
-  const auto number = leading_number(*step);
-  const auto tokens = rate ? positive(leading_number(*rate), 1e12) : std::nullopt;
-  if (!number || *number < 0 || *number > 1e15 || !tokens) return Reading::damaged;
-  out.step = static_cast<std::int64_t>(*number);
-  out.tokens_per_s_per_device = tokens;
-  if (const auto flops = after(line, "tflops:")) out.tflops_per_device = positive(leading_number(*flops), 1e6);
-  if (const auto memory = after(line, "memory:")) {
-    const auto gib = positive(leading_number(*memory), 1e6);
-    if (gib && memory->find("GiB") != std::string_view::npos) out.memory_bytes = std::llround(*gib * 1073741824.0);
+/// The global batch that DeepSpeed's configuration or the Trainer's banner states.
+std::optional<std::int64_t> stated_batch(std::string_view line) {
+  const auto own = batch_after(line, " train_batch_size ", ". ");
+  return own ? own : batch_after(line, "Total train batch size (w. parallel, distributed & accumulation)", "= ");
+}
+
+/// Who printed a line: what launchers put before it ("3: ", "[rank3]:", "[default3]:"); empty: nothing tells.
+std::string printer_of(std::string_view line) {
+  std::string out;
+  std::size_t digits = 0;
+  while (digits < line.size() && line[digits] >= '0' && line[digits] <= '9') ++digits;
+  if (digits > 0 && line.substr(digits).starts_with(": ")) {  // srun --label
+    out = line.substr(0, digits + 1);
+    line.remove_prefix(digits + 2);
   }
-  return Reading::step;
+  const std::size_t close = line.find("]:");
+  if (line.starts_with("[") && close < 20) out += line.substr(0, close + 1);
+  return out;
 }
 
-// ---- nanotron ----------------------------------------------------------------------------------------------------------------
+/// The lines of one step, which several ranks may have printed.
+struct Gathered {
+  LoggedStep first;
+  std::vector<double> seconds, tokens, samples, flops;
+  std::set<std::string> printers;
 
-Reading read_nanotron(std::string_view line, LoggedStep& out, double& resolution) {
-  const auto iteration = after(line, "iteration:");
-  if (!iteration || line.find("time_per_iteration_ms") == std::string_view::npos) return Reading::foreign;
-  const auto number = leading_number(*iteration);
-  const auto text = bar_field(line, "time_per_iteration_ms");
-  const auto ms = text ? positive(human_number(*text), 1e3 * kMaxSeconds) : std::nullopt;
-  if (!number || *number < 0 || *number > 1e15 || !ms) return Reading::damaged;
-  out.step = static_cast<std::int64_t>(*number);
-  out.seconds = *ms / 1e3;
-  resolution = std::max(resolution, human_resolution(*text));
-  if (const auto flops = bar_field(line, "model_tflops_per_gpu")) out.tflops_per_device = positive(human_number(*flops), 1e6);
-  return Reading::step;
-}
-
-// ---- all ---------------------------------------------------------------------------------------------------------------------
-
-Reading read_line(LogFormat format, std::string_view line, LoggedStep& out, double& resolution) {
-  switch (format) {
-    case LogFormat::megatron: return read_megatron(line, out);
-    case LogFormat::torchtitan: return read_torchtitan(line, out);
-    case LogFormat::nanotron: return read_nanotron(line, out, resolution);
+  void add(const LoggedStep& step, std::string printer) {
+    if (printers.empty()) first = step;
+    printers.insert(std::move(printer));
+    if (step.seconds) seconds.push_back(*step.seconds);
+    if (step.tokens_per_s_per_device) tokens.push_back(*step.tokens_per_s_per_device);
+    if (step.samples_per_s) samples.push_back(*step.samples_per_s);
+    if (step.tflops_per_device) flops.push_back(*step.tflops_per_device);
+    if (step.memory_bytes) first.memory_bytes = std::max(step.memory_bytes, first.memory_bytes);
   }
-  return Reading::foreign;
+  [[nodiscard]] LoggedStep step() const {
+    LoggedStep out = first;
+    if (!seconds.empty()) out.seconds = base::median(seconds);
+    if (!tokens.empty()) out.tokens_per_s_per_device = base::median(tokens);
+    if (!samples.empty()) out.samples_per_s = base::median(samples);
+    if (!flops.empty()) out.tflops_per_device = base::median(flops);
+    return out;
+  }
+};
+
+/// The steps of one source, and its damaged lines.
+struct Found {
+  std::vector<Gathered> steps;
+  double resolution = 0;
+  std::int64_t damaged = 0, first_damaged_line = 0;
+  std::string missing;  ///< from the first of them
+
+  /// The same step of another printer is the same step; of the same printer it is a step of a run that began again.
+  void add(const LoggedStep& step, const std::string& printer) {
+    const std::size_t oldest = steps.size() - std::min(steps.size(), printer.empty() ? 1 : kLookBack);
+    for (std::size_t i = steps.size(); i-- > oldest;)
+      if (steps[i].first.step == step.step && steps[i].printers.count(printer) == 0) return steps[i].add(step, printer);
+    if (steps.size() == kMaxSteps) return;
+    steps.emplace_back().add(step, printer);
+  }
+};
+
+class LogReader {
+ public:
+  explicit LogReader(std::string where) : where_(std::move(where)) {}
+  void line(std::int64_t number, std::string_view line);
+  Result<StepLog> finish();
+
+ private:
+  void take(std::size_t source, std::int64_t number, StepLine line, std::string_view text);
+  void choose(std::size_t source);
+  void choose(LogFormat format, std::vector<LoggedStep> steps);
+  [[nodiscard]] Error none() const;
+
+  std::string where_;
+  std::array<Found, kSources.size()> found_;
+  TrainerLog trainer_;
+  MlperfLog mlperf_;
+  StepLog log_;
+  std::optional<std::int64_t> batch_;    ///< that the log states beside the steps
+  std::optional<double> bridge_tflops_;  ///< of the line before Megatron's
+  std::optional<std::size_t> run_;       ///< the framework of the first step
+  Status mixed_;
+};
+
+void LogReader::line(std::int64_t number, std::string_view line) {
+  if (mixed_) return;
+  if (const auto bytes = megatron_memory(line, "max allocated")) log_.peak_memory_bytes = std::max(bytes, log_.peak_memory_bytes);
+  if (const auto bytes = megatron_memory(line, "max reserved")) log_.reserved_bytes = std::max(bytes, log_.reserved_bytes);
+  if (const auto batch = stated_batch(line)) batch_ = batch;
+  trainer_.line(number, line);
+  mlperf_.line(number, line);
+  for (std::size_t i = 0; i < kSources.size(); ++i) {
+    StepLine found = kSources[i].read(line);
+    if (found.reading != Reading::foreign) return take(i, number, std::move(found), line);
+  }
 }
 
-Error two_formats(const std::string& where, const StepLog& log, LogFormat other, std::int64_t line) {
-  return Error{ErrorKind::bad_input, where + ":" + std::to_string(line),
-               "a step of " + std::string(to_string(other)) + " after steps of " + std::string(to_string(log.format)),
-               "the log of one run", "split the file"};
+void LogReader::take(std::size_t source, std::int64_t number, StepLine line, std::string_view text) {
+  Found& found = found_[source];
+  if (line.reading == Reading::damaged) {
+    if (found.damaged++ == 0) {
+      found.first_damaged_line = number;
+      found.missing = line.missing;
+    }
+    return;
+  }
+  const LogFormat format = kSources[source].format;
+  if (source < kRuns && run_ && *run_ != source) {
+    mixed_ = Error{ErrorKind::bad_input, cat(where_, ":", number),
+                   cat("a step of ", to_string(format), " after steps of ", to_string(kSources[*run_].format)),
+                   "the log of one run", "split the file"};
+    return;
+  }
+  if (source < kRuns) run_ = source;
+  if (format == LogFormat::bridge) bridge_tflops_ = line.step.tflops_per_device;
+  if (format == LogFormat::megatron && !line.step.tflops_per_device) line.step.tflops_per_device = bridge_tflops_;
+  line.step.line = number;
+  if (!kSources[source].numbered) line.step.step = static_cast<std::int64_t>(found.steps.size()) + 1;
+  found.resolution = std::max(found.resolution, line.resolution);
+  found.add(line.step, printer_of(text));
 }
 
-Error no_steps(const std::string& where, const StepLog& log) {
-  const std::string hint =
-      "Megatron-LM: 'iteration 10/100 | … | elapsed time per iteration (ms): …'; torchtitan: 'step: 10 loss: … tps: …'; "
-      "nanotron: 'iteration: 10 / 100 | … | time_per_iteration_ms: …'";
-  if (log.damaged == 0)
-    return Error{ErrorKind::bad_input, where + ":1", "no line that reports a training step",
-                 "step lines of Megatron-LM, torchtitan or nanotron", hint};
-  return Error{ErrorKind::bad_input, where + ":" + std::to_string(log.first_damaged_line),
-               "a step line that cannot be read, and none that can", "a number, step and time", hint};
+void LogReader::choose(LogFormat format, std::vector<LoggedStep> steps) {
+  log_.format = format;
+  log_.steps = std::move(steps);
+  for (LoggedStep& step : log_.steps) {
+    if (step.memory_bytes) log_.peak_memory_bytes = std::max(step.memory_bytes, log_.peak_memory_bytes);
+    if (!step.global_batch) step.global_batch = batch_;
+  }
+  if (format == LogFormat::torchtitan && log_.peak_memory_bytes)
+    log_.reserved_bytes = log_.peak_memory_bytes;  // max_memory_reserved
+}
+
+void LogReader::choose(std::size_t source) {
+  const Found& found = found_[source];
+  std::vector<LoggedStep> steps;
+  for (const Gathered& gathered : found.steps) steps.push_back(gathered.step());
+  log_.resolution = found.resolution;
+  log_.damaged = found.damaged;
+  log_.first_damaged_line = found.first_damaged_line;
+  choose(kSources[source].format, std::move(steps));
+}
+
+Error LogReader::none() const {
+  for (std::size_t i = 0; i < kSources.size(); ++i) {
+    const Found& found = found_[i];
+    if (found.damaged == 0) continue;
+    const std::string_view name = to_string(kSources[i].format);
+    return {ErrorKind::bad_input, cat(where_, ":", found.first_damaged_line),
+            cat("a step line of ", name, " without ", found.missing, ", and no line that can be read"),
+            cat("a line like '", kSources[i].example, "'"), cat("paste the lines whole, as ", name, " prints them")};
+  }
+  if (trainer_.first_line() > 0)
+    return {ErrorKind::bad_input, cat(where_, ":", trainer_.first_line()), "lines of the Hugging Face Trainer that state no time",
+            trainer_.missing(), "keep stderr too: the progress bar goes there (2>&1), unless disable_tqdm is set"};
+  if (mlperf_.first_line() > 0)
+    return {ErrorKind::bad_input, cat(where_, ":", mlperf_.first_line()), "events of MLPerf without a time of steps",
+            mlperf_.missing(), "keep the whole log, from run_start to run_stop"};
+  return {ErrorKind::bad_input, cat(where_, ":1"), "no line that reports a training step",
+          "step lines of Megatron-LM, Megatron-Bridge, NeMo, torchtitan, nanotron, DeepSpeed, the Hugging Face Trainer or MLPerf",
+          "docs/file-formats.md#calibration shows a line of each; a run of another framework can be given as a record"};
+}
+
+Result<StepLog> LogReader::finish() {
+  if (mixed_) return *mixed_;
+  for (std::size_t i = 0; i < kSources.size(); ++i) {
+    if (found_[i].steps.empty() || !kSources[i].numbered) continue;
+    choose(i);
+    return std::move(log_);
+  }
+  if (auto steps = mlperf_.steps(); !steps.empty()) {
+    choose(LogFormat::mlperf, std::move(steps));
+    return std::move(log_);
+  }
+  for (std::size_t i = 0; i < kSources.size(); ++i) {
+    if (found_[i].steps.empty()) continue;
+    choose(i);
+    return std::move(log_);
+  }
+  auto steps = trainer_.steps();
+  if (steps.empty()) return none();
+  log_.resolution = trainer_.resolution();
+  choose(LogFormat::trainer, std::move(steps));
+  return std::move(log_);
 }
 
 /// Value at a share of the way from the smallest to the largest.
@@ -142,39 +265,27 @@ std::string_view to_string(LogFormat format) {
     case LogFormat::megatron: return "Megatron-LM";
     case LogFormat::torchtitan: return "torchtitan";
     case LogFormat::nanotron: return "nanotron";
+    case LogFormat::nemo: return "NeMo";
+    case LogFormat::bridge: return "Megatron-Bridge";
+    case LogFormat::deepspeed: return "DeepSpeed";
+    case LogFormat::trainer: return "Hugging Face Trainer";
+    case LogFormat::mlperf: return "MLPerf";
   }
   return "";
 }
 
+std::optional<double> seconds_of(const LoggedStep& step, double tokens_per_device, double samples) {
+  if (step.seconds) return step.seconds;
+  if (step.tokens_per_s_per_device) return tokens_per_device / *step.tokens_per_s_per_device;
+  if (step.samples_per_s) return samples / *step.samples_per_s;
+  return std::nullopt;
+}
+
 Result<StepLog> read_step_log(std::string_view text, const std::string& where) {
   if (Status error = check_size(text, where)) return *error;
-  StepLog log;
-  Status mixed;
-  each_line(text, [&](std::int64_t number, std::string_view line) {
-    if (mixed || log.steps.size() >= kMaxSteps) return;
-    if (const auto bytes = megatron_memory(line, "max allocated")) log.peak_memory_bytes = std::max(bytes, log.peak_memory_bytes);
-    if (const auto bytes = megatron_memory(line, "max reserved")) log.reserved_bytes = std::max(bytes, log.reserved_bytes);
-    for (const LogFormat format : {LogFormat::megatron, LogFormat::torchtitan, LogFormat::nanotron}) {
-      LoggedStep step;
-      const Reading reading = read_line(format, line, step, log.resolution);
-      if (reading == Reading::foreign) continue;
-      if (reading == Reading::damaged) {
-        if (log.damaged++ == 0) log.first_damaged_line = number;
-        break;
-      }
-      if (log.steps.empty()) log.format = format;
-      if (log.format != format) mixed = two_formats(where, log, format, number);
-      step.line = number;
-      if (step.memory_bytes) log.peak_memory_bytes = std::max(step.memory_bytes, log.peak_memory_bytes);
-      if (step.memory_bytes && format == LogFormat::torchtitan)
-        log.reserved_bytes = log.peak_memory_bytes;  // max_memory_reserved
-      log.steps.push_back(step);
-      break;
-    }
-  });
-  if (mixed) return *mixed;
-  if (log.steps.empty()) return no_steps(where, log);
-  return log;
+  LogReader reader(where);
+  each_line(text, [&](std::int64_t number, std::string_view line) { reader.line(number, line); });
+  return reader.finish();
 }
 
 StepSummary summarize(const StepLog& log, std::int64_t warm_up) {
@@ -184,7 +295,7 @@ StepSummary summarize(const StepLog& log, std::int64_t warm_up) {
   out.steps = static_cast<std::int64_t>(log.steps.size() - first);
   out.memory_bytes = log.peak_memory_bytes;
   if (!log.steps.empty()) out.global_batch = log.steps.back().global_batch;
-  std::vector<double> seconds, rates, flops;
+  std::vector<double> seconds, rates, samples, flops;
   for (std::size_t i = first; i < log.steps.size(); ++i) {
     const LoggedStep& s = log.steps[i];
     if (s.global_batch != out.global_batch) {  // the batch was still growing
@@ -194,12 +305,14 @@ StepSummary summarize(const StepLog& log, std::int64_t warm_up) {
     }
     if (s.seconds) seconds.push_back(*s.seconds);
     if (s.tokens_per_s_per_device) rates.push_back(*s.tokens_per_s_per_device);
+    if (s.samples_per_s) samples.push_back(*s.samples_per_s);
     if (s.tflops_per_device) flops.push_back(*s.tflops_per_device);
   }
   if (!seconds.empty()) out.seconds = base::median(seconds);
   if (!rates.empty()) out.tokens_per_s_per_device = base::median(rates);
+  if (!samples.empty()) out.samples_per_s = base::median(samples);
   if (!flops.empty()) out.tflops_per_device = base::median(flops);
-  const std::vector<double>& timed = seconds.empty() ? rates : seconds;
+  const std::vector<double>& timed = !seconds.empty() ? seconds : !rates.empty() ? rates : samples;
   if (!timed.empty()) out.spread = 0.5 * (quartile(timed, 0.75) - quartile(timed, 0.25)) / base::median(timed);
   return out;
 }

@@ -8,7 +8,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   using namespace espalier;
   if (size == 0) return 0;
   const std::string text(fuzz::text_of(data + 1, size - 1));
-  constexpr const char* kDevices[] = {"h100-sxm-80gb", "l40s", "v100-sxm-16gb", "gb200-nvl72"};
+  constexpr const char* kDevices[] = {"h100-sxm-80gb", "l40s", "v100-sxm-16gb", "mi300x"};
   const auto& formats = cluster_formats();
   const ClusterFormat& format = formats[data[0] % formats.size()];
   ClusterRequest request{"file", text, kDevices[(data[0] >> 4) % 4], data[0] & 0x40 ? 2 : 0,

@@ -11,7 +11,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const auto log = runlog::read_step_log(text, "run.log");
   if (log.ok()) {
     const runlog::StepSummary s = runlog::summarize(*log);
-    fuzz::expect(s.steps > 0 && (s.seconds || s.tokens_per_s_per_device), "an accepted log has a step time");
+    fuzz::expect(s.steps > 0 && (s.seconds || s.tokens_per_s_per_device || s.samples_per_s), "an accepted log has a step time");
   } else {
     fuzz::expect_helpful(log.error());
   }
