@@ -42,7 +42,11 @@ std::vector<Row> rows() {
     r.devices = std::stoll(text_of(row, "devices"));
     if (const std::string base = text_of(row, "base"); !base.empty()) {
       r.format = base == "titan" ? "torchtitan" : "megatron-args";
-      r.text = cat(text_of(*document->root.find("bases"), base.c_str()), " ", text_of(row, "flags"));
+      r.text = text_of(*document->root.find("bases"), base.c_str());
+      const std::string without = text_of(row, "without");
+      if (const std::size_t at = r.text.find(without); !without.empty() && at != std::string::npos)
+        r.text.erase(at, without.size());
+      r.text += " " + text_of(row, "flags");
     }
     out.push_back(std::move(r));
   }
@@ -65,9 +69,10 @@ std::string cluster_of(std::int64_t devices) {
 
 /// The plan of a configuration whose flags say the model.
 Result<Plan> plan_of_flags(const Row& row, const ImportedConfiguration& c) {
-  const auto job = load_job(cat("model: ", c.model, "\ncluster: ", cluster_of(row.devices), "\ntraining: {sequence_length: ",
-                                c.sequence_length, ", global_batch: ", c.global_batch, ", precision: ", c.precision, "}\nengine: ", c.engine, "\n"),
-                            "flags", ".", {});
+  const auto job = load_job(
+      cat("model: ", c.model, "\ncluster: ", cluster_of(row.devices), "\ntraining: {sequence_length: ", c.sequence_length,
+          ", global_batch: ", c.global_batch, ", precision: ", c.precision, "}\nengine: ", c.engine, "\n"),
+      "flags", ".", {});
   if (!job) return job.error();
   return plan_of(*job, c);
 }
@@ -116,24 +121,26 @@ ConfigurationRequest on_eight(std::vector<std::string> ignored = {}) {
 }
 
 AssertionTable table_of(const std::string& rows) {
-  const auto read = read_assertions("schema: espalier.assertions/1\nformats:\n  - format: x\n    version: X 1\n    defaults: {pp: 1}\n    derived: {all: "
-                                    "tp * pp}\n    assertions:\n" +
-                                        rows,
-                                    "x");
+  const auto read = read_assertions(
+      "schema: espalier.assertions/1\nformats:\n  - format: x\n    version: X 1\n    defaults: {pp: 1}\n    derived: {all: "
+      "tp * pp}\n    assertions:\n" +
+          rows,
+      "x");
   EXPECT_TRUE(read) << (read ? "" : read.error().message());
   return read->front();
 }
 
 // Eight devices, tp 3: 8 mod (3 · 1) is 2.
 TEST(Assertions, TermsAreArithmetic) {
-  const AssertionTable table = table_of("      - {id: W, says: divides, when: [], needs: [world_size % all = 0], source: \"x.py:1\", hint: h}\n");
+  const AssertionTable table =
+      table_of("      - {id: W, says: divides, when: [], needs: [world_size % all = 0], source: \"x.py:1\", hint: h}\n");
   EXPECT_FALSE(broken_assertions(table, on_eight(), {{"tp", "4", 1, 0}}));
   const auto broken = broken_assertions(table, on_eight(), {{"tp", "3", 1, 0}});
   ASSERT_TRUE(broken);
   EXPECT_EQ(broken->found, "W: divides");
   EXPECT_EQ(broken->expected, "what X 1 asserts (x.py:1)");
   EXPECT_EQ(broken->hint, "h");
-  EXPECT_FALSE(broken_assertions(table, on_eight(), {}));               // tp is unknown: nothing is decided
+  EXPECT_FALSE(broken_assertions(table, on_eight(), {}));                         // tp is unknown: nothing is decided
   EXPECT_FALSE(broken_assertions(table, on_eight({"tp"}), {{"tp", "3", 1, 0}}));  // ignored
 }
 
@@ -150,7 +157,8 @@ TEST(Assertions, FlagsAreOnOrOff) {
 }
 
 TEST(Assertions, BadTablesAreNamed) {
-  const auto read = read_assertions("schema: espalier.assertions/1\nformats:\n  - {format: x, version: 1, assertions: [{id: A, says: s}]}\n", "x.yaml");
+  const auto read = read_assertions(
+      "schema: espalier.assertions/1\nformats:\n  - {format: x, version: X 1, assertions: [{id: A, says: s}]}\n", "x.yaml");
   ASSERT_FALSE(read);
   EXPECT_THAT(read.error().message(), HasSubstr("source"));
 }

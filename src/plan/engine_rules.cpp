@@ -122,7 +122,11 @@ bool even_stages(E, F f, S, C c) { return f.blocks % chunks_of(c) == 0; }
 std::string even_stages_text(E, F f, S, C c) {
   return cat(f.blocks, " blocks are not divisible by pp ", c.stages, " · vpp ", c.virtual_stages);
 }
-bool block_a_chunk(E, F f, S, C c) { return chunks_of(c) <= f.blocks; }
+/// A layout that names the layers of every stage may leave the embedding or the head alone on one.
+bool ends_alone(E e, F f) {
+  return e.layers.any_stage && !e.layers.blocks_everywhere && e.runs.uneven_stages && f.layers == f.blocks + 2;
+}
+bool block_a_chunk(E e, F f, S, C c) { return chunks_of(c) <= (ends_alone(e, f) ? f.layers : f.blocks); }
 std::string block_a_chunk_text(E, F f, S, C c) {
   return cat("pp ", c.stages, " · vpp ", c.virtual_stages, " = ", chunks_of(c), " chunks, but there are ", f.blocks, " blocks");
 }
@@ -279,7 +283,7 @@ constexpr std::array kEngineRules = {
                no_ep, no_ep_text},
     EngineRule{"PP-EVEN", "every chunk has the same number of blocks", dimension_set(D::pp, D::vpp), D::pp,
                [](E e) { return !e.runs.uneven_stages; }, even_stages, even_stages_text},
-    EngineRule{"PP-BLOCKS", "every chunk has a block", dimension_set(D::pp, D::vpp), D::pp,
+    EngineRule{"PP-BLOCKS", "every chunk has a block, or the embedding or the head where a layout says so", dimension_set(D::pp, D::vpp), D::pp,
                [](E e) { return e.split == SplitPolicy::even_blocks; }, block_a_chunk, block_a_chunk_text},
     EngineRule{"RECOMP-LAYERS", "no more blocks are recomputed than a chunk has",
                dimension_set(D::recompute, D::recompute_layers, D::pp, D::vpp), D::recompute_layers,
