@@ -19,30 +19,6 @@ namespace {
 constexpr std::size_t kSeeds = 64;
 constexpr std::size_t kSideBySide = 4;  // only the best plan is asked for: runners-up need not be simulated
 
-/// `good`: configurations to try first; those that do not belong to the engine's space are passed over.
-search::Outcome search_with(const Job& job, const EngineModel& engine, const PlannerOptions& options,
-                            const std::vector<search::Candidate>& good) {
-  const Job room = with_memory_room(job);
-  search::Options how;
-  how.threads = options.threads > 0 ? options.threads : base::hardware_threads();
-  how.node_limit = options.node_limit;
-  how.interrupted = options.interrupted;
-  for (std::size_t i = 0; i < std::min(good.size(), kSeeds); ++i) how.seeds.push_back(good[i].configuration);
-  how.side_by_side = kSideBySide;
-  // Under a limit the answer depends on the order of work, which a record changes.
-  PlannerMemory* memory = options.node_limit == 0 ? options.memory : nullptr;
-  const std::optional<search::Carried> carried = carried_for(memory, room);
-  how.carried = carried ? &*carried : nullptr;
-  if (!carried)
-    for (const search::Configuration& seed : seeds_for(memory, room)) how.seeds.push_back(seed);
-  how.keep_record = memory != nullptr;
-  SimulatedEvaluator evaluator(how.threads, job.network);
-  search::Outcome found =
-      search::branch_and_bound({&room.model, &room.cluster, room.training, &engine, room.search}, evaluator, how);
-  remember(memory, room, std::move(found.record));
-  return found;
-}
-
 /// The same job for another engine. A user's calibration changes the devices and links, which stay, and coefficients of its own engine.
 Job for_engine(const Job& job, const EngineModel& engine) {
   Job out = job;
@@ -88,6 +64,29 @@ std::string why_none(const search::Outcome& found) {
 }
 
 }  // namespace
+
+search::Outcome search_with(const Job& job, const EngineModel& engine, const PlannerOptions& options,
+                            const std::vector<search::Candidate>& good) {
+  const Job room = with_memory_room(job);
+  search::Options how;
+  how.threads = options.threads > 0 ? options.threads : base::hardware_threads();
+  how.node_limit = options.node_limit;
+  how.interrupted = options.interrupted;
+  for (std::size_t i = 0; i < std::min(good.size(), kSeeds); ++i) how.seeds.push_back(good[i].configuration);
+  how.side_by_side = kSideBySide;
+  // Under a limit the answer depends on the order of work, which a record changes.
+  PlannerMemory* memory = options.node_limit == 0 ? options.memory : nullptr;
+  const std::optional<search::Carried> carried = carried_for(memory, room);
+  how.carried = carried ? &*carried : nullptr;
+  if (!carried)
+    for (const search::Configuration& seed : seeds_for(memory, room)) how.seeds.push_back(seed);
+  how.keep_record = memory != nullptr;
+  SimulatedEvaluator evaluator(how.threads, job.network);
+  search::Outcome found =
+      search::branch_and_bound({&room.model, &room.cluster, room.training, &engine, room.search}, evaluator, how);
+  remember(memory, room, std::move(found.record));
+  return found;
+}
 
 bool has_rules(const EngineModel& engine) { return engine.family != EngineFamily::generic; }
 
