@@ -67,6 +67,8 @@ FILES = {
     'old.calibration.yaml': 'schema: espalier.calibration/0\ndevice: h100-sxm-80gb\n',
     'odd.calibration.yaml': 'schema: espalier.calibration/1\ndevice: h100-sxm-80gb\nengine: generic\ncoefficients: {computr: 1.1}\n',
     'text.log': 'hello\nworld\n',
+    'launch.sh': 'torchrun pretrain_gpt.py --tensor-model-parallel-size 8 --num-layers 8 --hidden-size 1024 --ffn-hidden-size 2816 --num-attention-heads 16 --swiglu '
+                 '--normalization RMSNorm --seq-length 1024 --max-position-embeddings 1024 --vocab-size 32000 --micro-batch-size 1 --global-batch-size 16 --bf16\n',
 }
 
 # Plans made from job.yaml by `estimate --tp 2 --pp 2`, then changed: file -> (what is replaced, by what).
@@ -295,6 +297,15 @@ MISTAKES = [
     ('export-unable', 'a format that cannot say the plan', ['export', 'galvatron', 'pp3.json'], 5, ['GAL-FILE', 'schedule zb-h1']),
     ('import-no-job', 'an import without a job', ['import', 'galvatron', 'plan.json'], 2, ['no --job', 'JOB.yaml']),
     ('import-not-galvatron', "a plan of ours where Galvatron's is wanted", ['import', 'galvatron', 'plan.json', '--job', 'job.yaml'], 3, ['plan.json', 'found a plan', 'espalier export galvatron plan.json']),
+
+    # ---- improve -----------------------------------------------------------------------------------------------------------------
+    ('improve-format', 'no --from', ['improve', 'launch.sh', '--cluster', 'clusters/lab.yaml'], 2, ['--from']),
+    ('improve-format-name', 'a format that does not exist', ['improve', '--from', 'megatron', 'launch.sh', '--cluster', 'clusters/lab.yaml'], 2, ['megatron-args'],
+     ['improve', '--from', 'megatron-args', 'launch.sh', '--cluster', 'clusters/lab.yaml']),
+    ('improve-cluster', 'a cluster that is not there', ['improve', '--from', 'megatron-args', 'launch.sh', '--cluster', 'clusters/lab.yml'], 3, ['clusters/lab.yml', 'no such file']),
+    ('improve-other-format', 'a script read as JSON', ['improve', '--from', 'deepspeed', 'launch.sh', '--cluster', 'clusters/lab.yaml', '--model', 'models/llama'], 3, ['launch.sh:1:']),
+    ('improve-out', 'the changed file into a folder that is not there', ['improve', '--from', 'megatron-args', 'launch.sh', '--cluster', 'clusters/lab.yaml', '-o', 'absent/new.sh'], 3,
+     ['absent/new.sh']),
 
     # ---- measured runs and calibrations ------------------------------------------------------------------------------------------
     ('runs-csv', 'a table instead of records', ['validate', 'runs.csv'], 3, ['runs.csv:1:1', 'text that is not JSON ("id,tp,pp")', 'a CSV table is not read']),
