@@ -225,7 +225,7 @@ BREAKDOWN = ("compute", "exposed_communication", "bubble", "optimizer", "other")
 MEMORY = ("parameters", "gradients", "optimizer", "activations", "communication_buffers", "framework")
 
 PREDICTION = open_object({
-    "iteration_s": SECONDS, "tokens_per_s_per_gpu": COUNT, "model_tflops_per_gpu": COUNT, "mfu": COUNT, "mfu_peak_tflops": COUNT,
+    "iteration_s": SECONDS, "tokens_per_s_per_gpu": COUNT, "model_tflops_per_gpu": COUNT, "mfu": COUNT, "mfu_causal": COUNT, "mfu_peak_tflops": COUNT,
     "breakdown_s": open_object({name: SECONDS for name in BREAKDOWN}, BREAKDOWN, description="sums to iteration_s, to the nanosecond"),
     "last_stage": WHOLE, "step_host_s": SECONDS, "hidden_communication_s": SECONDS,
     "bottleneck": open_object({"stage": WHOLE, "busy": COUNT, "breakdown_s": open_object({name: SECONDS for name in BREAKDOWN}, BREAKDOWN),
@@ -268,7 +268,7 @@ RESTRICTION = open_object({"engine": TEXT, "label": TEXT, "iteration_s": SECONDS
 
 # What was searched for: check --search does it again.
 ASKED = open_object({"space": one_of(*SPACES), "devices": one_of("equal", "any", "all"), "allow": mapping(array(ANY)), "forbid": mapping(array(ANY)), "limits": mapping(WHOLE),
-                     "memory_margin": COUNT, "node_limit": WHOLE, "disabled_rules": array(TEXT), "left_out_phases": array(TEXT), "exhaustive": YES_NO, "simple": YES_NO, "simple_within": COUNT, "engines": YES_NO, "restriction": YES_NO, "alternatives": WHOLE}, ("space", "alternatives"))
+                     "memory_margin": COUNT, "node_limit": WHOLE, "disabled_rules": array(TEXT), "left_out_phases": array(TEXT), "exhaustive": YES_NO, "simple": YES_NO, "simple_within": COUNT, "engines": YES_NO, "restriction": YES_NO, "engine_options": YES_NO, "alternatives": WHOLE}, ("space", "alternatives"))
 
 MADE_BY = open_object({"version": TEXT, "calibration": TEXT}, ("version", "calibration"))
 # Ties what only a search could derive again to the rest of the document: check compares it.
@@ -292,9 +292,11 @@ RESULT = open_object({
     }, ("space_size", "simulated", "pruned", "optimal", "lower_bound_s", "gap", "reason")),
     "runs_on": array(TEXT, description="engines whose rules accept this very plan"),
     "runnable": ENGINE_ANSWER, "engines": array(ENGINE_ANSWER), "restriction": RESTRICTION, "simplest": SIMPLEST,
+    "options": array(open_object({"numerics": YES_NO, "engine": TEXT, "options": array(TEXT), "losses": array({"type": "number"}), "label": TEXT,
+                                  "iteration_s": SECONDS, "peak_memory_bytes": BYTES, "gain": {"type": "number"}, "certified": YES_NO}, ["numerics", "engine", "options"])),
     "batch_hint": open_object({"global_batch": POSITIVE, "label": TEXT, "iteration_s": SECONDS, "gain": COUNT}, ("global_batch", "gain")),
     "alternatives": array(open_object({"label": TEXT, "configuration": TEXT, "baseline": YES_NO, "fits": YES_NO, "iteration_s": SECONDS,
-                                       "peak_memory_bytes": BYTES, "lost_to": TEXT, "strategy": STRATEGY, "schedule": {"type": "object"}},
+                                       "peak_memory_bytes": BYTES, "lost_to": TEXT, "engine": TEXT, "outside_space": YES_NO, "strategy": STRATEGY, "schedule": {"type": "object"}},
                                       ("label", "baseline", "fits"))),
     "reasons": array(TEXT),
     "notes": array(TEXT, description="what the job says that was not planned"),
@@ -438,6 +440,9 @@ IMPROVEMENT = open_object({
     "present": open_object({"label": TEXT, "result": RESULT, "broken": described(TEXT, "the rules that it breaks, in place of a result")}),
     "best": open_object({"label": TEXT, "result": RESULT, "error": described(TEXT, "why no plan fits, in place of a result")}),
     "gain": described({"type": "number"}, "share of the present step that the best plan saves"), "tried": WHOLE,
+    "best_from": described(TEXT, "search, present plan or single change: where the best plan is from"),
+    "widened": described({"type": "object"}, "dimensions that the search varied because the present plan uses them, with their values"),
+    "diff": open_object({"edits": array(open_object({"key": TEXT, "before": TEXT, "after": TEXT, "line": WHOLE}, ["key"])), "why": TEXT, "read_again": TEXT}),
     "memory_margin": described({"type": "number"}, "share of the memory that the best plan and the changes leave free"),
     "margin_of_present": described(YES_NO, "it is that of the present plan, which leaves less than what is usual"),
     "changes": array(open_object({"change": TEXT, "label": TEXT, "iteration_s": SECONDS, "gain": {"type": "number"}, "peak_memory_bytes": BYTES, "fits": YES_NO},

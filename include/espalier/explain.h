@@ -21,6 +21,10 @@ Result<Job> job_to_explain(const Plan& plan);
 /// no plan, `simulated` as it is.
 PlannerResult with_search(const Job& job, PlannerResult simulated, const PlannerOptions& options);
 
+/// Simulates every single change of the plan into `result.changes`, from which sentences take their advice: without it they give none. Changes of plans
+/// that are not uniform, and of plans on unlike devices, are not simulated.
+void simulate_changes(const Job& job, PlannerResult& result);
+
 /// What limits the iteration, in sentences, largest first: time, then memory.
 std::vector<std::string> bottlenecks(const PlannerResult& result);
 /// For people, no line longer than `width` columns; 0: as wide as it is.

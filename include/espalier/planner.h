@@ -73,6 +73,7 @@ struct Prediction {
   std::int64_t iteration_ns = 0;
   double tokens_per_s_per_device = 0;  ///< samples per second for vision models
   double model_tflops_per_device = 0, mfu = 0, mfu_peak_tflops = 0;
+  double mfu_causal = 0;        ///< `mfu` counts causal attention in full, this one the half of the scores that is needed
   Breakdown breakdown;          ///< of the rank that finishes last
   std::int32_t last_stage = 0;  ///< its stage
   Bottleneck bottleneck;
@@ -112,6 +113,8 @@ struct Alternative {
   /// Of a uniform configuration, as result.json names it; empty where the configuration is illegal.
   std::optional<std::pair<Strategy, Schedule>> configuration = std::nullopt;
   std::string plan_label = {};  ///< label of `plan`; a result that was read has it and no `plan`
+  std::string engine = {};      ///< with the options that a recipe's authors used; empty: the engine of the job
+  bool outside_space = false;   ///< the search could not answer with it: rules, search part, memory margin or options forbid it
 };
 
 /// What a search was asked for, so that a result can be searched again.
@@ -126,6 +129,7 @@ struct SearchRequest {
   bool engines = false;
   bool restriction = false;
   double simple_within = 0.01;
+  bool engine_options = false;
 };
 
 /// Partitions of the layers of a layer-wise answer over its stages, each with the strategies that are best for it.
@@ -269,9 +273,37 @@ struct RestrictionPrice {
   std::string engine;
   std::string label;  ///< of the plan without the rules; empty: none fits, or the search was stopped before it found one
   std::int64_t iteration_ns = 0;
-  double price = 0;                ///< the answer's time over that of this plan, less 1; below 0 only where it is not certified
-  bool certified = false;          ///< nothing without the rules is faster than this plan
-  std::vector<std::string> rules;  ///< that this plan breaks, by id (docs/engine-rules.md); empty: the engine runs it, the rules cost nothing
+  double price = 0;        ///< the answer's time over that of this plan, less 1; below 0 only where it is not certified
+  bool certified = false;  ///< nothing without the rules is faster than this plan
+  std::vector<std::string>
+      rules;  ///< that this plan breaks, by id (docs/engine-rules.md); empty: the engine runs it, the rules cost nothing
+};
+
+/// The best plan with options of the job's engine switched on (data/engines.yaml), of those that gain.
+struct OptionAnswer {
+  /// Whether options among them change what is computed (moments in bf16, activations in 8 bits), not only how.
+  bool numerics = false;
+  std::vector<std::string> options;  ///< in the order of the catalogue
+  std::vector<double>
+      losses;          ///< of each: the step's growth, as a share, when that option alone is taken away; −1: it no longer fits
+  std::string engine;  ///< "generic+flex-dispatcher+overlap-experts"
+  std::string label;
+  std::int64_t iteration_ns = 0, peak_memory_bytes = 0;
+  double gain = 0;         ///< share of the answer's step that it saves
+  bool certified = false;  ///< no plan of the uniform space with these options is faster
+};
+
+/// One dimension of a configuration with another value, simulated.
+struct SingleChange {
+  std::string dimension;  ///< "tp"
+  std::string change;     ///< "tp 8 -> 4"
+  std::string label;      ///< of the plan
+  std::int64_t iteration_ns = 0, peak_memory_bytes = 0;
+  bool fits = false;         ///< with the memory margin
+  double gain = 0;           ///< share of the present step that it saves; 0 where that is not known
+  Breakdown breakdown = {};  ///< of its busiest stage
+  Strategy strategy = {};
+  Schedule schedule = {};
 };
 
 /// A larger global batch whose divisors allow a faster plan per sample.
@@ -325,11 +357,12 @@ struct PlannerOptions {
   std::vector<std::string> left_out_phases;
   bool exhaustive = false;  ///< reference: simulate every legal configuration that fits
   int alternatives = 5;
-  double simple_within = 0.01;        ///< how much slower than the fastest the simplest plan may be
-  bool simple = false;                ///< the simplest plan is the answer
-  bool engines = false;               ///< also the best plan of every engine
-  bool restriction = false;           ///< also what the rules of the job's engine cost: the space is searched once more without them
-  bool keep_searched = false;         ///< fills PlannerResult::searched
+  double simple_within = 0.01;  ///< how much slower than the fastest the simplest plan may be
+  bool simple = false;          ///< the simplest plan is the answer
+  bool engines = false;         ///< also the best plan of every engine
+  bool restriction = false;     ///< also what the rules of the job's engine cost: the space is searched once more without them
+  bool engine_options = false;  ///< also the best plans with options of the job's engine: the space is searched twice more
+  bool keep_searched = false;   ///< fills PlannerResult::searched
   std::function<bool()> interrupted;  ///< polled all the time, from any thread; true stops with the best so far
   PlannerMemory* memory = nullptr;    ///< of earlier calls, and for later ones; null: none. Lives as long as the call
   /// Where the search stands: a line a second at most, one at a time, from any thread.
@@ -361,10 +394,14 @@ struct PlannerResult {
   std::optional<std::vector<std::string>> runs_on;  ///< of `plan`: engines whose rules accept this very plan
   /// Where no engine runs the answer: the best plan of the first of megatron-core, torchtitan and deepspeed that has one.
   std::optional<EngineAnswer> runnable;
-  std::vector<EngineAnswer> engines;  ///< with PlannerOptions::engines, in the order of the catalogue
+  std::vector<EngineAnswer> engines;            ///< with PlannerOptions::engines, in the order of the catalogue
   std::optional<RestrictionPrice> restriction;  ///< with PlannerOptions::restriction, of an engine with rules
   std::optional<Simplest> simplest;             ///< of `plan`
   std::optional<BatchHint> batch_hint;
+  /// With PlannerOptions::engine_options: execution alone, then with those that change numerics; only where they gain over 2 %.
+  std::vector<OptionAnswer> options = {};
+  /// Of `explain`, the report and `improve`: single changes of this plan. Not part of result.json.
+  std::vector<SingleChange> changes = {};
   std::vector<std::string> notes;    ///< of the job: what was not planned of the inputs
   double total_s = 0, search_s = 0;  ///< wall clock; printed only under "timing"
   int threads = 1;

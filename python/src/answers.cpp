@@ -62,6 +62,13 @@ Texts compared(const std::vector<std::pair<std::string, const Answer*>>& plans, 
   return {compare_json(rows), compare(rows, width)};
 }
 
+/// The result with its single changes simulated, from which sentences take their advice.
+PlannerResult with_changes(const Answer& answer) {
+  PlannerResult result = answer.result;
+  simulate_changes(*answer.job, result);
+  return result;
+}
+
 Answer searched_again(const Answer& answer, const PlannerOptions& given) {
   const Job job = taken(job_to_explain(answer.result.plan));
   Interruption interruption;
@@ -90,11 +97,12 @@ void bind_answers(nb::module_& m) {
   m.def(
       "explain",
       [](const Answer& a, std::size_t width) {
-        return Texts{explain_json(a.result), explain(a.result, width)};
+        const PlannerResult result = with_changes(a);
+        return Texts{explain_json(result), explain(result, width)};
       },
       "answer"_a, "width"_a = 0, doc::explain_file);
   m.def(
-      "bottlenecks", [](const Answer& a) { return bottlenecks(a.result); }, "answer"_a, doc::explain_bottlenecks);
+      "bottlenecks", [](const Answer& a) { return bottlenecks(with_changes(a)); }, "answer"_a, doc::explain_bottlenecks);
   m.def("with_search", &searched_again, "answer"_a, "options"_a, doc::explain_with_search);
   m.def("check_plan", &check_plan_value, "job"_a, "plan"_a, "engine"_a = "", "name"_a = "plan", "width"_a = 0,
         doc::check_check_plan);

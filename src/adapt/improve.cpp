@@ -5,110 +5,17 @@
 #include <set>
 
 #include "base/format.h"
-#include "espalier/configuration.h"
-#include "job/engine_defaults.h"
-#include "job/space_values.h"
 #include "plan/dimension.h"
 #include "plan/engine.h"
-#include "planner/legality.h"
 #include "planner/memory_margin.h"
+#include "planner/single_changes.h"
 
 namespace espalier {
 namespace {
 
 using base::cat;
-using D = Dimension;
 
 constexpr std::size_t kListed = 8;
-constexpr std::size_t kNear = 3;  ///< values to either side, of dimensions with many
-
-/// dp follows from the others; overlap_tp is no part of the space unless the job names it.
-bool is_free(Dimension d, const Job& job) {
-  return d != D::dp && (d != D::overlap_tp || job.search.allow.contains(std::string(to_string(d))));
-}
-
-/// Values of the dimension, the nearest ones where there are many.
-std::vector<std::int64_t> values_near(Dimension d, std::int64_t now, const Job& job) {
-  std::vector<std::int64_t> all = job::possible_values(d, job);
-  if (all.size() <= 2 * kNear + 2) return all;
-  const auto at = std::lower_bound(all.begin(), all.end(), now);
-  const auto before = std::min<std::ptrdiff_t>(at - all.begin(), kNear),
-             after = std::min<std::ptrdiff_t>(all.end() - at, kNear + 1);
-  return {at - before, at + after};
-}
-
-class Changes {
- public:
-  Changes(const Job& job, const EngineModel& engine, const PresentConfiguration& present)
-      : job_(job), engine_(engine), present_(present) {}
-
-  std::vector<SingleChange> all(std::int64_t present_ns, std::int64_t& tried) {
-    std::vector<SingleChange> out;
-    for (int i = 0; i < kDimensions; ++i) {
-      const auto d = static_cast<Dimension>(i);
-      if (!is_free(d, job_)) continue;
-      const std::int64_t now = get(d, present_.strategy, present_.schedule);
-      for (const std::int64_t value : values_near(d, now, job_)) {
-        if (value == now || !job_.search.admits(std::string(to_string(d)), value)) continue;
-        auto change = changed(d, now, value);
-        if (!change) continue;
-        ++tried;
-        if (present_ns > 0) change->gain = 1 - static_cast<double>(change->iteration_ns) / static_cast<double>(present_ns);
-        out.push_back(std::move(*change));
-      }
-    }
-    return out;
-  }
-
- private:
-  /// What depends on the dimension that changed.
-  void follow(Dimension d, Strategy& s, Schedule& c) const {
-    s.dp = 0;
-    if (d != D::shard) s.shard = 0;
-    c.microbatches = 0;
-    if (s.tp == 1) s.sp = SequenceParallel::none;
-    if (d == D::tp && present_.strategy.tp == 1) s.sp = job::engine_defaults(job_.engine).sp;
-    if (d == D::tp && present_.strategy.etp == present_.strategy.tp) s.etp = present_.strategy.etp == 1 ? 1 : s.tp;
-    if (d == D::vpp) c.kind = c.virtual_stages > 1 ? ScheduleKind::interleaved : ScheduleKind::one_f_one_b;
-    if (d == D::schedule)
-      c.virtual_stages = c.kind == ScheduleKind::interleaved || c.kind == ScheduleKind::zb_v ? std::max(2, c.virtual_stages) : 1;
-    if (d == D::pp && c.stages == 1) {
-      c.virtual_stages = 1;
-      c.kind = ScheduleKind::one_f_one_b;
-    }
-    // A number of recomputed blocks that was all of them is all of them again.
-    if (d != D::recompute_layers) s.recompute.layers = 0;
-    if (s.cp == 1) s.cp_kind = ContextParallelKind::ring;
-  }
-
-  std::optional<SingleChange> changed(Dimension d, std::int64_t now, std::int64_t value) const {
-    Strategy s = present_.strategy;
-    Schedule c = present_.schedule;
-    s.zero = present_.zero;
-    s.overlap = present_.overlap;
-    set(d, value, s, c);
-    const Overlap wanted = s.overlap;
-    follow(d, s, c);
-    complete_configuration(job_, s, c);
-    if (s.data_ranks() == 1 && d != D::zero) s.zero = ZeroStage::none;
-    if (!shards_optimizer(s.zero)) s.shard = 1;
-    s.overlap = job::usable_overlap(wanted, engine_, job_, s, c);
-    if (get(d, s, c) != value || planner::illegal(job_, engine_, s, c)) return std::nullopt;
-    const auto result = estimate(job_, s, c);
-    if (!result) return std::nullopt;
-    const Prediction& p = result->prediction;
-    return SingleChange{cat(to_string(d), " ", value_text(d, now), " -> ", value_text(d, value)),
-                        result->plan.label(),
-                        p.iteration_ns,
-                        p.peak_memory_bytes,
-                        p.fits && p.fits_with_margin,
-                        0};
-  }
-
-  const Job& job_;
-  const EngineModel& engine_;
-  const PresentConfiguration& present_;
-};
 
 /// The margin that the peak of a plan leaves, so that the plan itself is within it.
 double margin_below(const Prediction& p) {
@@ -116,6 +23,8 @@ double margin_below(const Prediction& p) {
   const double step = 2 / static_cast<double>(p.memory_limit_bytes);  // room is rounded down to bytes
   return planner::room_of(p.memory_limit_bytes, share) < p.peak_memory_bytes ? std::max(0.0, share - step) : share;
 }
+
+bool fits(const std::optional<PlannerResult>& result) { return result && result->prediction.fits; }
 
 /// Fastest first, one for each plan.
 std::vector<SingleChange> ranked(std::vector<SingleChange> changes, std::int64_t present_ns, bool runs) {
@@ -128,7 +37,51 @@ std::vector<SingleChange> ranked(std::vector<SingleChange> changes, std::int64_t
   return changes;
 }
 
+/// Dimensions that a search leaves switched off unless the job names them: a present plan that uses one has it in its space.
+std::map<std::string, std::vector<std::string>> widen(const PresentConfiguration& present, SearchSpace& space) {
+  std::map<std::string, std::vector<std::string>> out;
+  for (const Dimension d : {Dimension::offload, Dimension::overlap_tp}) {
+    const std::string name(to_string(d));
+    const std::int64_t now = get(d, present.strategy, present.schedule);
+    if (now == 0 || space.allow.contains(name) || space.forbid.contains(name)) continue;
+    space.allow[name] = {0, now};
+    for (const std::int64_t value : space.allow[name]) out[name].push_back(value_text(d, value));
+  }
+  return out;
+}
+
+/// The present plan, or its best single change, where it is faster than what the search found: no answer is worse than either.
+Status keep_the_better(const Job& job, Improvement& out) {
+  const auto best_ns = [&] { return out.best ? out.best->prediction.iteration_ns : INT64_MAX; };
+  if (fits(out.present) && out.present->prediction.iteration_ns < best_ns()) {
+    out.best = out.present;
+    out.best_from = Improvement::From::present;
+  }
+  if (out.changes.empty() || out.changes.front().iteration_ns >= best_ns()) return {};
+  auto changed = estimate(job, out.changes.front().strategy, out.changes.front().schedule);
+  if (!changed) return changed.error();
+  out.best = std::move(*changed);
+  out.best_from = Improvement::From::change;
+  return {};
+}
+
+/// A present plan that fits and leaves less than the usual margin is compared with plans that leave as much.
+void take_its_margin(Improvement& out, Job& searched) {
+  if (!fits(out.present) || out.present->prediction.fits_with_margin || searched.search.memory_margin) return;
+  searched.search.memory_margin = margin_below(out.present->prediction);
+  out.margin_of_present = true;
+}
+
 }  // namespace
+
+std::string_view to_string(Improvement::From from) {
+  switch (from) {
+    case Improvement::From::search: return "search";
+    case Improvement::From::present: return "present plan";
+    case Improvement::From::change: return "single change";
+  }
+  return "";
+}
 
 Result<Improvement> improve(const Job& job, const PresentConfiguration& present, const PlannerOptions& options) {
   const EngineModel* engine = job.engine_model ? job.engine_model.get() : find_engine(job.engine);
@@ -143,10 +96,8 @@ Result<Improvement> improve(const Job& job, const PresentConfiguration& present,
     out.broken = present.plan.error().found;
   }
   Job searched = job;
-  if (out.present && out.present->prediction.fits && !out.present->prediction.fits_with_margin && !job.search.memory_margin) {
-    searched.search.memory_margin = margin_below(out.present->prediction);
-    out.margin_of_present = true;
-  }
+  out.widened = widen(present, searched.search);
+  take_its_margin(out, searched);
   out.memory_margin = planner::memory_margin_of(searched).share;
   auto best = plan(searched, options);
   if (best)
@@ -156,9 +107,12 @@ Result<Improvement> improve(const Job& job, const PresentConfiguration& present,
   else
     return best.error();
   const std::int64_t now_ns = out.present ? out.present->prediction.iteration_ns : 0;
-  const bool runs = out.present && out.present->prediction.fits;
+  auto changes =
+      planner::single_changes(searched, *engine, {present.strategy, present.schedule, present.zero, present.overlap}, now_ns);
+  out.tried = static_cast<std::int64_t>(changes.size());
+  out.changes = ranked(std::move(changes), now_ns, fits(out.present));
+  if (Status error = keep_the_better(searched, out)) return *error;
   if (out.best && now_ns > 0) out.gain = 1 - static_cast<double>(out.best->prediction.iteration_ns) / static_cast<double>(now_ns);
-  out.changes = ranked(Changes(searched, *engine, present).all(now_ns, out.tried), now_ns, runs);
   return out;
 }
 

@@ -62,5 +62,52 @@ TEST(Improve, BrokenRulesAreAnswered) {
   EXPECT_TRUE(tp);
 }
 
+/// 4 devices of 4 GB, on which the states of 134 M parameters fit only on the host.
+Job tight_job() {
+  auto job = load_job(
+      R"({model: {model_type: llama, hidden_size: 1024, intermediate_size: 2816, num_hidden_layers: 8, num_attention_heads: 16, vocab_size: 32000},
+          cluster: {nodes: 1, devices_per_node: 4, device: a100-sxm-40gb, memory_limit: 2.6GiB, host: {memory: 256GiB, memory_bandwidth: 200GB/s}},
+          training: {sequence_length: 1024, global_batch: 16}, engine: megatron-core})",
+      "job", "", {});
+  EXPECT_TRUE(job.ok()) << (job ? "" : job.error().message());
+  return *job;
+}
+
+// A search leaves offload out unless the job names it; a present plan that offloads is in the space, so that the answer is no worse than it.
+TEST(Improve, TheSpaceHoldsThePresentPlan) {
+  const Job job = tight_job();
+  Strategy s;
+  s.dp = 4;
+  s.shard = 0;
+  s.zero = ZeroStage::optimizer;
+  s.offload = Offload::optimizer;
+  s.recompute = {RecomputeKind::full, 0};
+  Schedule c;
+  c.microbatches = 0;
+  complete_configuration(job, s, c);
+  const auto now = estimate(job, s, c);
+  ASSERT_TRUE(now.ok()) << now.error().message();
+  const auto answer = improve(job, {s, c, now->plan, s.zero, s.overlap}, {});
+  ASSERT_TRUE(answer.ok()) << answer.error().message();
+  EXPECT_TRUE(answer->widened.contains("offload"));
+  if (!now->prediction.fits) GTEST_SKIP() << "the present plan does not fit";
+  ASSERT_TRUE(answer->best);
+  EXPECT_LE(answer->best->prediction.iteration_ns, now->prediction.iteration_ns);
+}
+
+// Stages cut by hand are outside the space: where nothing else fits, the present plan is the answer.
+TEST(Improve, ThePresentPlanIsTheAnswerWhereNothingElseFits) {
+  Job job = small_job();
+  job.search.allow["micro_batch"] = {16};
+  job.search.allow["tp"] = {1};
+  job.search.allow["dp"] = {2};  // pp 2
+  job.search.forbid["recompute"] = {1, 2};
+  job.search.forbid["vpp"] = {2, 3, 4, 5, 6, 7, 8};
+  const auto answer = improve(job, present_of(job, 4), {});
+  ASSERT_TRUE(answer.ok()) << answer.error().message();
+  ASSERT_TRUE(answer->best);
+  EXPECT_LE(answer->best->prediction.iteration_ns, answer->present->prediction.iteration_ns);
+}
+
 }  // namespace
 }  // namespace espalier::adapt

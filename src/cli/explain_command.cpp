@@ -34,6 +34,7 @@ int run_explain(Context& context, const std::string& path, int threads) {
     loaded->result = std::make_unique<PlannerResult>(std::move(again).value());
   }
   note_all(context, loaded->result->notes);
+  if (const auto job = job_to_explain(loaded->plan)) simulate_changes(*job, *loaded->result);
   if (context.json)
     print_json(context, explain_json(*loaded->result));
   else

@@ -44,7 +44,7 @@ int run(Context& context, const Flags& flags) {
   if (Status error = write_outputs(context, flags.output, imported->job, *result, files)) return fail(context, *error);
   if (!flags.output.folder.empty()) {
     files.push_back((std::filesystem::path(flags.output.folder) / "job.yaml").string());
-    const auto job = job_file(imported->job, flags.imported, std::nullopt);
+    const auto job = job_file(imported->job, flags.imported, {});
     if (!job) return fail(context, job.error());
     if (Status error = write_file(files.back(), *job)) return fail(context, *error);
   }

@@ -146,7 +146,7 @@ Result<ImportedJob> read_imported(Context& context, const ImportedFlags& flags) 
   note_keys(context, *configuration);
   for (const std::string& sentence : configuration->notes) note(context, cat(configuration->name, ": ", sentence));
   note_all(context, job->notes);
-  return ImportedJob{std::move(*configuration), std::move(*job)};
+  return ImportedJob{std::move(*configuration), std::move(*job), std::move(request)};
 }
 
 std::string keys_text(const ImportedConfiguration& c) {
@@ -204,11 +204,11 @@ std::string job_text(const Job& job) {
 
 }  // namespace
 
-Result<std::string> job_file(const Job& job, const ImportedFlags& flags, std::optional<double> memory_margin) {
+Result<std::string> job_file(const Job& job, const ImportedFlags& flags, const std::vector<std::string>& more) {
   auto document = base::read_json(job_text(job), "job.yaml");
   if (!document) return document.error();
   std::vector<std::string> said = flags.overrides;
-  if (memory_margin) said.push_back(cat("search.memory_margin=", base::shortest(*memory_margin)));
+  said.insert(said.end(), more.begin(), more.end());
   for (const std::string& text : said) {
     const auto change = job::parse_override(text);
     if (!change) return change.error();

@@ -22,6 +22,7 @@ void add_imported_flags(Command& command, const std::string& format, ImportedFla
 struct ImportedJob {
   ImportedConfiguration configuration;
   Job job;
+  ConfigurationRequest request;  ///< with which the file was read
 };
 /// Notes what was not understood; -v notes every key.
 Result<ImportedJob> read_imported(Context& context, const ImportedFlags& flags);
@@ -30,8 +31,7 @@ Result<ImportedJob> read_imported(Context& context, const ImportedFlags& flags);
 std::string keys_text(const ImportedConfiguration& configuration);
 /// {"format", "file", "engine", "keys": [{"key", "value", "line", "kind", "meaning"}]}
 std::string keys_json(const ImportedConfiguration& configuration, const std::string& format);
-/// The job with model and cluster inside it, as a file that every other command reads: what the configuration and --set say, and `memory_margin`
-/// where it is one that neither says.
-Result<std::string> job_file(const Job& job, const ImportedFlags& flags, std::optional<double> memory_margin);
+/// The job with model and cluster inside it, as a file that every other command reads: what the configuration and --set say, and `more` overrides.
+Result<std::string> job_file(const Job& job, const ImportedFlags& flags, const std::vector<std::string>& more);
 
 }  // namespace espalier::cli

@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // espalier improve --from NAME FILE --cluster FILE: what a present configuration costs, and what would be better.
 #include <filesystem>
+#include <optional>
 
 #include "base/format.h"
+#include "base/text.h"
 #include "cli/command.h"
 #include "cli/imported.h"
 #include "cli/search_hooks.h"
+#include "espalier/configuration_diff.h"
 #include "espalier/improve.h"
 
 namespace espalier::cli {
@@ -14,13 +17,25 @@ namespace {
 struct ImproveFlags {
   ImportedFlags imported;
   PlannerOptions options;
-  std::string folder;
+  std::string out;
 };
 
-/// plan.json and result.json of the best plan, job.yaml, and present.json where the present configuration runs.
-Status write_files(const Context& context, const ImproveFlags& flags, const Job& job, const Improvement& answer,
-                   std::vector<std::string>& files) {
-  const std::string& folder = flags.folder;
+/// With the space that was searched, so that `plan` of this job finds the same plan.
+std::vector<std::string> searched_with(const Improvement& answer) {
+  std::vector<std::string> out;
+  if (answer.margin_of_present) out.push_back(base::cat("search.memory_margin=", base::shortest(answer.memory_margin)));
+  for (const auto& [dimension, values] : answer.widened) {
+    std::string list;
+    for (const std::string& value : values) list += base::cat(list.empty() ? "" : ", ", value);
+    out.push_back(base::cat("search.allow.", dimension, "=[", list, "]"));
+  }
+  return out;
+}
+
+/// plan.json and result.json of the best plan, job.yaml, present.json where the present configuration runs, and the changed file.
+Status write_folder(const Context& context, const ImproveFlags& flags, const Job& job, const Improvement& answer,
+                    const std::optional<ConfigurationDiff>& diff, std::vector<std::string>& files) {
+  const std::string& folder = flags.out;
   if (answer.best) {
     auto written = write_answer(folder, *answer.best, "", plan_schema_of(context));
     if (!written) return written.error();
@@ -28,16 +43,34 @@ Status write_files(const Context& context, const ImproveFlags& flags, const Job&
   }
   std::error_code ignored;
   std::filesystem::create_directories(folder, ignored);
-  const auto add = [&](const char* name, const std::string& text) {
+  const auto add = [&](const std::string& name, const std::string& text) {
     files.push_back((std::filesystem::path(folder) / name).string());
     return write_file(files.back(), text);
   };
-  // With the margin that was searched with, so that `plan` of this job finds the same plan.
-  const auto text = job_file(job, flags.imported, answer.margin_of_present ? std::optional(answer.memory_margin) : std::nullopt);
+  const auto text = job_file(job, flags.imported, searched_with(answer));
   if (!text) return text.error();
   if (Status error = add("job.yaml", *text)) return error;
+  const std::string name = std::filesystem::path(flags.imported.path).filename().string();
+  if (diff && !diff->text.empty() && flags.imported.path != "-" && name != "job.yaml")
+    if (Status error = add(name, diff->text)) return error;
   if (!answer.present) return {};
   return add("present.json", to_json(answer.present->plan, plan_schema_of(context)) + "\n");
+}
+
+/// A folder: one that exists, or a name without an extension.
+bool is_folder(const std::string& path) {
+  std::error_code ignored;
+  return std::filesystem::is_directory(path, ignored) || !std::filesystem::path(path).has_extension();
+}
+
+Status write_out(const Context& context, const ImproveFlags& flags, const Job& job, const Improvement& answer,
+                 const std::optional<ConfigurationDiff>& diff, std::vector<std::string>& files) {
+  if (is_folder(flags.out)) return write_folder(context, flags, job, answer, diff, files);
+  if (!diff || diff->text.empty())
+    return Error{ErrorKind::check_failed, flags.out, diff ? diff->why : "no plan", "a plan that the file can express",
+                 "-o DIR writes plan.json, result.json and job.yaml"};
+  files.push_back(flags.out);
+  return write_file(flags.out, diff->text);
 }
 
 int run(Context& context, const ImproveFlags& flags) {
@@ -50,13 +83,21 @@ int run(Context& context, const ImproveFlags& flags) {
   const auto answer = improve(imported->job, present, hooked(context, flags.options));
   clear_progress(context);
   if (!answer) return fail(context, answer.error());
+  std::optional<ConfigurationDiff> diff;
+  if (answer->best && answer->best_from != Improvement::From::present) {
+    auto made = configuration_diff(imported->request, flags.imported.format, imported->job,
+                                   answer->present ? &answer->present->plan : nullptr, answer->best->plan);
+    if (!made) return fail(context, made.error());
+    diff = std::move(*made);
+  }
   std::vector<std::string> files;
-  if (!flags.folder.empty())
-    if (Status error = write_files(context, flags, imported->job, *answer, files)) return fail(context, *error);
+  if (!flags.out.empty() && answer->best)
+    if (Status error = write_out(context, flags, imported->job, *answer, diff, files)) return fail(context, *error);
   if (context.json) {
-    print_json(context, to_json(*answer, keys_json(imported->configuration, flags.imported.format), plan_schema_of(context)));
+    print_json(context, to_json(*answer, keys_json(imported->configuration, flags.imported.format), plan_schema_of(context),
+                                diff ? to_json(*diff) : std::string()));
   } else {
-    print_answer(context, to_text(*answer, context.width()));
+    print_answer(context, to_text(*answer, context.width(), diff ? to_text(*diff, imported->request.name) : std::string()));
     for (const std::string& file : files) context.out << "wrote " << file << "\n";
   }
   return answer->best ? exit_code_of(context, answer->best->search) : context.interrupted() ? kInterrupted : kInfeasible;
@@ -74,8 +115,10 @@ void add_improve_command(Command& app, Context& context) {
   command->add_option("--node-limit", flags->options.node_limit, "simulate at most so many configurations (0: no limit)")
       ->non_negative()
       ->type_name("N");
-  command->add_option("-o,--out", flags->folder, "write the best plan, the present one and the job into this folder")
-      ->type_name("DIR");
+  command
+      ->add_option("-o,--out", flags->out,
+                   "write FILE with the changes; of a folder (no extension): also the best plan, the present one and the job")
+      ->type_name("PATH");
   add_plan_schema_flag(*command, context);
   add_common_flags(*command, context);
   command->callback([&context, flags] { context.exit_code = run(context, *flags); });

@@ -33,7 +33,22 @@ struct PlanFlags {
   std::string network = "closed";
   std::string simple;  ///< "1%" where --simple was given
   std::string engine;  ///< of --engine; empty: the job's
+  bool no_options = false;
 };
+
+/// Engines and their options, for the help of --engine.
+std::string engines_help() {
+  std::string out =
+      "plan for this engine, and say what its rules cost: the best plan of the same space without them. NAME+OPTION switches a "
+      "mode on:";
+  std::vector<std::string> options;
+  for (const EngineModel& engine : engine_catalogue())
+    for (const EngineOption& option : engine.options)
+      if (const std::string word = base::cat(option.name, option.numerics ? " (numerics)" : "");
+          std::find(options.begin(), options.end(), word) == options.end())
+        options.push_back(word);
+  return base::cat(out, " ", base::joined(options));
+}
 
 /// "1%", "1 %" or "0.01" as a share; nothing for anything else.
 std::optional<double> share_of(std::string text) {
@@ -84,7 +99,9 @@ int run_plan(Context& context, const PlanFlags& flags) {
   if (job->objective) return run_objective(context, *job, hooked(context, *options), flags.output);
   if (job->with_buckets && !job->cluster.changes()) return run_long_run(context, *job, hooked(context, *options), flags.output);
   if (job->cluster.changes()) return run_over_time(context, *job, *options, flags.output);
-  auto result = plan(*job, hooked(context, *options));
+  PlannerOptions asked = hooked(context, *options);
+  asked.engine_options = !flags.no_options;
+  auto result = plan(*job, asked);
   clear_progress(context);
   if (!result) return fail(context, result.error());
   if (context.interrupted()) return deliver_best_so_far(context, flags, *result);
@@ -159,10 +176,8 @@ void add_plan_command(Command& app, Context& context) {
       ->type_name("N");
   command->add_flag("--simple{1%}", flags->simple,
                     "the simplest plan that is at most so much slower than the fastest (--simple=2%; alone: 1%)");
-  command
-      ->add_option("--engine", flags->engine,
-                   "plan for this engine, and say what its rules cost: the best plan of the same space without them")
-      ->type_name("NAME");
+  command->add_option("--engine", flags->engine, engines_help())->type_name("NAME");
+  command->add_flag("--no-options", flags->no_options, "leave out what the engine's options would gain");
   command->add_flag("--engines", flags->options.engines,
                     "also what every engine can run: its best plan, time, loss, or why none");
   command

@@ -8,6 +8,7 @@
 #include <tuple>
 
 #include "base/format.h"
+#include "planner/legality.h"
 #include "planner/prediction.h"
 #include "planner/time_parts.h"
 
@@ -65,6 +66,20 @@ Alternative from_prediction(std::string label, bool baseline, const Prediction& 
   return a;
 }
 
+/// Why the search could not answer with a baseline that is faster than its answer; nothing where it could, or covered too little to tell.
+void mark_outside(const Job& job, const EngineModel& engine, const PlannerResult& answer, const JudgedBaseline& b,
+                  Alternative& out) {
+  const bool faster = out.fits && out.iteration_ns < answer.prediction.iteration_ns;
+  if (!faster || !is_whole(answer.search.reason)) return;
+  out.outside_space = true;
+  const auto broken = illegal(job, engine, b.configuration.strategy, b.configuration.schedule);
+  const std::string why = !b.engine.empty()                ? base::cat("with ", b.engine)
+                          : broken                         ? broken->found
+                          : !b.prediction.fits_with_margin ? std::string("memory margin")
+                                                           : std::string("the job's search part");
+  out.lost_to = base::cat("outside the space (", why, "): ", out.lost_to);
+}
+
 using Degrees = std::tuple<std::int32_t, std::int32_t, std::int32_t, std::int32_t, std::int32_t, int, std::int32_t>;
 
 Degrees degrees_of(const Strategy& s, const Schedule& c) {
@@ -111,7 +126,9 @@ std::vector<JudgedBaseline> judge_baselines(const Job& job, const EngineModel& e
     JudgedBaseline judged;
     judged.label = preset.label;
     judged.refusal = preset.refusal;
-    judge(job, engine, preset.family, judged);
+    judged.engine = preset.engine;
+    const EngineModel& own = preset.engine.empty() ? engine : *find_engine(preset.engine);
+    judge(job, own, preset.family, judged);
     out.push_back(std::move(judged));
   }
   return out;
@@ -120,7 +137,7 @@ std::vector<JudgedBaseline> judge_baselines(const Job& job, const EngineModel& e
 std::vector<search::Configuration> seeds_of(const std::vector<JudgedBaseline>& baselines) {
   std::vector<search::Configuration> seeds;
   for (const auto& b : baselines)
-    if (b.legal && b.fits) seeds.push_back(b.configuration);
+    if (b.legal && b.fits && b.engine.empty()) seeds.push_back(b.configuration);
   return seeds;
 }
 
@@ -148,8 +165,11 @@ std::vector<Alternative> alternatives_of(const Job& job, const EngineModel& engi
       out.push_back(std::move(a));
       continue;
     }
+    const EngineModel& own = b.engine.empty() ? engine : *find_engine(b.engine);
     out.push_back(from_prediction(b.label, true, b.prediction, answer,
-                                  document_of(job, engine, b.configuration.strategy, b.configuration.schedule)));
+                                  document_of(job, own, b.configuration.strategy, b.configuration.schedule)));
+    out.back().engine = b.engine;
+    mark_outside(job, engine, answer, b, out.back());
   }
   const bool layerwise = !answer.plan.uniform();
   if (layerwise && found.best) {

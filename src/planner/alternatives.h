@@ -21,6 +21,7 @@ struct JudgedBaseline {
   bool legal = false, fits = false;
   search::Configuration configuration;
   Prediction prediction;
+  std::string engine = {};  ///< with options of its own; empty: that of the job
 };
 
 std::vector<JudgedBaseline> judge_baselines(const Job& job, const EngineModel& engine);

@@ -75,7 +75,7 @@ std::int32_t usual_ep(const RuleFacts& facts, std::int64_t node, std::int64_t st
 }
 
 Baseline megatron(const Job& job, const RuleFacts& facts) {
-  Baseline out{"Megatron 3-D default", {}, ""};
+  Baseline out{"Megatron 3-D default", {}, "", ""};
   const std::int64_t node = job.cluster.groups.front().devices_per_node;
   const std::int32_t tp = usual_tp(facts, node);
   for (const std::int64_t pp : divisors(facts.devices / tp)) {
@@ -103,10 +103,10 @@ Baseline megatron(const Job& job, const RuleFacts& facts) {
 
 Baseline megatron_default(const Job& job) { return megatron(job, rule_facts(job.model, job.cluster, job.training)); }
 
-std::vector<Baseline> baselines(const Job& job, const EngineModel&) {
+std::vector<Baseline> baselines(const Job& job, const EngineModel& engine) {
   const RuleFacts facts = rule_facts(job.model, job.cluster, job.training);
   const std::int64_t n = facts.devices, node = std::min(n, job.cluster.groups.front().devices_per_node);
-  std::vector<Baseline> out = {{"DDP", {}, ""}, {"FSDP (ZeRO-3)", {}, ""}, {"HSDP", {}, ""}};
+  std::vector<Baseline> out = {{"DDP", {}, "", ""}, {"FSDP (ZeRO-3)", {}, "", ""}, {"HSDP", {}, "", ""}};
   add_family(facts, data_parallel(n, ZeroStage::none, 1), out[0]);
   if (n > 1)
     add_family(facts, data_parallel(n, ZeroStage::parameters, n), out[1]);
@@ -117,7 +117,7 @@ std::vector<Baseline> baselines(const Job& job, const EngineModel&) {
   else
     out[2].refusal = "needs several nodes of several devices";
   out.push_back(megatron(job, facts));
-  for (Baseline& recipe : recipes(job, facts)) out.push_back(std::move(recipe));
+  for (Baseline& recipe : recipes(job, facts, engine)) out.push_back(std::move(recipe));
   return out;
 }
 

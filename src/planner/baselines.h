@@ -23,6 +23,7 @@ struct Baseline {
   std::string label;
   std::vector<search::Configuration> family;  ///< legal members; empty: `refusal` says why
   std::string refusal;
+  std::string engine = {};  ///< with the options that its authors used; empty: that of the job
 };
 
 /// The Megatron 3-D default alone.

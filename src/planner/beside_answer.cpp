@@ -3,6 +3,7 @@
 
 #include "planner/alternatives.h"
 #include "planner/batch_hint.h"
+#include "planner/engine_options.h"
 #include "planner/runs_on.h"
 
 namespace espalier::planner {
@@ -26,12 +27,18 @@ void add_engines(const AnswerContext& context, PlannerResult& result) {
   result.runnable = context.options.engines ? first_usual(result.engines) : runnable_plan(question);
 }
 
+void add_options(const AnswerContext& context, const EngineModel& engine, PlannerResult& result) {
+  if (!context.options.engine_options || !context.job.cluster.equal_devices()) return;
+  result.options = option_answers(context.job, engine, context.options, context.uniform, result.prediction.iteration_ns);
+}
+
 }  // namespace
 
 void add_beside(const Job& room, const EngineModel& engine, search::Evaluator& evaluator, const search::Options& how,
                 const AnswerContext& context, PlannerResult& result) {
   if (context.uniform.interrupted) return;
   add_engines(context, result);
+  add_options(context, engine, result);
   if (!context.uniform.best || context.uniform.best->iteration_ns != result.prediction.iteration_ns)
     return;  // another plan's parts
   const Breakdown& parts = result.prediction.bottleneck.breakdown;

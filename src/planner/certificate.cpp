@@ -134,6 +134,7 @@ SearchRequest request_of(const Job& job, const PlannerOptions& options) {
   asked.engines = options.engines;
   asked.restriction = options.restriction;
   asked.simple_within = options.simple_within;
+  asked.engine_options = options.engine_options;
   return asked;
 }
 

@@ -33,14 +33,15 @@ namespace {
 
 constexpr double kLevel = 0.8;  // of the shipped intervals
 
-/// Model FLOPs of a step: of packed or padded sequences those of their own tokens, each sequence by itself.
-double flops_of_step(const Job& job) {
+/// Model FLOPs of a step: of packed or padded sequences those of their own tokens, each sequence by itself. `causal_half`: of causal attention the
+/// half of the scores that is needed.
+double flops_of_step(const Job& job, bool causal_half = false) {
   const auto samples = static_cast<double>(job.training.global_batch);
   const LengthFacts lengths = length_facts(job.training);
-  if (!lengths.any) return training_flops(job.model, job.training.sequence).count() * samples;
+  if (!lengths.any) return training_flops(job.model, job.training.sequence, causal_half).count() * samples;
   double flops = 0, weight = 0;
   for (const LengthShare& share : lengths.histogram) {
-    flops += share.weight * training_flops(job.model, Sequence{share.tokens, 0, 0}).count();
+    flops += share.weight * training_flops(job.model, Sequence{share.tokens, 0, 0}, causal_half).count();
     weight += share.weight;
   }
   return flops / weight * lengths.sequences * samples;
@@ -416,6 +417,7 @@ Prediction prediction_of(const Job& job, const EngineModel& engine, const Timed&
   p.model_tflops_per_device = flops / seconds / devices * 1e-12;
   p.mfu_peak_tflops = mean_peak_tflops(job);
   p.mfu = p.model_tflops_per_device / p.mfu_peak_tflops;
+  p.mfu_causal = p.mfu * flops_of_step(job, true) / flops;
   const Interval interval = interval_of(job, engine);
   p.confidence = {seconds * interval.low, seconds * interval.high, kLevel, interval.basis};
   if (job.calibration) {

@@ -6,6 +6,7 @@
 #include "base/format.h"
 #include "cost/offload.h"
 #include "planner/alternatives.h"
+#include "planner/estimate.h"
 #include "planner/layerwise_reasons.h"
 #include "planner/partition_report.h"
 #include "planner/pipeline_bottleneck.h"
@@ -68,10 +69,7 @@ void baseline_sentences(const PlannerResult& r, std::vector<std::string>& out) {
       out.push_back(base::fixed(times, 2) + "× faster than " + (a.label == kBestUniformPlan ? "the " : "") + a.label +
                     ", whose step has " + a.lost_to + ".");
     } else if (a.iteration_ns < r.prediction.iteration_ns && searched(r.search.reason)) {
-      const bool margin = static_cast<double>(a.peak_memory_bytes) >
-                          static_cast<double>(r.prediction.memory_limit_bytes) * (1.0 - r.prediction.memory_margin);
-      out.push_back(a.label + (margin ? " would be faster but leaves less memory free than the margin."
-                                      : " would be faster but lies outside the space of this job (search part or engine)."));
+      out.push_back(base::cat(a.label, " would be faster: ", a.lost_to, "."));
     }
   }
 }
@@ -99,6 +97,23 @@ std::vector<std::string> engine_sentences(const Job& job, const PlannerResult& r
                     " (check --engine NAME says it of others).")};
 }
 
+/// What the plan would be without its recomputation, simulated.
+std::string without_recomputation(const Job& job, const PlannerResult& r) {
+  const Recompute own = r.plan.strategy().recompute;
+  Strategy s = r.plan.strategy();
+  s.recompute = {};
+  const auto p = predict(job, s, r.plan.only_pipeline().schedule);
+  if (!p) return "";
+  const std::string what =
+      base::cat("Without the full recomputation of ", own.layers, own.layers == 1 ? " block" : " blocks", " a chunk ");
+  if (!p->fits || (!p->fits_with_margin && r.prediction.fits_with_margin))
+    return base::cat(what, "this plan would need ", gib(p->peak_memory_bytes), " of ", gib(p->memory_limit_bytes),
+                     p->fits ? ", more than the memory margin leaves." : ".");
+  const std::int64_t less = r.prediction.iteration_ns - p->iteration_ns;
+  return base::cat(what, "this plan would fit, and its step would be ", seconds(less < 0 ? -less : less),
+                   less < 0 ? " longer." : " shorter.");
+}
+
 }  // namespace
 
 std::vector<std::string> reasons_of(const Job& job, const PlannerResult& r) {
@@ -113,8 +128,7 @@ std::vector<std::string> reasons_of(const Job& job, const PlannerResult& r) {
   if (!r.plan.uniform()) {
     for (std::string& sentence : layerwise_reasons(r)) out.push_back(std::move(sentence));
   } else if (recompute.kind == RecomputeKind::full) {
-    out.push_back("Full recomputation of " + std::to_string(recompute.layers) +
-                  " blocks a chunk is what makes the activations fit, or pays for a better split.");
+    if (std::string sentence = without_recomputation(job, r); !sentence.empty()) out.push_back(std::move(sentence));
   }
   for (std::string& sentence : partition_sentences(r)) out.push_back(std::move(sentence));
   for (std::string& sentence : engine_sentences(job, r)) out.push_back(std::move(sentence));

@@ -19,7 +19,25 @@ namespace {
 constexpr std::size_t kSeeds = 64;
 constexpr std::size_t kSideBySide = 4;  // only the best plan is asked for: runners-up need not be simulated
 
-/// `good`: configurations to try first; those that do not belong to the engine's space are passed over.
+/// The same job for another engine. A user's calibration changes the devices and links, which stay, and coefficients of its own engine.
+Job for_engine(const Job& job, const EngineModel& engine) {
+  Job out = job;
+  out.engine = engine.name;
+  out.engine_model = nullptr;
+  out.calibration = nullptr;
+  out.search.kind = SpaceKind::uniform;
+  return out;
+}
+
+std::string why_none(const search::Outcome& found) {
+  if (found.interrupted) return "the search was stopped before it found one";
+  if (!found.complete) return "node limit";
+  if (found.space_size == 0) return "its rules and the job's search part leave no configuration";
+  return base::cat("none of ", base::count(found.space_size), " configurations fits");
+}
+
+}  // namespace
+
 search::Outcome search_with(const Job& job, const EngineModel& engine, const PlannerOptions& options,
                             const std::vector<search::Candidate>& good) {
   const Job room = with_memory_room(job);
@@ -42,25 +60,6 @@ search::Outcome search_with(const Job& job, const EngineModel& engine, const Pla
   remember(memory, room, std::move(found.record));
   return found;
 }
-
-/// The same job for another engine. A user's calibration changes the devices and links, which stay, and coefficients of its own engine.
-Job for_engine(const Job& job, const EngineModel& engine) {
-  Job out = job;
-  out.engine = engine.name;
-  out.engine_model = nullptr;
-  out.calibration = nullptr;
-  out.search.kind = SpaceKind::uniform;
-  return out;
-}
-
-std::string why_none(const search::Outcome& found) {
-  if (found.interrupted) return "the search was stopped before it found one";
-  if (!found.complete) return "node limit";
-  if (found.space_size == 0) return "its rules and the job's search part leave no configuration";
-  return base::cat("none of ", base::count(found.space_size), " configurations fits");
-}
-
-}  // namespace
 
 bool has_rules(const EngineModel& engine) { return engine.family != EngineFamily::generic; }
 

@@ -36,6 +36,11 @@ std::vector<std::string> broken_rules(const EngineModel& engine, const Job& job,
 /// Whether it breaks none.
 bool accepts(const EngineModel& engine, const Job& job, const Plan& plan);
 
+/// The certified search of uniform plans under another engine, its margin and limits as of the job. `good`: configurations to try first; those outside
+/// the engine's space are passed over.
+search::Outcome search_with(const Job& job, const EngineModel& engine, const PlannerOptions& options,
+                            const std::vector<search::Candidate>& good);
+
 /// The best plan of the job under another engine: the certified search of uniform plans with that engine's rules, memory and coefficients,
 /// and its own default memory margin unless the job names one.
 EngineAnswer engine_answer(const EngineQuestion& q, const EngineModel& engine);

@@ -119,42 +119,62 @@ TEST(RunsOn, IsAlwaysSaidUnderGeneric) {
 
 std::vector<std::string> labels_of(const Job& job) {
   std::vector<std::string> out;
-  for (const planner::Baseline& b : planner::recipes(job, rule_facts(job.model, job.cluster, job.training)))
+  for (const planner::Baseline& b :
+       planner::recipes(job, rule_facts(job.model, job.cluster, job.training), *find_engine(job.engine)))
     out.push_back(b.label);
   return out;
 }
 
-// By size: 8B is nearest to 7.5B and 8B, 70B to 76B and 70B. 405B is nearest to 530B (ln 530/406 = 0.266 < ln 406/310 = 0.269), but its groups of
-// 8 · 35 do not divide 512 devices, those of 310B, 8 · 16, do.
-TEST(Recipes, NearestSize) {
+// By devices, kind and size: recipes of 2021 do not stand next to an H100, and none of a dense model next to a mixture. 8B, 70B and 405B are the very sizes; on
+// 512 devices the groups of Meta's recipe, 8 · 16, divide. A sequence of 2,048 is less than half of the 8,192 of NeMo's 8B.
+TEST(Recipes, OfTheEraTheKindAndTheSize) {
   const char* const large = "{nodes: 64, devices_per_node: 8, device: h100-sxm-80gb}";
-  const char* const batch = "{sequence_length: 4096, global_batch: 512}";
+  const char* const batch = "{sequence_length: 8192, global_batch: 512}";
   EXPECT_THAT(labels_of(job("llama-3-8b", kEight, batch)),
-              ElementsAre("Megatron-LM recipe (GPT 7.5B)", "torchtitan recipe (Llama 3 8B)"));
-  EXPECT_THAT(labels_of(job("llama-3-70b", large, batch)),
-              ElementsAre("Megatron-LM recipe (GPT 76B)", "torchtitan recipe (Llama 3 70B)"));
+              ElementsAre("NeMo 24.07 recipe (Llama 3 8B)", "torchtitan 2024 recipe (Llama 3 8B)"));
+  EXPECT_THAT(labels_of(job("llama-3-8b", kEight, "{sequence_length: 2048, global_batch: 512}")),
+              ElementsAre("torchtitan 2024 recipe (Llama 3 8B)"));
+  EXPECT_THAT(labels_of(job("llama-3-8b", "{nodes: 1, devices_per_node: 8, device: a100-sxm-80gb}", batch)),
+              ElementsAre("Megatron-LM 2021 recipe (GPT 7.5B)"));
+  EXPECT_THAT(labels_of(job("llama-3-8b", "{nodes: 1, devices_per_node: 8, device: b200-sxm}", batch)),
+              ElementsAre("Megatron-Bridge recipe (Llama 3 8B)"));
   EXPECT_THAT(labels_of(job("llama-3.1-405b", large, batch)),
-              ElementsAre("Megatron-LM recipe (GPT 310B)", "torchtitan recipe (Llama 3 405B)"));
-  EXPECT_THAT(labels_of(job("deepseek-v3", large, batch)), ElementsAre("DeepSeek-V3 recipe"));
+              ElementsAre("NeMo 24.07 recipe (Nemotron-4 340B)", "Meta's recipe (Llama 3.1 405B)",
+                          "torchtitan 2024 recipe (Llama 3.1 405B)"));
+  EXPECT_THAT(labels_of(job("deepseek-v3", large, batch)),
+              ElementsAre("Megatron-Bridge recipe (Qwen3 235B-A22B)", "DeepSeek-V3 recipe"));
   EXPECT_TRUE(labels_of(job("swin-tiny", kEight, "{global_batch: 64}")).empty());
 }
 
-// Llama 3 70B on 64 devices: TP 8, PP 4, so DP 2 with ZeRO 1; torchtitan: TP 8 with FSDP over the other 8.
+// Llama 3 70B on 64 devices: TP 4, PP 4, CP 2, so DP 2 with ZeRO 1; torchtitan: TP 8 with FSDP over the other 8.
 TEST(Recipes, DegreesAreThePublishedOnes) {
   const Job big =
       job("llama-3-70b", "{nodes: 8, devices_per_node: 8, device: h100-sxm-80gb}", "{sequence_length: 8192, global_batch: 512}");
-  const auto all = planner::recipes(big, rule_facts(big.model, big.cluster, big.training));
+  const auto all = planner::recipes(big, rule_facts(big.model, big.cluster, big.training), *find_engine("generic"));
   ASSERT_EQ(all.size(), 2u);
   ASSERT_FALSE(all[0].family.empty()) << all[0].refusal;
   const search::Configuration& m = all[0].family.front();
-  EXPECT_EQ(std::make_tuple(m.strategy.tp, m.schedule.stages, m.strategy.dp, number_of(m.strategy.zero)),
-            std::make_tuple(8, 4, 2, 1));
+  EXPECT_EQ(std::make_tuple(m.strategy.tp, m.schedule.stages, m.strategy.cp, m.strategy.dp, number_of(m.strategy.zero)),
+            std::make_tuple(4, 4, 2, 2, 1));
   EXPECT_EQ(m.strategy.sp, SequenceParallel::megatron);
+  EXPECT_TRUE(all[0].engine.empty());
   ASSERT_FALSE(all[1].family.empty()) << all[1].refusal;
   const search::Configuration& t = all[1].family.front();
   EXPECT_EQ(std::make_tuple(t.strategy.tp, t.schedule.stages, t.strategy.dp, number_of(t.strategy.zero), t.strategy.shard),
             std::make_tuple(8, 1, 8, 3, 8));
   EXPECT_EQ(t.strategy.recompute.kind, RecomputeKind::full);
+}
+
+// DeepSeek's authors used options: the recipe is predicted with those that the job's engine has.
+TEST(Recipes, HaveTheOptionsOfTheirAuthors) {
+  const Job own = job("deepseek-v3", "{nodes: 256, devices_per_node: 8, device: h800}",
+                      "{sequence_length: 4096, global_batch: 15360, precision: fp8}");
+  const auto all = planner::recipes(own, rule_facts(own.model, own.cluster, own.training), *find_engine("generic"));
+  ASSERT_EQ(all.size(), 2u);
+  EXPECT_THAT(all[1].engine, HasSubstr("fp8-activations"));
+  EXPECT_THAT(all[1].engine, HasSubstr("overlap-experts"));
+  ASSERT_FALSE(all[1].family.empty()) << all[1].refusal;
+  EXPECT_EQ(all[1].family.front().schedule.kind, ScheduleKind::zb_v);
 }
 
 // 8 devices, 12 samples: 8 does not divide 12, so 16 is asked; 16 samples divide by all of 2, 4, 8.

@@ -32,6 +32,9 @@ void check_losses(const PlannerResult& r, Verdict& v) {
   if (r.simplest)
     v.require(follows(r.simplest->loss, r.simplest->iteration_ns, time) && r.simplest->loss <= r.simplest->within + 1e-9,
               [&] { return say("simplest: a loss of ", r.simplest->loss, ", and a step of ", r.simplest->iteration_ns, " ns"); });
+  for (const OptionAnswer& o : r.options)
+    v.require(follows(-o.gain, o.iteration_ns, time) && o.options.size() == o.losses.size(),
+              [&] { return say(o.engine, ": a gain of ", o.gain, ", and a step of ", o.iteration_ns, " ns"); });
   if (r.restriction && !r.restriction->label.empty())
     v.require(follows(r.restriction->price, time, r.restriction->iteration_ns), [&] {
       return say("restriction: a price of ", r.restriction->price, ", and a step of ", r.restriction->iteration_ns, " ns");

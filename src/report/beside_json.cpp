@@ -99,6 +99,24 @@ BatchHint read_batch_hint(Reader r) {
   return h;
 }
 
+void write_option(JsonWriter& w, const OptionAnswer& o) {
+  w.compact_next().begin_object();
+  w.key("numerics").value(o.numerics);
+  w.key("engine").value(o.engine);
+  w.key("options").begin_array();
+  for (const std::string& option : o.options) w.value(option);
+  w.end_array();
+  w.key("losses").begin_array();
+  for (const double loss : o.losses) w.value(loss);
+  w.end_array();
+  w.key("label").value(o.label);
+  w.key("iteration_s").seconds(o.iteration_ns);
+  w.key("peak_memory_bytes").value(o.peak_memory_bytes);
+  w.key("gain").value(o.gain);
+  w.key("certified").value(o.certified);
+  w.end_object();
+}
+
 std::vector<std::string> read_names(Reader& r, std::string_view key) {
   std::vector<std::string> out;
   const base::Node* node = r.find(key);
@@ -108,6 +126,23 @@ std::vector<std::string> read_names(Reader& r, std::string_view key) {
     out.push_back(item.text);
   }
   return out;
+}
+
+OptionAnswer read_option(Reader& r) {
+  OptionAnswer o;
+  o.numerics = r.optional_bool("numerics", false);
+  o.engine = r.required_string("engine");
+  o.options = read_names(r, "options");
+  if (const base::Node* losses = r.find("losses"))
+    for (const base::Node& item : losses->items)
+      o.losses.push_back(item.kind == base::NodeKind::integer ? static_cast<double>(item.integer) : item.real);
+  o.label = r.optional_string("label", "");
+  o.iteration_ns = read_ns(r, "iteration_s");
+  o.peak_memory_bytes = r.optional_int("peak_memory_bytes", 0, kBig, 0);
+  o.gain = r.optional_real("gain", -1e9, 1, 0);
+  o.certified = r.optional_bool("certified", false);
+  r.finish();
+  return o;
 }
 
 RestrictionPrice read_restriction(Reader r) {
@@ -142,6 +177,10 @@ void write_beside(JsonWriter& w, const PlannerResult& result) {
   if (result.restriction) write_restriction(w, *result.restriction);
   if (result.simplest) write_simplest(w, *result.simplest);
   if (result.batch_hint) write_batch_hint(w, *result.batch_hint);
+  if (result.options.empty()) return;
+  w.key("options").begin_array();
+  for (const OptionAnswer& o : result.options) write_option(w, o);
+  w.end_array();
 }
 
 void read_beside(Reader& r, PlannerResult& result) {
@@ -154,6 +193,7 @@ void read_beside(Reader& r, PlannerResult& result) {
   if (r.has("restriction")) result.restriction = read_restriction(r.child("restriction", true));
   if (r.has("simplest")) result.simplest = read_simplest(r.child("simplest", true));
   if (r.has("batch_hint")) result.batch_hint = read_batch_hint(r.child("batch_hint", true));
+  r.each("options", false, [&](Reader& o) { result.options.push_back(read_option(o)); });
 }
 
 }  // namespace espalier::report

@@ -49,6 +49,23 @@ std::string simplest_text(const PlannerResult& r) {
              claim, "; --simple takes it)");
 }
 
+std::vector<std::pair<std::string, std::string>> option_lines(const PlannerResult& r) {
+  std::vector<std::pair<std::string, std::string>> out;
+  for (const OptionAnswer& o : r.options) {
+    std::string options;
+    for (std::size_t i = 0; i < o.options.size(); ++i) {
+      const double loss = i < o.losses.size() ? o.losses[i] : 0;
+      options += cat(options.empty() ? "" : ", ", o.options[i], " (",
+                     loss < 0 ? "does not fit without it" : cat("without it ", signed_percent(loss)), ")");
+    }
+    out.emplace_back(
+        o.numerics ? "numerics" : "options",
+        cat(o.numerics ? "CHANGES WHAT IS COMPUTED: " : "execution only: ", seconds(o.iteration_ns), ", ", percent(o.gain),
+            " less: ", o.label, ", ", gib(o.peak_memory_bytes), "; ", options, "; --engine ", o.engine));
+  }
+  return out;
+}
+
 std::string margin_text(const PlannerResult& r) {
   const Prediction& p = r.prediction;
   if (r.search.memory_margin <= 0) return "";

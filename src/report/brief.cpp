@@ -15,6 +15,7 @@
 #include "report/brief_text.h"
 #include "report/operator_text.h"
 #include "report/plan_words.h"
+#include "report/shown_stage.h"
 #include "report/text_layout.h"
 
 namespace espalier::report {
@@ -181,7 +182,7 @@ std::string headline(const PlannerResult& r) {
   const bool tokens = r.plan.training.sequence.main > 0 || r.plan.training.sequence.encoder > 0;
   std::string out = r.plan.label() + "\n";
   out += line("iteration", seconds(p.iteration_ns) + "   " + count(p.tokens_per_s_per_device) +
-                               (tokens ? " tokens/s/GPU" : " samples/s/GPU") + "   MFU " + percent(p.mfu) + " of " +
+                               (tokens ? " tokens/s/GPU" : " samples/s/GPU") + "   MFU " + mfu_text(p) + " of " +
                                fixed(p.mfu_peak_tflops, 0) + " TFLOP/s (" + fixed(p.model_tflops_per_device, 1) +
                                " model TFLOP/s/GPU)");
   out += line("memory", gib(p.peak_memory_bytes) + " of " + gib(p.memory_limit_bytes) + " on the fullest rank" + fit_note(p));
@@ -196,6 +197,7 @@ std::string headline(const PlannerResult& r) {
     out += line("restriction", wrap(price, 100, std::string(16, ' ')));
   if (const std::string simplest = simplest_text(r); !simplest.empty())
     out += line("simplest", wrap(simplest, 100, std::string(16, ' ')));
+  for (const auto& [name, text] : option_lines(r)) out += line(name.c_str(), wrap(text, 100, std::string(16, ' ')));
   if (const std::string margin = margin_text(r); !margin.empty())
     out += line("memory margin", wrap(margin, 100, std::string(16, ' ')));
   if (p.cost) out += line("cost", wrap(cost_text(*p.cost, tokens), 100, std::string(16, ' ')));
@@ -281,6 +283,7 @@ std::string alternative_section(const PlannerResult& r) {
     const double slower = timed ? static_cast<double>(a.iteration_ns) / static_cast<double>(r.prediction.iteration_ns) - 1 : 0;
     std::string name = a.label;
     if (a.baseline && a.plan) name += ": " + a.plan->label();
+    if (a.outside_space) name += " (outside the searched space)";
     rows.push_back({name, timed ? seconds(a.iteration_ns) : "–", timed ? cat(slower >= 0 ? "+" : "", percent(slower)) : "–",
                     a.peak_memory_bytes > 0 ? gib(a.peak_memory_bytes) + (a.fits ? "" : " !") : "–", a.lost_to});
   }

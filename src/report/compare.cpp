@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "espalier/compare.h"
 
+#include <algorithm>
 #include <functional>
 
 #include "base/document.h"
@@ -9,6 +10,7 @@
 #include "plan/dimension.h"
 #include "report/brief_layers.h"
 #include "report/brief_text.h"
+#include "report/shown_stage.h"
 
 namespace espalier::report {
 namespace {
@@ -71,7 +73,7 @@ std::string layers_section(const std::vector<Compared>& plans) {
 
 void add_time_rows(std::vector<std::vector<std::string>>& rows, const std::vector<Compared>& plans) {
   const auto row = [&](const char* name, std::int64_t Breakdown::*part) {
-    add_row(rows, name, plans, [part](const PlannerResult& r) { return seconds(r.prediction.breakdown.*part); });
+    add_row(rows, name, plans, [part](const PlannerResult& r) { return seconds(shown_parts(r.prediction).*part); });
   };
   add_row(rows, "iteration", plans, [](const PlannerResult& r) { return seconds(r.prediction.iteration_ns); });
   const double first = static_cast<double>(plans.front().result.prediction.iteration_ns);
@@ -80,6 +82,9 @@ void add_time_rows(std::vector<std::vector<std::string>>& rows, const std::vecto
     const double change = static_cast<double>(r.prediction.iteration_ns) / first - 1;
     return cat(change >= 0 ? "+" : "", percent(change));
   });
+  if (std::any_of(plans.begin(), plans.end(), [](const Compared& p) { return is_pipeline(p.result.prediction); }))
+    add_row(rows, "  of the busiest stage", plans,
+            [](const PlannerResult& r) { return is_pipeline(r.prediction) ? cat(r.prediction.bottleneck.stage) : "–"; });
   row("  compute", &Breakdown::compute_ns);
   row("  exposed communication", &Breakdown::exposed_communication_ns);
   row("  bubble", &Breakdown::bubble_ns);
@@ -107,10 +112,35 @@ void add_memory_rows(std::vector<std::vector<std::string>>& rows, const std::vec
 
 namespace espalier {
 
+std::vector<std::string> unlike(const std::vector<Compared>& plans) {
+  using namespace report;
+  if (plans.empty()) return {};
+  const Plan& first = plans.front().result.plan;
+  std::vector<std::string> out;
+  const auto differs = [&](const char* what, const auto& value) {
+    for (std::size_t i = 1; i < plans.size(); ++i) {
+      const std::string a = value(first), b = value(plans[i].result.plan);
+      if (a != b) return out.push_back(cat("plans 1 and ", i + 1, " differ in their ", what, ": ", a, " and ", b));
+    }
+  };
+  differs("model", [](const Plan& p) { return p.model_name; });
+  differs("cluster", [](const Plan& p) { return p.cluster_summary; });
+  differs("global batch", [](const Plan& p) { return base::grouped(p.training.global_batch); });
+  differs("sequence length",
+          [](const Plan& p) { return base::grouped(std::max(p.training.sequence.main, p.training.sequence.encoder)); });
+  differs("precision", [](const Plan& p) { return std::string(to_string(p.training.precision)); });
+  if (out.empty()) {  // names may be equal where the inputs are not
+    differs("model", [](const Plan& p) { return cat(p.model_name, " (", p.model_hash.substr(0, 8), ")"); });
+    differs("cluster", [](const Plan& p) { return cat(p.cluster_summary, " (", p.cluster_hash.substr(0, 8), ")"); });
+  }
+  return out;
+}
+
 std::string compare(const std::vector<Compared>& plans, std::size_t width) {
   using namespace report;
   if (plans.empty()) return "";
   std::string out;
+  for (const std::string& warning : unlike(plans)) out += cat("WARNING: ", warning, "; times of unlike jobs do not compare\n");
   for (std::size_t i = 0; i < plans.size(); ++i) {
     out += cat(std::to_string(i + 1), "  ", plans[i].name, ": ", plans[i].result.plan.label(), "\n");
   }
@@ -118,7 +148,8 @@ std::string compare(const std::vector<Compared>& plans, std::size_t width) {
   for (std::size_t i = 0; i < plans.size(); ++i) rows.front().push_back(std::to_string(i + 1));
   add_time_rows(rows, plans);
   add_row(rows, "tokens/s/GPU", plans, [](const PlannerResult& r) { return count(r.prediction.tokens_per_s_per_device); });
-  add_row(rows, "MFU", plans, [](const PlannerResult& r) { return percent(r.prediction.mfu); });
+  add_row(rows, "MFU, attention in full", plans, [](const PlannerResult& r) { return percent(r.prediction.mfu); });
+  add_row(rows, "MFU, causal attention half", plans, [](const PlannerResult& r) { return percent(r.prediction.mfu_causal); });
   add_memory_rows(rows, plans);
   add_differing_dimensions(rows, plans);
   return lay_out(cat(out, "\n", table(rows), layers_section(plans)), width);
@@ -128,6 +159,11 @@ std::string compare_json(const std::vector<Compared>& plans) {
   base::JsonWriter w;
   w.begin_object();
   w.key("schema").value("espalier.comparison/1");
+  if (const auto warnings = unlike(plans); !warnings.empty()) {
+    w.key("warnings").begin_array();
+    for (const std::string& warning : warnings) w.value(warning);
+    w.end_array();
+  }
   w.key("plans").begin_array();
   for (const Compared& p : plans) {
     w.begin_object();

@@ -75,9 +75,15 @@ std::string options_text(const std::vector<EngineModel>& engines) {
       if (names.empty()) options.push_back(o);
       names.append(names.empty() ? "" : ", ").append(e.name);
     }
-  std::string out = "\nOptions: ENGINE+OPTION is an engine with a mode switched on, in jobs and with --engine.\n";
-  for (const EngineOption& o : options)
-    out.append("\n").append(o.name).append(": ").append(o.note).append(" (").append(engines_of[o.name]).append(")\n");
+  std::string out =
+      "\nOptions: ENGINE+OPTION is an engine with a mode switched on, in jobs and with --engine. `plan` names those that gain "
+      "over "
+      "2 %.\n";
+  for (const bool numerics : {false, true}) {
+    out += numerics ? "\nThey change what is computed:\n" : "\nThey change only how it is computed:\n";
+    for (const EngineOption& o : options)
+      if (o.numerics == numerics) out += base::cat("  ", o.name, ": ", o.note, " (", engines_of[o.name], ")\n");
+  }
   return options.empty() ? "" : out;
 }
 
@@ -108,7 +114,15 @@ std::string engines_json(const std::vector<EngineModel>& engines) {
     w.key("fitted_as").value(fitted_engine(e));
     w.key("options").begin_array();
     for (const EngineOption& o : e.options)
-      w.compact_next().begin_object().key("name").value(o.name).key("note").value(o.note).end_object();
+      w.compact_next()
+          .begin_object()
+          .key("name")
+          .value(o.name)
+          .key("note")
+          .value(o.note)
+          .key("numerics")
+          .value(o.numerics)
+          .end_object();
     w.end_array();
     w.key("rules").begin_array();
     for (const auto& [name, sentence] : engine_rule_catalogue(e))

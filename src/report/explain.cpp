@@ -9,6 +9,7 @@
 #include "espalier/text.h"
 #include "job/space.h"
 #include "planner/pipeline_bottleneck.h"
+#include "planner/single_changes.h"
 #include "planner/time_parts.h"
 #include "report/advice.h"
 #include "report/beside_text.h"
@@ -124,6 +125,8 @@ std::string reason_section(const PlannerResult& r) {
 
 namespace espalier {
 
+void simulate_changes(const Job& job, PlannerResult& result) { planner::add_single_changes(job, result); }
+
 std::vector<std::string> bottlenecks(const PlannerResult& result) {
   using namespace report;
   std::vector<std::string> out;
@@ -136,7 +139,9 @@ std::vector<std::string> bottlenecks(const PlannerResult& result) {
   for (const planner::TimePart& part : planner::parts_by_size(pipeline ? p.bottleneck.breakdown : p.breakdown, host)) {
     const double share = static_cast<double>(part.ns) / whole;
     if (share < 0.02) continue;
-    out.push_back(cat(part.name, " takes ", percent(share), " (", seconds(part.ns), ")", where, "; ", advice(part, result)));
+    const std::string better = advice(part, result);
+    out.push_back(
+        cat(part.name, " takes ", percent(share), " (", seconds(part.ns), ")", where, better.empty() ? "" : "; ", better));
   }
   out.push_back(memory_sentence(result));
   return out;

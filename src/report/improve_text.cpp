@@ -6,6 +6,7 @@
 #include "espalier/improve.h"
 #include "espalier/text.h"
 #include "report/brief_text.h"
+#include "report/shown_stage.h"
 
 namespace espalier {
 namespace {
@@ -20,7 +21,7 @@ std::string memory_of(const Prediction& p) {
 }
 
 std::string figures(const Prediction& p) {
-  return cat(seconds(p.iteration_ns), " a step, ", base::count(p.tokens_per_s_per_device), " tokens/s/GPU, MFU ", percent(p.mfu),
+  return cat(seconds(p.iteration_ns), " a step, ", base::count(p.tokens_per_s_per_device), " tokens/s/GPU, MFU ", mfu_text(p),
              ", ", memory_of(p));
 }
 
@@ -42,12 +43,25 @@ std::string nothing_faster(const Improvement& i) {
              " is faster by more than 0.05 %");
 }
 
+/// Where the best plan is from, if the search did not find it; and what the search varied because the present plan has it.
+std::string origin_line(const Improvement& i) {
+  std::string out;
+  if (i.best_from == Improvement::From::present)
+    out += cat("         the present plan itself: ",
+               i.none ? "nothing else in the searched space fits" : "no plan of the searched space is faster", "\n");
+  if (i.best_from == Improvement::From::change)
+    out += "         a single change of the present plan, faster than every plan of the searched space\n";
+  for (const auto& [dimension, values] : i.widened)
+    out += cat("         searched with ", dimension, " ", base::joined(values), ", because the present plan uses it\n");
+  return out;
+}
+
 std::string best_lines(const Improvement& i) {
   if (!i.best) return cat("best:    none: ", i.none->found, i.none->hint.empty() ? "" : cat("; ", i.none->hint), "\n");
   std::string verdict;
   if (i.present && i.present->prediction.fits)
     verdict = i.gain > 0.0005 ? cat("saves ", percent(i.gain), " of the step") : nothing_faster(i);
-  std::string out = cat("best:    ", i.best->plan.label(), "\n         ", figures(i.best->prediction), "\n");
+  std::string out = cat("best:    ", i.best->plan.label(), "\n         ", figures(i.best->prediction), "\n", origin_line(i));
   if (!verdict.empty()) out += cat("         ", verdict, "\n");
   return out;
 }
@@ -76,14 +90,14 @@ void write_change(base::JsonWriter& w, const SingleChange& c) {
 
 }  // namespace
 
-std::string to_text(const Improvement& i, std::size_t width) {
-  std::string out = present_lines(i) + best_lines(i) + change_lines(i);
+std::string to_text(const Improvement& i, std::size_t width, const std::string& changes) {
+  std::string out = present_lines(i) + best_lines(i) + (changes.empty() ? "" : "\n" + changes) + change_lines(i);
   out = lay_out(out, width);
   if (i.present && i.best) out += cat("\n", compare({{"present", *i.present}, {"best", *i.best}}, width));
   return out;
 }
 
-std::string to_json(const Improvement& i, const std::string& source, PlanSchema schema) {
+std::string to_json(const Improvement& i, const std::string& source, PlanSchema schema, const std::string& diff) {
   base::JsonWriter w;
   w.begin_object();
   w.key("schema").value("espalier.improvement/1");
@@ -100,6 +114,17 @@ std::string to_json(const Improvement& i, const std::string& source, PlanSchema 
   else
     w.key("error").value(i.none->message());
   w.end_object();
+  w.key("best_from").value(to_string(i.best_from));
+  if (!diff.empty()) w.key("diff").raw(diff);
+  if (!i.widened.empty()) {
+    w.key("widened").begin_object();
+    for (const auto& [dimension, values] : i.widened) {
+      w.key(dimension).compact_next().begin_array();
+      for (const std::string& value : values) w.value(value);
+      w.end_array();
+    }
+    w.end_object();
+  }
   w.key("gain").value(i.gain);
   w.key("tried").value(i.tried);
   w.key("memory_margin").value(i.memory_margin).key("margin_of_present").value(i.margin_of_present);

@@ -58,6 +58,20 @@ TEST(ImproveText, NothingBetterIsSaid) {
   EXPECT_THAT(to_text(i), Not(HasSubstr("less than what is usual here")));
 }
 
+// The best plan may be the present one, or one change of it; what was searched for its sake is named.
+TEST(ImproveText, WhereTheBestPlanIsFrom) {
+  Improvement i = runs();
+  i.best_from = Improvement::From::present;
+  i.none = Error{ErrorKind::infeasible, "plan", "none of 8 configurations fits", "a plan", ""};
+  i.widened["offload"] = {"none", "optimizer"};
+  const std::string text = to_text(i, 0, "Changes in launch.sh\n  line 2:   TP 8 -> 4\n");
+  EXPECT_THAT(text, HasSubstr("the present plan itself: nothing else in the searched space fits"));
+  EXPECT_THAT(text, HasSubstr("searched with offload none, optimizer, because the present plan uses it"));
+  EXPECT_THAT(text, HasSubstr("Changes in launch.sh\n  line 2:   TP 8 -> 4"));
+  EXPECT_THAT(text, Not(HasSubstr("best:    none")));
+  EXPECT_THAT(to_json(i), HasSubstr("\"best_from\": \"present plan\""));
+}
+
 TEST(ImproveText, APresentPlanWithinTheMarginIsSaid) {
   Improvement i = runs();
   i.memory_margin = 0.1;

@@ -6,6 +6,7 @@
 #include "plan/sample_tokens.h"
 #include "planner/time_parts.h"
 #include "report/page_parts.h"
+#include "report/shown_stage.h"
 
 namespace espalier::report {
 namespace {
@@ -22,6 +23,20 @@ bool has_tokens(const Plan& plan) { return plan.training.sequence.main > 0 || pl
 
 const DeviceKind& first_device(const Job& job) { return job.cluster.groups.front().device; }
 
+/// Where a part of the shown stage stands in result.json.
+std::string source_of_part(const Prediction& p, const char* part) {
+  return cat(is_pipeline(p) ? "prediction.bottleneck.breakdown_s" : "prediction.breakdown_s", *part == '\0' ? "" : ".", part);
+}
+std::string parts_source(const Prediction& p, const char* part) {
+  const std::string stage = shown_stage(p);
+  return cat(source_of_part(p, part), stage.empty() ? "" : ", of ", stage, "; docs/simulation.md");
+}
+/// "120.0 ms of stage 3, the busiest"
+std::string of_stage(const std::string& text, const Prediction& p) {
+  const std::string stage = shown_stage(p);
+  return cat(text, stage.empty() ? "" : " of ", stage);
+}
+
 Figure step_figure(const PlannerResult& r) {
   const Prediction& p = r.prediction;
   Figure f{"iteration",
@@ -35,9 +50,9 @@ Figure step_figure(const PlannerResult& r) {
                  seconds(static_cast<std::int64_t>(p.confidence.high_s * 1e9)), " with ", percent(p.confidence.level));
   else
     f.note = p.confidence.basis;
-  for (const planner::TimePart& part : planner::time_parts(p.breakdown, planner::host_work_of(r.plan)))
-    f.derivation.push_back({part.name, cat(seconds(part.ns), " (", percent(share_of(part.ns, p.iteration_ns)), ")"),
-                            cat("prediction.breakdown_s, of stage ", p.last_stage, ", which finishes last; docs/simulation.md")});
+  for (const planner::TimePart& part : planner::time_parts(shown_parts(p), planner::host_work_of(r.plan)))
+    f.derivation.push_back(
+        {part.name, cat(seconds(part.ns), " (", percent(share_of(part.ns, p.iteration_ns)), ")"), parts_source(p, "")});
   f.derivation.push_back({"interval", f.note, p.confidence.basis});
   return f;
 }
@@ -68,12 +83,14 @@ Figure mfu_figure(const Job& job, const PlannerResult& r) {
   Figure f{"mfu",
            "MFU",
            percent(p.mfu),
-           cat("of ", fixed(p.mfu_peak_tflops, 0), " TFLOP/s"),
+           cat("of ", fixed(p.mfu_peak_tflops, 0), " TFLOP/s, attention in full"),
            "prediction.mfu",
            "model FLOPs of a step / (step time · devices · peak); recomputation does not count as work"};
   f.share = p.mfu;
   f.derivation.push_back({"model TFLOP/s/GPU", fixed(p.model_tflops_per_device, 1),
                           "prediction.model_tflops_per_gpu; three forward passes, docs/cost-model.md"});
+  if (p.mfu_causal > 0)
+    f.derivation.push_back({"causal attention counted half", percent(p.mfu_causal), "prediction.mfu_causal, docs/cost-model.md"});
   f.derivation.push_back({"peak", cat(fixed(p.mfu_peak_tflops, 1), " TFLOP/s, dense ", to_string(r.plan.training.precision)),
                           source_of(first_device(job), "peak_tflops")});
   f.derivation.push_back({"parameters", base::short_count(static_cast<double>(parameter_count(job.model))), "plan.model"});
@@ -120,11 +137,9 @@ Figure share_figure(const char* id, const char* name, std::int64_t part, const P
 }
 
 Figure bubble_figure(const Prediction& p) {
-  Figure f = share_figure("bubble", "Pipeline bubble", p.breakdown.bubble_ns, p, seconds(p.breakdown.bubble_ns),
-                          "prediction.breakdown_s.bubble");
-  f.derivation.push_back({"bubble", seconds(p.breakdown.bubble_ns),
-                          cat("prediction.breakdown_s.bubble: what stage ", p.last_stage,
-                              ", which finishes last, waits for others; docs/simulation.md")});
+  const std::int64_t bubble = shown_parts(p).bubble_ns;
+  Figure f = share_figure("bubble", "Pipeline bubble", bubble, p, of_stage(seconds(bubble), p), source_of_part(p, "bubble"));
+  f.derivation.push_back({"bubble", seconds(bubble), parts_source(p, "bubble")});
   for (std::size_t stage = 0; stage < p.bottleneck.busy_per_stage.size(); ++stage)
     f.derivation.push_back(
         {cat("stage ", stage, " is busy"), percent(p.bottleneck.busy_per_stage[stage]), "prediction.bottleneck.busy_per_stage"});
@@ -132,12 +147,13 @@ Figure bubble_figure(const Prediction& p) {
 }
 
 Figure exposed_figure(const Prediction& p) {
-  Figure f = share_figure("exposed", "Exposed communication", p.breakdown.exposed_communication_ns, p,
-                          cat(seconds(p.hidden_communication_ns), " more is hidden under compute"),
-                          "prediction.breakdown_s.exposed_communication");
-  f.derivation.push_back({"exposed", seconds(p.breakdown.exposed_communication_ns),
-                          cat("prediction.breakdown_s.exposed_communication, of stage ", p.last_stage, "; docs/simulation.md")});
-  f.derivation.push_back({"hidden", seconds(p.hidden_communication_ns), "prediction.hidden_communication_s"});
+  const std::int64_t exposed = shown_parts(p).exposed_communication_ns;
+  Figure f = share_figure("exposed", "Exposed communication", exposed, p, of_stage(seconds(exposed), p),
+                          source_of_part(p, "exposed_communication"));
+  f.derivation.push_back({"exposed", seconds(exposed), parts_source(p, "exposed_communication")});
+  f.derivation.push_back(
+      {is_pipeline(p) ? cat("hidden under compute, stage ", p.last_stage, ", which finishes last") : "hidden under compute",
+       seconds(p.hidden_communication_ns), "prediction.hidden_communication_s"});
   return f;
 }
 

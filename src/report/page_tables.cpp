@@ -6,6 +6,7 @@
 #include "planner/plan_layers.h"
 #include "planner/time_parts.h"
 #include "report/page_parts.h"
+#include "report/shown_stage.h"
 
 namespace espalier::report {
 namespace {
@@ -55,13 +56,18 @@ std::string pipeline_text(const Plan& plan, std::size_t pipeline) {
   return plan.pipelines.size() > 1 ? cat("pipeline ", pipeline, ", ") : std::string();
 }
 
+/// ", on stage 3"; empty: there is one stage.
+std::string fullest_of(const Prediction& p) {
+  const auto& peaks = p.peak_memory_bytes_per_stage;
+  return peaks.size() > 1 ? cat(", on stage ", std::max_element(peaks.begin(), peaks.end()) - peaks.begin()) : std::string();
+}
+
 }  // namespace
 
 PageTable time_table(const Prediction& p, planner::HostWork host) {
   PageTable t{"time", "Where the time goes", "", {"part", "share", "time"}, {}, {}};
-  const bool pipeline = p.bottleneck.busy_per_stage.size() > 1;
-  if (pipeline) t.note = cat("of stage ", p.bottleneck.stage, ", the busiest, which the others wait for");
-  for (const planner::TimePart& part : planner::time_parts(pipeline ? p.bottleneck.breakdown : p.breakdown, host)) {
+  if (is_pipeline(p)) t.note = cat("of ", shown_stage(p), ", which the others wait for");
+  for (const planner::TimePart& part : planner::time_parts(shown_parts(p), host)) {
     const double share = share_of(part.ns, p.iteration_ns);
     t.rows.push_back({part.name, {percent(share), share}, seconds(part.ns)});
   }
@@ -71,7 +77,7 @@ PageTable time_table(const Prediction& p, planner::HostWork host) {
 PageTable memory_table(const Prediction& p) {
   PageTable t{"memory-parts",
               "Memory of the fullest rank",
-              cat("limit ", gib(p.memory_limit_bytes)),
+              cat("limit ", gib(p.memory_limit_bytes), fullest_of(p)),
               {"part", "of the limit", "size"},
               {},
               {}};
@@ -90,7 +96,8 @@ PageTable why_not_table(const PlannerResult& r) {
     const bool timed = a.iteration_ns > 0 && r.prediction.iteration_ns > 0;
     const double slower = timed ? static_cast<double>(a.iteration_ns) / static_cast<double>(r.prediction.iteration_ns) - 1 : 0;
     const std::string configuration = a.plan ? a.plan->label() : "";
-    t.rows.push_back({a.label, configuration == a.label ? "" : configuration, timed ? seconds(a.iteration_ns) : "–",
+    t.rows.push_back({a.outside_space ? cat(a.label, " (outside the searched space)") : a.label,
+                      configuration == a.label ? "" : configuration, timed ? seconds(a.iteration_ns) : "–",
                       timed ? cat(slower >= 0 ? "+" : "", percent(slower)) : "–",
                       a.peak_memory_bytes > 0 ? cat(gib(a.peak_memory_bytes), a.fits ? "" : " !") : "–",
                       a.lost_to.empty() && !a.fits ? "does not fit" : a.lost_to});

@@ -111,7 +111,8 @@ using namespace report;
 
 Result<std::string> report_data(const Job& job, const PlannerResult& given, const MeasuredStep* measured,
                                 const ReportOptions& options) {
-  const PlannerResult result = with_plans(job, given);
+  PlannerResult result = with_plans(job, given);
+  if (result.changes.empty()) simulate_changes(job, result);
   const auto again = with_steps(job, result.plan);
   if (!again) return again.error();
   ESPALIER_CHECK(again->timeline.iteration_ns ==

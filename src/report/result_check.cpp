@@ -100,6 +100,7 @@ std::string prediction_finding(const std::string& key) {
       {"tokens_per_s_per_gpu", "throughput"},
       {"model_tflops_per_gpu", "throughput"},
       {"mfu", "throughput"},
+      {"mfu_causal", "throughput"},
       {"mfu_peak_tflops", "throughput"},
       {"days", "throughput"},
       {"gpu_hours", "throughput"},
@@ -237,7 +238,12 @@ void check_alternatives(const Job& job, const EngineModel& engine, const Planner
       continue;
     }
     const auto& [strategy, schedule] = *a.configuration;
-    const auto p = planner::predict_with(job, engine, strategy, schedule);
+    const EngineModel* own = a.engine.empty() ? &engine : find_engine(a.engine);
+    if (own == nullptr) {
+      expect(false, check::say("engine ", a.engine, " is not known"));
+      continue;
+    }
+    const auto p = planner::predict_with(job, *own, strategy, schedule);
     if (!p) {
       expect(false, p.error().message());
       continue;
@@ -246,7 +252,7 @@ void check_alternatives(const Job& job, const EngineModel& engine, const Planner
     expect(p->peak_memory_bytes == a.peak_memory_bytes,
            check::say("claimed a peak of ", a.peak_memory_bytes, " bytes, simulated ", p->peak_memory_bytes));
     expect(p->fits == a.fits, check::say("claimed to ", a.fits ? "" : "not ", "fit"));
-    const std::string label = planner::document_of(job, engine, strategy, schedule).label();
+    const std::string label = planner::document_of(job, *own, strategy, schedule).label();
     expect(a.plan_label == label, check::say("its configuration is ", a.plan_label, ", derived ", label));
     expect(a.baseline || a.label == label, check::say("a runner-up of another name than its configuration, ", label));
   }
@@ -340,6 +346,7 @@ std::vector<Finding> check_search(std::string_view text, Job job, const PlannerR
   how.simple = asked.simple;
   how.engines = asked.engines;
   how.restriction = asked.restriction;
+  how.engine_options = asked.engine_options;
   how.simple_within = asked.simple_within;
   auto again = plan(job, how);
   if (!again) return {{"search-again", false, again.error().message()}};

@@ -104,6 +104,7 @@ void write_prediction(JsonWriter& w, const Prediction& p) {
   w.key("tokens_per_s_per_gpu").value(p.tokens_per_s_per_device);
   w.key("model_tflops_per_gpu").value(p.model_tflops_per_device);
   w.key("mfu").value(p.mfu);
+  if (p.mfu_causal > 0) w.key("mfu_causal").value(p.mfu_causal);
   w.key("mfu_peak_tflops").value(p.mfu_peak_tflops);
   write_breakdown(w, p);
   write_memory(w, p);
@@ -223,6 +224,7 @@ void write_request(JsonWriter& w, const SearchRequest& asked) {
   if (asked.simple) w.key("simple").value(true);
   if (asked.engines) w.key("engines").value(true);
   if (asked.restriction) w.key("restriction").value(true);
+  if (asked.engine_options) w.key("engine_options").value(true);
   if (asked.simple_within != SearchRequest{}.simple_within) w.key("simple_within").value(asked.simple_within);
   w.key("alternatives").value(asked.alternatives).end_object();
 }
@@ -294,6 +296,8 @@ void write_alternatives(JsonWriter& w, const std::vector<Alternative>& alternati
     w.key("iteration_s").seconds(a.iteration_ns);
     w.key("peak_memory_bytes").value(a.peak_memory_bytes);
     w.key("lost_to").value(a.lost_to);
+    if (!a.engine.empty()) w.key("engine").value(a.engine);
+    if (a.outside_space) w.key("outside_space").value(true);
     if (a.configuration) {
       w.key("strategy");
       write_strategy(w, a.configuration->first, schema);

@@ -95,6 +95,7 @@ Prediction read_prediction(Reader r) {
   p.tokens_per_s_per_device = r.optional_real("tokens_per_s_per_gpu", 0, kLarge, 0);
   p.model_tflops_per_device = r.optional_real("model_tflops_per_gpu", 0, kLarge, 0);
   p.mfu = r.optional_real("mfu", 0, kLarge, 0);
+  p.mfu_causal = r.optional_real("mfu_causal", 0, kLarge, 0);
   p.mfu_peak_tflops = r.optional_real("mfu_peak_tflops", 0, kLarge, 0);
   p.breakdown = read_parts(r);
   p.breakdown.step_host_ns = read_ns(r, "step_host_s");
@@ -234,6 +235,7 @@ SearchRequest read_request(Reader r) {
   asked.simple = r.optional_bool("simple", false);
   asked.engines = r.optional_bool("engines", false);
   asked.restriction = r.optional_bool("restriction", false);
+  asked.engine_options = r.optional_bool("engine_options", false);
   asked.simple_within = r.optional_real("simple_within", 0, 10, asked.simple_within);
   asked.space = job::read_search_space(r);
   return asked;
@@ -316,6 +318,8 @@ Alternative read_alternative(Reader& r) {
   a.iteration_ns = read_ns(r, "iteration_s");
   a.peak_memory_bytes = read_bytes(r, "peak_memory_bytes");
   a.lost_to = r.optional_string("lost_to", "");
+  a.engine = r.optional_string("engine", "");
+  a.outside_space = r.optional_bool("outside_space", false);
   if (r.has("strategy") && r.has("schedule")) a.configuration = {read_strategy(r, PlanSchema::two), read_schedule(r, true)};
   r.finish();
   return a;

@@ -147,6 +147,13 @@ expect(answer["best"]["result"]["engine"] == "megatron-core", "improve: another 
 for name in ("plan.json", "result.json", "present.json", "job.yaml"):
     expect((folder / "better" / name).exists(), f"improve: no {name}")
 
+# The changes in the words of the script, and the script with them: read again, it is the best plan.
+ran = run("improve", "--from", "megatron-args", files / "megatron-launch.txt", "--cluster", cluster, "-o", folder / "better.sh")
+expect(ran.returncode == 0 and "Changes in" in ran.stdout and "another plan" not in ran.stdout, f"improve: no changes: {ran.returncode} {ran.stderr} {ran.stdout}")
+again = run("import", "config", "--format", "megatron-args", folder / "better.sh", "--cluster", cluster, "--json", "--quiet")
+expect(again.returncode == 0 and json.loads(again.stdout)["result"]["prediction"]["iteration_s"] == best, f"improve: better.sh is another plan: {again.stderr}")
+expect("# inside the node" in (folder / "better.sh").read_text(), "improve: a comment is lost")
+
 flags = (files / "megatron-launch.txt").read_text()
 broken = run("improve", "--from", "megatron-args", "-", "--cluster", cluster, "--json", text=flags.replace("TP=8", "TP=6"))
 answer = json.loads(broken.stdout)

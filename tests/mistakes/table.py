@@ -82,6 +82,8 @@ FILES = {
     'wrap.yaml': 'distributed_type: FSDP\nmixed_precision: bf16\nfsdp_config: {fsdp_auto_wrap_policy: NO_WRAP}\n',
     'components.toml': '[training]\nseq_len = 1024\nlocal_batch_size = 1\n[quantize.grouped_mm.mx]\nfqns = ["experts"]\n[model]\nconverters = ["mx"]\n',
     'zero.json': '{"bf16": {"enabled": true}, "train_micro_batch_size_per_gpu": 1, "zero_optimization": {"stage": 3, "zero_hpz_partition_size": 8}, "hybrid_engine": {"enabled": true}}\n',
+    'present.sh': 'torchrun pretrain_gpt.py --tensor-model-parallel-size 8 --num-layers 8 --hidden-size 1024 --ffn-hidden-size 2816 --num-attention-heads 16 --swiglu '
+                 '--normalization RMSNorm --seq-length 1024 --max-position-embeddings 1024 --vocab-size 32000 --micro-batch-size 1 --global-batch-size 16 --bf16\n',
 }
 
 # Plans made from job.yaml by `estimate --tp 2 --pp 2`, then changed: file -> (what is replaced, by what).
@@ -358,6 +360,14 @@ MISTAKES = [
     ('launch-mx', 'MX formats', imported('torchtitan', 'components.toml'), 3, ['2 faults', 'quantize.grouped_mm.mx.fqns', 'model.converters = [mx]']),
     ('launch-zero', 'sections of DeepSpeed without a price', imported('deepspeed', 'zero.json'), 3,
      ['2 faults', 'zero_hpz_partition_size = 8', 'hybrid_engine.enabled = True']),
+    # ---- improve -----------------------------------------------------------------------------------------------------------------
+    ('improve-format', 'no --from', ['improve', 'present.sh', '--cluster', 'clusters/lab.yaml'], 2, ['--from']),
+    ('improve-format-name', 'a format that does not exist', ['improve', '--from', 'megatron', 'present.sh', '--cluster', 'clusters/lab.yaml'], 2, ['megatron-args'],
+     ['improve', '--from', 'megatron-args', 'present.sh', '--cluster', 'clusters/lab.yaml']),
+    ('improve-cluster', 'a cluster that is not there', ['improve', '--from', 'megatron-args', 'present.sh', '--cluster', 'clusters/lab.yml'], 3, ['clusters/lab.yml', 'no such file']),
+    ('improve-other-format', 'a script read as JSON', ['improve', '--from', 'deepspeed', 'present.sh', '--cluster', 'clusters/lab.yaml', '--model', 'models/llama'], 3, ['present.sh:1:']),
+    ('improve-out', 'the changed file into a folder that is not there', ['improve', '--from', 'megatron-args', 'present.sh', '--cluster', 'clusters/lab.yaml', '-o', 'absent/new.sh'], 3,
+     ['absent/new.sh']),
 
     # ---- measured runs and calibrations ------------------------------------------------------------------------------------------
     ('runs-csv', 'a table instead of records', ['validate', 'runs.csv'], 3, ['runs.csv:1:1', 'text that is not JSON ("id,tp,pp")', 'a CSV table is not read']),
