@@ -114,6 +114,7 @@ SEARCH = closed_object({
     "allow": described(closed_object(VALUES), "dimension: value or list of values"),
     "forbid": described(closed_object(VALUES), "dimension: value or list of values"),
     "limits": described(closed_object({name: WHOLE for name in COUNTING}), "counting dimension: largest value"),
+    "recompute_modules": described(either(TEXT, array(one_of(*MODULES), minItems=1)), "what recompute: selective means; default: what it means under the engine"),
     "memory_margin": {"type": "number", "minimum": 0, "maximum": 0.9, "description": "share of the memory limit that plan leaves free; "
                       "default: the error of the memory model for the engine and device"},
     "objective": described(closed_object({"minimise": one_of("time", "cost"), "budget_per_step": {"type": "number", "minimum": 0},
@@ -267,7 +268,7 @@ RESTRICTION = open_object({"engine": TEXT, "label": TEXT, "iteration_s": SECONDS
                           ("engine",), description="what the rules of the engine cost: the best plan of the same space without them")
 
 # What was searched for: check --search does it again.
-ASKED = open_object({"space": one_of(*SPACES), "devices": one_of("equal", "any", "all"), "allow": mapping(array(ANY)), "forbid": mapping(array(ANY)), "limits": mapping(WHOLE),
+ASKED = open_object({"recompute_modules": array(one_of(*MODULES)), "space": one_of(*SPACES), "devices": one_of("equal", "any", "all"), "allow": mapping(array(ANY)), "forbid": mapping(array(ANY)), "limits": mapping(WHOLE),
                      "memory_margin": COUNT, "node_limit": WHOLE, "disabled_rules": array(TEXT), "left_out_phases": array(TEXT), "exhaustive": YES_NO, "simple": YES_NO, "simple_within": COUNT, "engines": YES_NO, "restriction": YES_NO, "engine_options": YES_NO, "alternatives": WHOLE}, ("space", "alternatives"))
 
 MADE_BY = open_object({"version": TEXT, "calibration": TEXT}, ("version", "calibration"))

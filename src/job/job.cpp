@@ -17,7 +17,6 @@
 #include "job/training_lengths.h"
 #include "job/words.h"
 #include "plan/engine.h"
-#include "plan/recompute_modules.h"
 #include "plan/shared_table.h"
 #include "plan/structure.h"
 #include "plan/training_parts.h"
@@ -311,28 +310,6 @@ Error blame_override(Error error, const std::vector<Override>& overrides) {
     break;
   }
   return error;
-}
-
-/// Makes `selective` mean the modules that search.fix.recompute names.
-Status mean_modules(Job& job) {
-  const RecomputeModules named = job.search.recompute_modules;
-  if (!named.any()) return std::nullopt;
-  auto engine = std::make_shared<EngineModel>(job.engine_model ? *job.engine_model : *find_engine(job.engine));
-  const RecomputeModules foreign = named.without(engine->runs.recompute_modules);
-  if (foreign.any())
-    return Error{ErrorKind::bad_input, "search.fix.recompute", listed(foreign) + " under engine " + job.engine,
-                 "modules that it recomputes: " + listed(engine->runs.recompute_modules),
-                 "leave them out, or take another engine"};
-  const bool one_policy = named == kPerOperator || named == engine->runs.recompute_modules;
-  const RecomputeModules absent = one_policy ? RecomputeModules{} : named.without(modules_of(job.model, engine->memory.fuses_norms));
-  if (absent.any())
-    return Error{
-        ErrorKind::bad_input, "search.fix.recompute", listed(absent),
-        "modules that blocks of the model have as parts of their own",
-        "of this model: " + listed(modules_of(job.model, engine->memory.fuses_norms).both(engine->runs.recompute_modules))};
-  engine->memory.selective = named;
-  job.engine_model = std::move(engine);
-  return std::nullopt;
 }
 
 /// A file of another kind, given by mistake: a plan or another answer of ours, a model's config.json, a cluster.

@@ -27,6 +27,8 @@ std::string text_of(const Pin& pin, const Job& job, const EngineModel& engine) {
   const SearchSpace& s = job.search;
   switch (pin.kind) {
     case Pin::Kind::allow:
+      if (pin.dimension == "recompute" && s.fixed.contains(pin.dimension) && s.recompute_modules.any())
+        return "search.fix.recompute: " + to_string(s.recompute_modules);
       return std::string("search.") + (s.fixed.contains(pin.dimension) ? "fix." : "allow.") + pin.dimension + ": " +
              listed_values(pin.dimension, s.allow.at(pin.dimension));
     case Pin::Kind::forbid:
@@ -42,6 +44,7 @@ SearchSpace space_of(const std::vector<Pin>& pins, const Job& job) {
   out.kind = job.search.kind;
   out.fixed = job.search.fixed;
   for (const Pin& pin : pins) {
+    if (pin.dimension == "recompute") out.recompute_modules = job.search.recompute_modules;
     if (pin.kind == Pin::Kind::allow) out.allow[pin.dimension] = job.search.allow.at(pin.dimension);
     if (pin.kind == Pin::Kind::forbid) out.forbid[pin.dimension] = job.search.forbid.at(pin.dimension);
     if (pin.kind == Pin::Kind::limit) out.limits[pin.dimension] = job.search.limits.at(pin.dimension);

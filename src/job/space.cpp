@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "job/space.h"
 
-#include "base/format.h"
-
 #include <algorithm>
 #include <charconv>
+#include <optional>
+#include <sstream>
+
+#include "base/format.h"
+#include "plan/engine.h"
+#include "plan/recompute_modules.h"
 
 namespace espalier::job {
 namespace {
@@ -82,12 +86,37 @@ bool known_dimensions_only(base::Reader& part) {
   return true;
 }
 
-/// `recompute: layernorm,moe_act`, or a list of such names: selective recomputation of these modules. Nothing: it is no such thing.
-std::optional<RecomputeModules> modules_named(const base::Node& node) {
+/// `recompute: layernorm,moe_act`, or a list of such names: selective recomputation of these modules. Whether it is that, or wrong; else it is one of
+/// the dimension's values.
+bool read_modules(base::Reader& part, const base::Node& node, RecomputeModules& modules) {
   std::string names = node.kind == base::NodeKind::string ? node.text : "";
   for (const base::Node& item : node.items) names += item.text + ",";
-  if (value_of_name("recompute", names)) return std::nullopt;
-  return parse_recompute_modules(names);
+  if (names.empty() || value_of_name("recompute", names)) return false;
+  if (const auto named = parse_recompute_modules(names)) {
+    modules = *named;
+    return true;
+  }
+  std::vector<std::string> known = value_names(Dimension::recompute);
+  RecomputeModules::all().each([&](RecomputeModule m) { known.emplace_back(to_string(m)); });
+  std::istringstream rest(names);
+  std::optional<std::string> close;
+  for (std::string word; !close && std::getline(rest, word, ',');)
+    if (std::find(known.begin(), known.end(), word) == known.end()) close = base::did_you_mean(word, known);
+  part.fail("recompute", written(node), "none, selective, full, or modules of a block: " + listed(RecomputeModules::all()),
+            close ? "did you mean \"" + *close + "\"?" : "");
+  return true;
+}
+
+/// `recompute_modules: [layernorm, act]`: what `selective` means.
+RecomputeModules read_meaning(base::Reader& search) {
+  RecomputeModules out;
+  const base::Node* node = search.find("recompute_modules");
+  if (node == nullptr || node->kind == base::NodeKind::null) return out;
+  std::string names = node->kind == base::NodeKind::string ? node->text : "";
+  for (const base::Node& item : node->items) names += item.text + ",";
+  if (const auto named = parse_recompute_modules(names)) return *named;
+  search.fail("recompute_modules", written(*node), "modules of a block: " + listed(RecomputeModules::all()));
+  return out;
 }
 
 /// `fix`, `allow`, `forbid`: dimension -> value or list of values. Where `modules` is given, recomputation may be named by modules.
@@ -100,12 +129,9 @@ std::map<std::string, std::vector<std::int64_t>> read_values(base::Reader& part,
     const base::Node* node = part.find(key);
     if (!node || node->kind == base::NodeKind::null) continue;
     std::vector<std::int64_t>& values = out[key];
-    if (modules != nullptr && dimension == Dimension::recompute) {
-      if (const auto named = modules_named(*node)) {
-        *modules = *named;
-        values.push_back(static_cast<std::int64_t>(RecomputeKind::selective));
-        continue;
-      }
+    if (modules != nullptr && dimension == Dimension::recompute && read_modules(part, *node, *modules)) {
+      values.push_back(static_cast<std::int64_t>(RecomputeKind::selective));
+      continue;
     }
     if (node->kind != base::NodeKind::sequence) {
       if (const auto v = read_value(part, dimension, *node)) values.push_back(*v);
@@ -202,11 +228,33 @@ SearchSpace read_search_space(base::Reader& reader) {
   base::Reader fix = reader.child("fix", false), limits = reader.child("limits", false);
   space.allow = read_values(allow, true);
   space.forbid = read_values(forbid, true);
+  space.recompute_modules = read_meaning(reader);
   merge_fix(fix, read_values(fix, false, &space.recompute_modules), space);
   space.limits = read_limits(limits);
   if (reader.has("memory_margin")) space.memory_margin = reader.optional_real("memory_margin", 0.0, 0.9, 0.0);
   reader.finish();
   return space;
+}
+
+Status mean_modules(Job& job) {
+  const RecomputeModules named = job.search.recompute_modules;
+  if (!named.any()) return std::nullopt;
+  auto engine = std::make_shared<EngineModel>(job.engine_model ? *job.engine_model : *find_engine(job.engine));
+  const RecomputeModules foreign = named.without(engine->runs.recompute_modules);
+  if (foreign.any())
+    return Error{ErrorKind::bad_input, "search.fix.recompute", listed(foreign) + " under engine " + job.engine,
+                 "modules that it recomputes: " + listed(engine->runs.recompute_modules),
+                 "leave them out, or take another engine"};
+  const bool one_policy = named == kPerOperator || named == engine->runs.recompute_modules;
+  const RecomputeModules absent = one_policy ? RecomputeModules{} : named.without(modules_of(job.model, engine->memory.fuses_norms));
+  if (absent.any())
+    return Error{
+        ErrorKind::bad_input, "search.fix.recompute", listed(absent),
+        "modules that blocks of the model have as parts of their own",
+        "of this model: " + listed(modules_of(job.model, engine->memory.fuses_norms).both(engine->runs.recompute_modules))};
+  engine->memory.selective = named;
+  job.engine_model = std::move(engine);
+  return std::nullopt;
 }
 
 }  // namespace espalier::job

@@ -24,7 +24,9 @@ std::optional<std::int64_t> value_of_name(std::string_view name, std::string_vie
 /// Reads `{objective: {minimise, budget_per_step, deadline}}`; nothing where there is none. Errors go to the reader's sink.
 std::optional<Objective> read_objective(base::Reader& search);
 
-/// Reads `{space, fix, allow, forbid, limits}`; errors go to the reader's sink.
+/// Reads `{space, fix, allow, forbid, limits, recompute_modules}`; errors go to the reader's sink.
 SearchSpace read_search_space(base::Reader& reader);
+/// Makes `selective` mean the modules that the job's space names. Error: its engine cannot run them again, or the model has none such.
+Status mean_modules(Job& job);
 
 }  // namespace espalier::job

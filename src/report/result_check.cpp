@@ -9,6 +9,7 @@
 #include "base/document.h"
 #include "check/verdict.h"
 #include "job/calibration_file.h"
+#include "job/space.h"
 #include "plan/process_groups.h"
 #include "planner/estimate.h"
 #include "planner/group_baselines.h"
@@ -290,8 +291,11 @@ void compare_documents(const Node& claimed, const Node& derived, Findings& findi
 
 }  // namespace
 
-std::vector<Finding> check_result(std::string_view text, const Job& job, const PlannerResult& claimed) {
+std::vector<Finding> check_result(std::string_view text, const Job& of_plan, const PlannerResult& claimed) {
   Findings findings;
+  Job job = of_plan;
+  job.search.recompute_modules = claimed.search.asked.space.recompute_modules;
+  if (Status error = job::mean_modules(job)) return {{"search", false, error->message()}};
   const bool same = claimed.made_by == this_build();
   findings.expect(
       "made-by", same,
@@ -337,6 +341,7 @@ std::vector<Finding> check_search(std::string_view text, Job job, const PlannerR
   if (ended_by_clock(claimed.search.reason))
     return {{"search-again", true, "the search was stopped by the clock: it cannot be repeated"}};
   job.search = asked.space;
+  if (Status error = job::mean_modules(job)) return {{"search-again", false, error->message()}};
   if (claimed.prediction.network) job.network = NetworkKind::flow;
   how.node_limit = asked.node_limit;
   how.disabled_rules = asked.disabled_rules;

@@ -208,6 +208,11 @@ void write_request(JsonWriter& w, const SearchRequest& asked) {
     for (const auto& [dimension, most] : asked.space.limits) w.key(dimension).value(most);
     w.end_object();
   }
+  if (asked.space.recompute_modules.any()) {
+    w.key("recompute_modules").begin_array();
+    asked.space.recompute_modules.each([&](RecomputeModule module) { w.value(to_string(module)); });
+    w.end_array();
+  }
   if (asked.space.memory_margin) w.key("memory_margin").value(*asked.space.memory_margin);
   if (asked.node_limit > 0) w.key("node_limit").value(asked.node_limit);
   if (!asked.left_out_phases.empty()) {
