@@ -83,6 +83,13 @@ std::string whole_operators_text(E e, F, S, C) { return cat(e.base, " does not s
 bool offloads_adam(E, F f, S s, C) { return !offloads_optimizer(s.offload) || f.adam; }
 std::string offloads_adam_text(E e, F, S, C) { return cat(e.base, " has only Adam on the host"); }
 
+/// FSDP1's flat parameters know no tensor parallelism.
+bool is_fsdp1(E e) { return e.family == EngineFamily::fsdp && e.runs.offload_parameters && !e.runs.tensor_parallel; }
+bool one_microbatch(E, F f, S s, C c) { return !offloads_parameters(s.offload) || microbatches_of(f, s, c) == 1; }
+std::string one_microbatch_text(E e, F f, S s, C c) {
+  return cat(e.base, " with parameters on the host loses the gradients of all but one of ", microbatches_of(f, s, c), " micro-batches");
+}
+
 bool overlaps_always(E e, F f, S s, C c) { return s.overlap == always_overlapped(e, f, s, c); }
 std::string overlaps_always_text(E e, F f, S s, C c) {
   const Overlap all = always_overlapped(e, f, s, c);
@@ -129,6 +136,8 @@ constexpr std::array kRules = {
                tower_first, tower_first_text},
     EngineRule{"OFFLOAD-ADAM", "optimizer state on hosts is that of Adam", dimension_set(D::offload), D::offload,
                [](E e) { return is_megatron(e) && e.runs.offload_optimizer; }, offloads_adam, offloads_adam_text},
+    EngineRule{"OFFLOAD-STEP", "a step is one micro-batch where parameters lie in host memory",
+               dimension_set(D::offload, D::micro_batch, D::dp), D::micro_batch, is_fsdp1, one_microbatch, one_microbatch_text},
     EngineRule{"OVERLAP-ALWAYS", "what overlaps is not switched off",
                dimension_set(D::overlap_grad, D::overlap_param, D::overlap_p2p, D::zero, D::tp, D::sp) |
                    dimension_set(D::cp, D::dp, D::ep, D::etp, D::pp),

@@ -120,6 +120,7 @@ std::vector<Configuration> starts() {
           with({{D::dp, 8}, {D::zero, 1}, {D::shard, 8}}),
           with({{D::dp, 8}, {D::zero, 3}, {D::shard, 8}}),
           with({{D::dp, 8}, {D::zero, 3}, {D::shard, 8}, {D::overlap_grad, 1}, {D::overlap_param, 1}}),
+          with({{D::dp, 8}, {D::zero, 3}, {D::shard, 8}, {D::offload, static_cast<std::int64_t>(Offload::parameters)}}),
           with({{D::dp, 4}, {D::tp, 2}, {D::zero, 3}, {D::shard, 4}}),
           with({{D::dp, 8}, {D::ep, 4}, {D::zero, 3}, {D::shard, 8}}),
           with({{D::dp, 8}, {D::recompute, 2}, {D::recompute_layers, 8}}), partitioned()};
