@@ -145,6 +145,8 @@ std::vector<Configuration> examples() {
       }
     }
   }
+  out.push_back(starts().front());
+  out.back().strategy.recompute = {RecomputeKind::selective, 0, {RecomputeModule::mlp, RecomputeModule::act}};
   return out;
 }
 
