@@ -49,8 +49,7 @@ struct ClusterText {
 
 inline ClusterText cluster_of(Random& random) {
   const std::int64_t per_node = random.of<std::int64_t>({1, 2, 4, 8, 8}), nodes = random.of<std::int64_t>({1, 1, 2, 2, 4, 3});
-  const std::string host =
-      random.one_in(3) ? ", host: {memory: 512GiB, memory_bandwidth: 300GB/s, bandwidth: 25GB/s}" : "";
+  const std::string host = random.one_in(3) ? ", host: {memory: 512GiB, memory_bandwidth: 300GB/s, bandwidth: 25GB/s}" : "";
   const std::string device = random.of<std::string>({"h100-sxm-80gb", "a100-sxm-80gb", "a100-sxm-40gb", "l40s"});
   return {cat("{nodes: ", nodes, ", devices_per_node: ", per_node, ", device: ", device, host, "}"), device, nodes * per_node};
 }
@@ -75,9 +74,9 @@ inline std::string engine_job_text(Random& random) {
   const std::string model = kind < 6 ? dense_text(random) : kind < 8 ? mixture_text(random) : gpt2_text(random);
   const ClusterText cluster = cluster_of(random);
   const bool eight_bits = cluster.device == "h100-sxm-80gb" || cluster.device == "l40s";
-  const std::string precision = random.of<std::string>({"bf16", "bf16", "bf16", "bf16", "fp16", "fp32", eight_bits ? "fp8" : "bf16"});
-  const std::string packing =
-      random.one_in(12) ? ", lengths: {histogram: [[128, 3], [300, 2], [1024, 1]], packing: packed}" : "";
+  const std::string precision =
+      random.of<std::string>({"bf16", "bf16", "bf16", "bf16", "fp16", "fp32", eight_bits ? "fp8" : "bf16"});
+  const std::string packing = random.one_in(12) ? ", lengths: {histogram: [[128, 3], [300, 2], [1024, 1]], packing: packed}" : "";
   const std::int64_t sequence = packing.empty() ? random.of<std::int64_t>({512, 1024, 2048, 4096}) : 1024;
   return cat("model: ", model, "\ncluster: ", cluster.text, "\ntraining: {sequence_length: ", sequence,
              ", global_batch: ", random.of<std::int64_t>({8, 12, 16, 24, 32, 64, 96, 128}), ", precision: ", precision, packing,

@@ -14,8 +14,8 @@
 
 #include "engine_jobs.h"
 #include "espalier/check.h"
-#include "espalier/imported_configuration.h"
 #include "espalier/exchange.h"
+#include "espalier/imported_configuration.h"
 #include "espalier/planner.h"
 
 namespace {
@@ -51,12 +51,15 @@ void say(const std::string& job, const std::string& what) {
 std::optional<Result<Plan>> read_back(const Job& job, const Plan& plan, const Exporter& format, const std::string& text) {
   if (format.name == "galvatron") {
     const bool sequence = plan.strategy().sp == SequenceParallel::megatron;
-    auto read = find_importer("galvatron")->read({&job, {{"strategy", "file", text}}, {{"sequence-parallel", sequence ? "yes" : "no"}}});
+    auto read =
+        find_importer("galvatron")->read({&job, {{"strategy", "file", text}}, {{"sequence-parallel", sequence ? "yes" : "no"}}});
     if (!read) return read.error();
     return std::move(read->plan);
   }
-  const std::map<std::string, std::string> importers{{"megatron-core", "megatron-args"}, {"torchtitan", "torchtitan"},
-                                                     {"torchtitan-recipe", "torchtitan"}, {"deepspeed", "deepspeed"},
+  const std::map<std::string, std::string> importers{{"megatron-core", "megatron-args"},
+                                                     {"torchtitan", "torchtitan"},
+                                                     {"torchtitan-recipe", "torchtitan"},
+                                                     {"deepspeed", "deepspeed"},
                                                      {"accelerate-fsdp", "accelerate"}};
   const auto at = importers.find(format.name);
   if (at == importers.end()) return std::nullopt;
@@ -79,12 +82,12 @@ std::optional<Result<Plan>> read_back(const Job& job, const Plan& plan, const Ex
   if (!read) return read.error();
   if (read->global_batch != job.training.global_batch || read->sequence_length != job.training.sequence.main ||
       read->precision != to_string(job.training.precision) || read->engine != plan.engine)
-    return Error{ErrorKind::check_failed, "file",
-                 cat("batch ", read->global_batch, ", sequence ", read->sequence_length, ", ", read->precision, ", engine ",
-                     read->engine),
-                 cat("batch ", job.training.global_batch, ", sequence ", job.training.sequence.main, ", ",
-                     to_string(job.training.precision), ", engine ", plan.engine),
-                 ""};
+    return Error{
+        ErrorKind::check_failed, "file",
+        cat("batch ", read->global_batch, ", sequence ", read->sequence_length, ", ", read->precision, ", engine ", read->engine),
+        cat("batch ", job.training.global_batch, ", sequence ", job.training.sequence.main, ", ",
+            to_string(job.training.precision), ", engine ", plan.engine),
+        ""};
   return plan_of(job, *read);
 }
 

@@ -61,7 +61,7 @@ std::optional<std::int64_t> sum_of(const Values& values, const std::vector<std::
     const auto right = value_of(values, words[i + 1]);
     if (!right || *right > kMost || *out > kMost || *out < -kMost || *right < -kMost) return std::nullopt;
     if ((words[i] == "%" || words[i] == "/") && *right <= 0) return std::nullopt;
-    out = words[i] == "*" ? capped_product({std::max<std::int64_t>(0, *out), std::max<std::int64_t>(0, *right)})
+    out = words[i] == "*"   ? capped_product({std::max<std::int64_t>(0, *out), std::max<std::int64_t>(0, *right)})
           : words[i] == "+" ? *out + *right
           : words[i] == "-" ? *out - *right
           : words[i] == "/" ? *out / *right

@@ -127,7 +127,7 @@ class DeepSpeedReader {
     in_.word("optimizer.type", {"Adam", "AdamW", "FusedAdam", "DeepSpeedCPUAdam"}, "Adam", "optimizer");
     out_.optimizer = "adam";
     out_.precision = bf16 ? "bf16" : fp16 ? "fp16" : "fp32";
-    if (in_.word("espalier.precision", {"none", "fp8"}, "none", "products in") == "fp8") out_.precision = "fp8";
+    if (in_.has("espalier.precision") && in_.word("espalier.precision", {"none", "fp8"}, "none", "products in") == "fp8") out_.precision = "fp8";
     for (const char* key : {"bf16.enabled", "bfloat16.enabled", "fp16.enabled"})
       if (in_.is_auto(key) && !bf16 && !fp16) return filled(key);
   }

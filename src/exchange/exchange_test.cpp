@@ -48,7 +48,8 @@ TEST(Exchange, APlanComesBackFromItsOwnFormat) {
 // of Galvatron's runtime, so that stages and degrees are compared and not whole plans.
 TEST(Exchange, GalvatronsStrategyGoesThereAndBack) {
   const Job one = job();
-  const Plan plan = plan_of(one);
+  Plan plan = plan_of(one);
+  for (Stage& stage : plan.only_pipeline().stages) stage.chunks[0].ranges[0].strategy.overlap.grad_reduce = true;
   const auto text = find_exporter("galvatron")->write({one, plan});
   ASSERT_TRUE(text.ok()) << text.error().message();
   EXPECT_THAT(*text, HasSubstr("\"pp_deg\": 2"));

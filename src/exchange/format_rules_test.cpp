@@ -61,10 +61,6 @@ void in_all(Plan& plan, const std::function<void(Strategy&)>& change) {
 }
 
 using Break = std::function<void(Case&)>;
-Break strategy(const std::function<void(Strategy&)>& change) {
-  return [change](Case& c) { in_all(c.plan, change); };
-}
-
 /// By id, without the prefix where several formats have it: what breaks the rule and none of the engine.
 std::map<std::string, Break> breaks() {
   std::map<std::string, Break> out;
@@ -94,9 +90,7 @@ std::map<std::string, Break> breaks() {
   return out;
 }
 
-bool of_pipelines(const std::string& format, const std::string& name) {
-  return format == "schedule-csv" || name == "CUT";
-}
+bool of_pipelines(const std::string& format, const std::string& name) { return format == "schedule-csv" || name == "CUT"; }
 
 /// What breaks a rule of the engine, in every format that writes a framework's files.
 TEST(FormatRules, TheEngineIsAskedFirst) {

@@ -66,14 +66,15 @@ std::string settings(const ExportRequest& r) {
     frees.push_back(python_bool(layer.frees));
     recompute.push_back(python_text(layer.recompute));
   }
-  return cat("REPLICATE, SHARD, CP, TP = ", s.dp / shard, ", ", shard, ", ", s.cp, ", ", s.tp, "\nSHARDED = ", python_bool(sharded),
-             "  # False: replicas are whole\nSEQUENCE_PARALLEL = ", python_bool(s.sp == SequenceParallel::megatron),
-             "  # of the tensor-parallel plan\nMICRO_BATCH, MICRO_BATCHES, SEQUENCE = ", schedule.micro_batch, ", ",
-             schedule.microbatches, ", ", r.plan.training.sequence.main, "\nPRECISION = ",
-             python_text(std::string(to_string(r.plan.training.precision))), "\nHOST = ", python_bool(offloads_parameters(s.offload)),
-             "  # parameters, gradients and states\nRESHARD_ROOT = ", python_bool(layers.front().frees),
-             "\nRESHARD = ", repeated(frees), "  # block by block: free parameters after the forward pass\nRECOMPUTE = ",
-             repeated(recompute), "\n\n\n");
+  return cat(
+      "REPLICATE, SHARD, CP, TP = ", s.dp / shard, ", ", shard, ", ", s.cp, ", ", s.tp, "\nSHARDED = ", python_bool(sharded),
+      "  # False: replicas are whole\nSEQUENCE_PARALLEL = ", python_bool(s.sp == SequenceParallel::megatron),
+      "  # of the tensor-parallel plan\nMICRO_BATCH, MICRO_BATCHES, SEQUENCE = ", schedule.micro_batch, ", ",
+      schedule.microbatches, ", ", r.plan.training.sequence.main,
+      "\nPRECISION = ", python_text(std::string(to_string(r.plan.training.precision))),
+      "\nHOST = ", python_bool(offloads_parameters(s.offload)),
+      "  # parameters, gradients and states\nRESHARD_ROOT = ", python_bool(layers.front().frees), "\nRESHARD = ", repeated(frees),
+      "  # block by block: free parameters after the forward pass\nRECOMPUTE = ", repeated(recompute), "\n\n\n");
 }
 
 constexpr const char* kBody = R"(def mesh():
@@ -117,14 +118,16 @@ constexpr const char* kImports =
 
 Result<std::string> write(const ExportRequest& request) {
   if (const auto broken = fault(request.job, request.plan)) return to_error(*broken, fsdp2_recipe());
-  std::string text = cat(recipe_head(request, "PyTorch 2.11",
-                                     "planned(model, blocks, mesh()) shards a model whose blocks are a ModuleList; the script that trains "
-                                     "takes micro-batches and precision from here."),
-                         kImports, settings(request), kBody);
+  std::string text =
+      cat(recipe_head(request, "PyTorch 2.11",
+                      "planned(model, blocks, mesh()) shards a model whose blocks are a ModuleList; the script that trains "
+                      "takes micro-batches and precision from here."),
+          kImports, settings(request), kBody);
   if (!request.launcher) return text;
-  return to_text(LaunchFile{"PyTorch 2.11; your script imports planned_fsdp", "planned_fsdp.py", std::move(text),
-                            cat("env PYTHONPATH=\"$(dirname FILE)${PYTHONPATH:+:$PYTHONPATH}\" ", torchrun_starter(request.job)), ""},
-                 request);
+  return to_text(
+      LaunchFile{"PyTorch 2.11; your script imports planned_fsdp", "planned_fsdp.py", std::move(text),
+                 cat("env PYTHONPATH=\"$(dirname FILE)${PYTHONPATH:+:$PYTHONPATH}\" ", torchrun_starter(request.job)), ""},
+      request);
 }
 
 }  // namespace

@@ -106,7 +106,7 @@ ImportedConfiguration megatron(const std::string& flags) { return read("megatron
 
 TEST(NotModelled, IsAKindOfItsOwn) {
   const ImportedConfiguration c = megatron(
-      "--fp32-residual-connection --deterministic-mode --cross-entropy-loss-fusion --fp8-param-gather --no-rope-fusion "
+      "--bf16 --use-distributed-optimizer --fp32-residual-connection --deterministic-mode --cross-entropy-loss-fusion --fp8-param-gather --no-rope-fusion "
       "--transformer-impl local");
   for (const char* key : {"fp32_residual_connection", "deterministic_mode", "cross_entropy_loss_fusion", "fp8_param_gather",
                           "apply_rope_fusion", "transformer_impl"})
@@ -231,10 +231,18 @@ std::string cluster_path() {
   return path;
 }
 
+/// Twelve blocks that torchtitan has, as a file.
+std::string llama_path() {
+  const std::string path = testing::TempDir() + "import_choices_llama.json";
+  std::ofstream(path) << R"({"model_type": "llama", "hidden_size": 768, "intermediate_size": 3072, "num_hidden_layers": 12,
+    "num_attention_heads": 12, "num_key_value_heads": 12, "vocab_size": 50304, "max_position_embeddings": 4096})";
+  return path;
+}
+
 /// What the format's own export of the configuration says, imported again.
 void comes_back(const std::string& engine, const std::string& exporter, const char* importer, const Strategy& s,
                 const Schedule& schedule) {
-  const std::string model = std::string(ESPALIER_SOURCE_DIR) + "/models/gpt2/config.json";
+  const std::string model = engine == "torchtitan" ? llama_path() : std::string(ESPALIER_SOURCE_DIR) + "/models/gpt2/config.json";
   const auto job = load_job("model: " + model + "\ncluster: " + cluster_path() + "\nengine: " + engine +
                                 "\ntraining: {sequence_length: 1024, global_batch: 64, precision: bf16}\n",
                             "test", ".", {});
@@ -316,7 +324,7 @@ TEST(ComesBack, OffloadOfTheOptimizer) {
 }
 
 TEST(TorchtitanImport, StagesFollowTheWeightsOfTheEnds) {
-  const std::string model = std::string(ESPALIER_SOURCE_DIR) + "/models/gpt2/config.json";  // 12 blocks
+  const std::string model = llama_path();  // 12 blocks
   const auto blocks = [&](const std::string& weights, const char* recompute = "none") {
     const ConfigurationRequest request{
         "file", "--training.seq_len 1024 --parallelism.pipeline_parallel_degree 4 " + weights, 16, {}, 0, 0, 0, recompute,
@@ -394,10 +402,11 @@ TEST(Fusions, FlagsAndDumpsSayTheSame) {
 }
 
 TEST(Offload, OfEachFormat) {
-  EXPECT_EQ(megatron("--optimizer-cpu-offload --overlap-cpu-optimizer-d2h-h2d").strategy.offload, Offload::optimizer);
-  EXPECT_EQ(key_of(megatron("--optimizer-cpu-offload"), "overlap_cpu_optimizer_d2h_h2d").kind, ImportedKey::Kind::defaulted);
+  EXPECT_EQ(megatron("--use-precision-aware-optimizer --optimizer-cpu-offload --overlap-cpu-optimizer-d2h-h2d").strategy.offload, Offload::optimizer);
+  EXPECT_EQ(key_of(megatron("--use-precision-aware-optimizer --optimizer-cpu-offload"), "overlap_cpu_optimizer_d2h_h2d").kind, ImportedKey::Kind::defaulted);
   EXPECT_THAT(
-      refusal("megatron-args", request_of(std::string(kFlags) + "--optimizer-cpu-offload --optimizer-offload-fraction 0.5")),
+      refusal("megatron-args",
+              request_of(std::string(kFlags) + "--use-precision-aware-optimizer --optimizer-cpu-offload --optimizer-offload-fraction 0.5")),
       HasSubstr("--optimizer-offload-fraction = 0.5"));
   const auto device = [](const char* name) {
     return request_of(

@@ -339,7 +339,7 @@ TEST(ImportedKeys, Accelerate) {
   EXPECT_EQ(c.strategy.shard, 4);
   EXPECT_EQ(c.strategy.zero, ZeroStage::parameters);
   EXPECT_EQ(c.global_batch, 8);
-  EXPECT_EQ(c.engine, "fsdp2");
+  EXPECT_EQ(c.engine, "accelerate-fsdp");
 }
 
 }  // namespace

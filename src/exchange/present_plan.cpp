@@ -100,7 +100,9 @@ std::int32_t fullest_chunk(const Job& job, const ImportedConfiguration& c, const
 /// The strategy as rules of the space judge it, which know the engine's own split alone.
 Strategy for_rules(const Job& job, const ImportedConfiguration& c, Strategy strategy, const Schedule& schedule) {
   Recompute& r = strategy.recompute;
-  if (r.kind == RecomputeKind::full) r.layers = std::min(r.layers, fullest_of_engine(job, c, schedule));
+  const std::int32_t all = r.kind == RecomputeKind::full ? fullest_of_engine(job, c, schedule) : 0;
+  // Every n-th block is what torchtitan had up to 0.2.1 (selective_ac_option): newer ones, of which the rules are, have all or none.
+  if (r.kind == RecomputeKind::full) r.layers = c.recompute_every > 1 ? all : std::min(r.layers, all);
   return strategy;
 }
 

@@ -45,12 +45,16 @@ std::string short_sequence_text(E e, F f, S, C) {
 }
 
 bool equal_nodes(E, F f, S, C) { return f.equal_nodes; }
-std::string equal_nodes_text(E e, F, S, C) { return cat(e.base, " starts as many processes on every node; nodes differ in devices"); }
+std::string equal_nodes_text(E e, F, S, C) {
+  return cat(e.base, " starts as many processes on every node; nodes differ in devices");
+}
 
 // ---- degrees -----------------------------------------------------------------------------------------------------------------
 
 bool whole_experts(E, F, S s, C) { return s.etp == 1; }
-std::string whole_experts_text(E e, F, S s, C) { return cat(e.base, " has no tensor parallelism inside experts, etp is ", s.etp); }
+std::string whole_experts_text(E e, F, S s, C) {
+  return cat(e.base, " has no tensor parallelism inside experts, etp is ", s.etp);
+}
 
 bool no_megatron_sequence(E, F, S s, C) { return s.sp != SequenceParallel::megatron; }
 std::string no_megatron_sequence_text(E e, F, S, C) { return cat(e.base, " has no sp megatron"); }
@@ -61,7 +65,8 @@ bool divides_kv_heads(E, F f, S s, C) {
 }
 std::string divides_kv_heads_text(E e, F f, S s, C) {
   for (const HeadFacts& h : f.heads)
-    if (h.kv_heads % s.tp != 0) return cat("tp ", s.tp, " does not divide ", h.kv_heads, " key-value heads, which ", e.base, " does not copy");
+    if (h.kv_heads % s.tp != 0)
+      return cat("tp ", s.tp, " does not divide ", h.kv_heads, " key-value heads, which ", e.base, " does not copy");
   return "";
 }
 
@@ -71,8 +76,8 @@ bool tower_first(E, F f, S, C c) {
   return chunks == 1 || f.first_blocks <= f.blocks / chunks;
 }
 std::string tower_first_text(E e, F f, S, C c) {
-  return cat(e.base, " builds all ", f.first_blocks, " blocks of the encoder on the first stage, and each of ", c.stages, " stages has ",
-             f.blocks / (std::int64_t{c.stages} * c.virtual_stages), " blocks");
+  return cat(e.base, " builds all ", f.first_blocks, " blocks of the encoder on the first stage, and each of ", c.stages,
+             " stages has ", f.blocks / (std::int64_t{c.stages} * c.virtual_stages), " blocks");
 }
 
 bool whole_operators(E, F, S s, C) { return s.partition.empty(); }
@@ -87,7 +92,8 @@ std::string offloads_adam_text(E e, F, S, C) { return cat(e.base, " has only Ada
 bool is_fsdp1(E e) { return e.family == EngineFamily::fsdp && e.runs.offload_parameters && !e.runs.tensor_parallel; }
 bool one_microbatch(E, F f, S s, C c) { return !offloads_parameters(s.offload) || microbatches_of(f, s, c) == 1; }
 std::string one_microbatch_text(E e, F f, S s, C c) {
-  return cat(e.base, " with parameters on the host loses the gradients of all but one of ", microbatches_of(f, s, c), " micro-batches");
+  return cat(e.base, " with parameters on the host loses the gradients of all but one of ", microbatches_of(f, s, c),
+             " micro-batches");
 }
 
 bool overlaps_always(E e, F f, S s, C c) { return s.overlap == always_overlapped(e, f, s, c); }
@@ -103,12 +109,15 @@ bool one_overlap(E, F, S s, C) {
   return !s.overlap.param_gather;
 }
 std::string one_overlap_text(E, F, S s, C) {
-  return shards_parameters(s.zero) ? "overlap_comm switches both overlap_grad and overlap_param under zero 3"
-                                   : cat("parameters are gathered after the update under zero ", number_of(s.zero), ", overlap_param is on");
+  return shards_parameters(s.zero)
+             ? "overlap_comm switches both overlap_grad and overlap_param under zero 3"
+             : cat("parameters are gathered after the update under zero ", number_of(s.zero), ", overlap_param is on");
 }
 
 bool ulysses_alone(E, F, S s, C c) { return s.sp != SequenceParallel::ulysses || c.stages == 1; }
-std::string ulysses_alone_text(E, F, S, C c) { return cat("sp ulysses runs without tensor parallelism and without a pipeline, pp is ", c.stages); }
+std::string ulysses_alone_text(E, F, S, C c) {
+  return cat("sp ulysses runs without tensor parallelism and without a pipeline, pp is ", c.stages);
+}
 
 bool experts_unstaged(E, F f, S, C c) { return f.experts.empty() || c.stages == 1; }
 std::string experts_unstaged_text(E, F, S, C c) { return cat("a model with experts runs without a pipeline, pp is ", c.stages); }
@@ -122,7 +131,8 @@ constexpr std::array kRules = {
     EngineRule{"CONTEXT", "a sequence is no longer than the model's context length", 0, D::tp,
                [](E e) { return !e.runs.beyond_context; }, short_sequence, short_sequence_text},
     EngineRule{"NODE-SIZE", "all nodes have as many devices", 0, D::tp,
-               [](E e) { return e.family != EngineFamily::generic && !is_unrestricted(e.layers); }, equal_nodes, equal_nodes_text},
+               [](E e) { return e.family != EngineFamily::generic && !is_unrestricted(e.layers); }, equal_nodes,
+               equal_nodes_text},
     EngineRule{"NO-ETP", "no tensor parallelism inside experts", dimension_set(D::etp), D::etp,
                [](E e) { return e.runs.expert_parallel && !e.runs.expert_tensor_parallel; }, whole_experts, whole_experts_text},
     EngineRule{"NO-SP", "no sequence parallelism of Megatron's kind", dimension_set(D::sp), D::sp,
@@ -132,8 +142,8 @@ constexpr std::array kRules = {
     EngineRule{"NO-PARTITION", "operators are not split in space and time", dimension_set(D::tp), D::tp,
                [](E e) { return e.family != EngineFamily::generic && !e.runs.operator_partitions; }, whole_operators,
                whole_operators_text},
-    EngineRule{"TOWER", "encoders of images and sound are part of the first stage", dimension_set(D::pp, D::vpp), D::pp, is_megatron,
-               tower_first, tower_first_text},
+    EngineRule{"TOWER", "encoders of images and sound are part of the first stage", dimension_set(D::pp, D::vpp), D::pp,
+               is_megatron, tower_first, tower_first_text},
     EngineRule{"OFFLOAD-ADAM", "optimizer state on hosts is that of Adam", dimension_set(D::offload), D::offload,
                [](E e) { return is_megatron(e) && e.runs.offload_optimizer; }, offloads_adam, offloads_adam_text},
     EngineRule{"OFFLOAD-STEP", "a step is one micro-batch where parameters lie in host memory",
