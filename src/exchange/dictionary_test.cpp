@@ -23,6 +23,7 @@ std::string kind_of(const KeyRow& row) {
   // The key that the row belongs to is on, and taken out.
   ConfigurationRequest request{"file", "", 8, {}, 0, 0, 0, "", nullptr};
   if (!row.with.empty()) text += "--" + row.with + " 17 ";
+  if (row.key == "bias_swiglu_fusion") text += "--swiglu ";  // of another activation it says nothing
   request.text = text + flag + (row.type == "flag" || row.type == "off" ? "" : " 17");
   const auto read = find_configuration_format("megatron-args")->read(request);
   if (!read) return read.error().message().find(row.text) != std::string::npos ? "refused" : read.error().message();

@@ -292,7 +292,8 @@ class MegatronReader {
     if (group == nullptr) return;
     const std::int64_t size = in_.number_of(*group, 1, kMostDegree);
     if (out_.schedule.virtual_stages > 1 && size != pp)
-      return in_.fail(group->key, group->value, cat(pp, ", the stages: another order of the micro-batches has no price"));
+      return in_.fail(group->key, group->value, cat(pp, ", the stages: another order of the micro-batches has no price"),
+                      "leave it out: the stages are its default");
     in_.list({ImportedKey::Kind::read, group->key, group->value, "micro-batches in turn, as many as stages", group->line,
               group->written});
   }

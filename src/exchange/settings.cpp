@@ -418,11 +418,14 @@ void SettingReader::judge_unknown(const Setting& setting) {
   const auto speaks = std::find_if(table_.words.begin(), table_.words.end(), [&](const std::string& word) {
     return base::lower(setting.key).find(word) != std::string::npos;
   });
-  if (speaks == table_.words.end()) return list_as(ImportedKey::Kind::not_understood, "not known here");
+  // A slip in the name of a key that a plan is read from is no unknown key.
   std::vector<std::string> known;
-  for (const auto& [name, row] : table_.index) known.push_back(name);
+  for (const KeyRow& row : table_.rows)
+    if (row.verdict == KeyRow::Verdict::reads) known.push_back(row.key);
   const std::string similar = base::suggestion(setting.key, known);
-  fail(setting.key, shown(setting.value), cat("a key that is known here: by its name (\"", *speaks, "\") it may change the plan"),
+  if (speaks == table_.words.end() && similar.empty()) return list_as(ImportedKey::Kind::not_understood, "not known here");
+  const std::string why = speaks == table_.words.end() ? "" : cat(": by its name (\"", *speaks, "\") it may change the plan");
+  fail(setting.key, shown(setting.value), cat("a key that is known here", why),
        cat(similar, similar.empty() ? "" : "; ", "--ignore ", setting.key, " takes it out, where it does not"));
 }
 
