@@ -15,9 +15,10 @@ using base::cat;
 using base::gib;
 using base::percent;
 using base::seconds;
+using report::mfu_text;
 
 std::string memory_of(const Prediction& p) {
-  return cat(gib(p.peak_memory_bytes), " of ", gib(p.memory_limit_bytes), p.fits ? "" : ", which does not fit");
+  return cat(gib(p.peak_memory_bytes), " of ", gib(p.memory_limit_bytes), !p.fits ? ", which does not fit" : p.fits_with_margin ? "" : ", which may not fit");
 }
 
 std::string figures(const Prediction& p) {
