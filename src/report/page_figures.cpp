@@ -5,6 +5,7 @@
 #include "base/format.h"
 #include "plan/sample_tokens.h"
 #include "planner/time_parts.h"
+#include "report/flops_text.h"
 #include "report/page_parts.h"
 
 namespace espalier::report {
@@ -68,7 +69,7 @@ Figure mfu_figure(const Job& job, const PlannerResult& r) {
   Figure f{"mfu",
            "MFU",
            percent(p.mfu),
-           cat("of ", fixed(p.mfu_peak_tflops, 0), " TFLOP/s"),
+           cat("of ", report::peak_text(p.mfu_peak_tflops)),
            "prediction.mfu",
            "model FLOPs of a step / (step time · devices · peak); recomputation does not count as work"};
   f.share = p.mfu;
