@@ -74,6 +74,11 @@ void add_improve_command(Command& app, Context& context) {
   command->add_option("--node-limit", flags->options.node_limit, "simulate at most so many configurations (0: no limit)")
       ->non_negative()
       ->type_name("N");
+  command
+      ->add_option("--time-limit", flags->options.time_limit_s,
+                   "stop the search after so many seconds; such answers may differ from run to run (0: no limit)")
+      ->non_negative()
+      ->type_name("S");
   command->add_option("-o,--out", flags->folder, "write the best plan, the present one and the job into this folder")
       ->type_name("DIR");
   add_plan_schema_flag(*command, context);
