@@ -23,6 +23,8 @@ struct PlanDocument {
 /// Reads either. `where` is what messages call the text. A file of another kind is named: "found a cluster file; expected …".
 Result<PlanDocument> read_plan_document(std::string_view text, const std::string& where);
 
+/// Where a file goes: `path`, or the file `name` in it where `path` is a folder that exists or ends in a slash.
+std::string file_or_in_folder(const std::string& path, const std::string& name);
 /// Writes bytes. Errors are of kind usage: the user named the place.
 Status write_file(const std::string& path, std::string_view bytes);
 /// Writes text for trace viewers (to_trace), compressed when the name ends in ".gz".

@@ -30,7 +30,15 @@ std::string seconds(std::int64_t nanoseconds) {
   return "0 s";
 }
 
-std::string gib(std::int64_t bytes) { return fixed(static_cast<double>(bytes) / 1073741824.0, 1) + " GiB"; }
+std::string gib(std::int64_t bytes) {
+  constexpr std::int64_t kMiB = 1 << 20;
+  // Below 0.05 GiB a place behind the point would show nothing.
+  if (bytes > 0 && bytes < 52 * kMiB) {
+    const double mib = static_cast<double>(bytes) / static_cast<double>(kMiB);
+    return mib >= 0.1 ? fixed(mib, 1) + " MiB" : fixed(mib * 1024, 1) + " KiB";
+  }
+  return fixed(static_cast<double>(bytes) / 1073741824.0, 1) + " GiB";
+}
 
 std::string percent(double fraction) { return fixed(fraction * 100, 1) + " %"; }
 

@@ -204,6 +204,16 @@ std::string syntax_hint(const std::string& message) {
   return "check the indentation and the brackets near this place";
 }
 
+/// The first line up to `last`, from 1, that a tab indents; 0: none. The parser often complains one line later, of something else.
+std::int32_t tabbed_line(std::string_view text, std::int32_t last) {
+  for (std::int32_t line = 1; line <= last && !text.empty(); ++line) {
+    const std::size_t end = text.find('\n'), first = text.find_first_not_of(' ');
+    if (first != std::string_view::npos && first < end && text[first] == '\t') return line;
+    text.remove_prefix(end == std::string_view::npos ? text.size() : end + 1);
+  }
+  return 0;
+}
+
 Result<Document> parse(std::string_view text, const std::string& where, const Limits& limits) {
   TreeBuilder tree(where, limits);
   Handler handler(text, tree);
@@ -218,6 +228,9 @@ Result<Document> parse(std::string_view text, const std::string& where, const Li
   } catch (const YAML::Exception& problem) {
     // Marks of errors at the very end may lie behind the text.
     const Place place = problem.mark.is_null() ? Place{} : place_at(problem.mark);
+    if (const std::int32_t tabbed = tabbed_line(text, place.line); tabbed > 0)
+      return Error{ErrorKind::bad_input, at(where, Place{tabbed, 1}), "a tab at the beginning of the line",
+                   "blanks: YAML takes no tabs there", "replace each tab, e.g. sed -i 's/\\t/  /g' FILE"};
     return Error{ErrorKind::bad_input, at(where, place), "YAML that cannot be parsed (" + problem.msg + ")", "YAML 1.2 or JSON",
                  syntax_hint(problem.msg)};
   } catch (const std::exception& problem) {  // out_of_range and the like from inside yaml-cpp: still the text's fault

@@ -4,6 +4,7 @@
 // replan or --survive: bytes that move, pauses and horizons.
 #include "cli/command.h"
 #include "espalier/check.h"
+#include "espalier/engines.h"
 
 namespace espalier::cli {
 namespace {
@@ -63,7 +64,9 @@ void add_check_command(Command& app, Context& context) {
       ->add_option("plan", flags->path, "plan.json, result.json or what a command on a change printed with --json; - for stdin")
       ->required()
       ->type_name("FILE");
-  command->add_option("--engine", flags->engine, "check this engine's rules (default: the plan's own)")->type_name("NAME");
+  command->add_option("--engine", flags->engine, "check this engine's rules (default: the plan's own)")
+      ->suggest(engine_names())
+      ->type_name("NAME");
   command->add_flag("--search", flags->search, "of a result.json: search again and compare");
   add_common_flags(*command, context);
   command->callback([&context, flags] { context.exit_code = run_check(context, *flags); });

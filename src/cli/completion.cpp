@@ -83,6 +83,13 @@ std::string bash_completion(const DescribedCommand& program) {
   each_command(program, program.name, [&](const DescribedCommand& command, const std::string& path) {
     out += cat("    \"", path, "\") words=\"", words_of(command), "\" ;;\n");
   });
+  out += "  esac\n  case \"$path ${COMP_WORDS[COMP_CWORD-1]}\" in\n";
+  each_command(program, program.name, [&](const DescribedCommand& command, const std::string& path) {
+    for (const DescribedOption& option : command.options)
+      if (!option.choices.empty() && !option.long_name.empty())
+        out += cat("    \"", path, " ", option.long_name, "\") COMPREPLY=($(compgen -W \"", base::joined(option.choices, " "),
+                   "\" -- \"$current\")); return ;;\n");
+  });
   return cat(out, "  esac\n  if [[ $path == ", program.name, " || $current == -* || $words != -* ]]; then\n",
              "    COMPREPLY=($(compgen -W \"$words\" -- \"$current\"))\n  fi\n",
              "  [[ ${#COMPREPLY[@]} -gt 0 || $current == -* ]] || COMPREPLY=($(compgen -f -- \"$current\"))\n}\ncomplete -o "
@@ -106,6 +113,12 @@ std::string zsh_completion(const DescribedCommand& program) {
       if (!option.long_name.empty()) out += cat("      '", option.long_name, ":", one_line(option.help, "':"), "'\n");
     out += "    ) ;;\n";
   });
+  out += "  esac\n  case \"$path_ ${words[CURRENT-1]}\" in\n";
+  each_command(program, program.name, [&](const DescribedCommand& command, const std::string& path) {
+    for (const DescribedOption& option : command.options)
+      if (!option.choices.empty() && !option.long_name.empty())
+        out += cat("    '", path, " ", option.long_name, "') compadd -- ", base::joined(option.choices, " "), "; return ;;\n");
+  });
   return cat(out, "  esac\n  _describe '", program.name, "' words_\n  _files\n}\ncompdef _", program.name, " ", program.name,
              "\n");
 }
@@ -122,7 +135,10 @@ std::string fish_completion(const DescribedCommand& program) {
       for (const DescribedOption& option : at.options) {
         if (option.long_name.empty()) continue;
         out += cat(here, " -l ", option.long_name.substr(2),
-                   option.short_name.empty() ? "" : cat(" -s ", option.short_name.substr(1)), option.value.empty() ? "" : " -r",
+                   option.short_name.empty() ? "" : cat(" -s ", option.short_name.substr(1)),
+                   option.value.empty()     ? ""
+                   : option.choices.empty() ? " -r"
+                                            : cat(" -x -a '", base::joined(option.choices, " "), "'"),
                    " -d '", one_line(option.help, "'\\"), "'\n");
       }
     });

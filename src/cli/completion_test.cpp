@@ -8,6 +8,7 @@
 #include <sstream>
 
 #include "cli/cli.h"
+#include "cli/help.h"
 
 namespace espalier::cli {
 namespace {
@@ -41,6 +42,28 @@ TEST(Completion, ZshAndFishQuoteWhatTheySay) {
   EXPECT_THAT(fish_completion(toy()), HasSubstr("-l json -d 'as JSON'"));
 }
 
+TEST(Completion, ValuesThatAreListedAreOffered) {
+  DescribedCommand program = toy();
+  program.commands[1].options.push_back({"--zero", "", "0..3", "stage", false, {"0", "1"}});
+  EXPECT_THAT(bash_completion(program), HasSubstr("\"toy plan --zero\") COMPREPLY=($(compgen -W \"0 1\""));
+  EXPECT_THAT(zsh_completion(program), HasSubstr("'toy plan --zero') compadd -- 0 1; return"));
+  EXPECT_THAT(fish_completion(program), HasSubstr("-l zero -x -a '0 1' -d 'stage'"));
+}
+
+TEST(Help, LinesFitAndValuesAreNamed) {
+  DescribedCommand plan = toy().commands[1];
+  plan.options.push_back({"--engine", "", "NAME", "whose rules count", true, {"generic", "torchtitan"}, "generic"});
+  const std::string text = help_text(plan, "espalier plan", "the end", 50);
+  EXPECT_THAT(text, HasSubstr("Usage: espalier plan JOB [flags]"));
+  EXPECT_THAT(text, HasSubstr("  -o, --out DIR           write here\n"));
+  EXPECT_THAT(text, HasSubstr("of generic, torchtitan\n"));
+  EXPECT_THAT(text, HasSubstr("(default:"));
+  EXPECT_THAT(text, HasSubstr("espalier plan job.yaml -o out"));
+  EXPECT_TRUE(text.ends_with("the end\n")) << text;
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) EXPECT_LE(line.size(), 50u) << line;
+}
+
 TEST(ManualPage, DashesAndLeadingDotsAreText) {
   const std::string text = manual_page(toy(), "1.2");
   EXPECT_THAT(text, HasSubstr("\\fB\\-o\\fR, \\fB\\-\\-out\\fR \\fIDIR\\fR\nwrite here\n"));
@@ -55,6 +78,60 @@ std::string printed(std::vector<const char*> words) {
   words.insert(words.begin(), "espalier");
   EXPECT_EQ(run(static_cast<int>(words.size()), words.data(), out, err), 0) << err.str();
   return out.str();
+}
+
+/// Every command shows how it is typed, in lines of a terminal, and its examples take flags that it has.
+TEST(Help, EveryCommandHasAnExample) {
+  const std::string man = printed({"man"});
+  for (const char* command : {"plan",
+                              "estimate",
+                              "simulate",
+                              "check",
+                              "explain",
+                              "compare",
+                              "validate",
+                              "calibrate",
+                              "inspect model",
+                              "inspect cluster",
+                              "inspect run",
+                              "improve",
+                              "import cluster",
+                              "import config",
+                              "import trace",
+                              "import galvatron",
+                              "import galvatron-profile",
+                              "export",
+                              "report",
+                              "engines",
+                              "what-if",
+                              "replan",
+                              "run",
+                              "profile",
+                              "completion",
+                              "man",
+                              "version"}) {
+    ASSERT_FALSE(examples_of(command).empty()) << command;
+    std::istringstream words(command);
+    std::vector<std::string> held;
+    for (std::string word; words >> word;) held.push_back(word);
+    std::vector<const char*> typed;
+    for (const std::string& word : held) typed.push_back(word.c_str());
+    typed.push_back("--help");
+    const std::string help = printed(typed);
+    EXPECT_THAT(help, HasSubstr("\nExample\n  espalier ")) << command;
+    EXPECT_THAT(help, Not(HasSubstr("INT in ["))) << command;
+    std::istringstream lines(help);
+    for (std::string line; std::getline(lines, line);)
+      EXPECT_LE(line.size(), 110u) << line;  // letters beyond ASCII take several bytes
+    for (const std::string& example : examples_of(command)) {
+      EXPECT_TRUE(example.starts_with(held.front())) << example;
+      std::istringstream parts(example);
+      for (std::string word; parts >> word;) {
+        if (!word.starts_with("-")) continue;
+        EXPECT_THAT(help, HasSubstr(word)) << example;
+      }
+    }
+  }
 }
 
 TEST(Completion, TheProgramDescribesAllOfItself) {

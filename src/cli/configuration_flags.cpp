@@ -40,32 +40,52 @@ void add_configuration_flags(Command& command, ConfigurationFlags& f) {
     command.add_option(name, value, help)->range(1, 1 << 20)->type_name("N");
   };
   count("--tp", f.tp, "tensor parallelism (default: 1)");
-  command.add_option("--sp", f.sp, "sequence parallelism: none, megatron, ulysses (default: the engine's, below)");
+  command.add_option("--sp", f.sp, "sequence parallelism: none, megatron, ulysses (default: the engine's, below)")
+      ->suggest({"none", "megatron", "ulysses"})
+      ->type_name("KIND");
   count("--cp", f.cp, "context parallelism (default: 1)");
-  command.add_option("--cp-kind", f.cp_kind, "ring, all-to-all (default: ring)");
+  command.add_option("--cp-kind", f.cp_kind, "ring, all-to-all (default: ring)")
+      ->suggest({"ring", "all-to-all"})
+      ->type_name("KIND");
   count("--ep", f.ep, "expert parallelism (default: 1)");
   count("--etp", f.etp, "tensor parallelism inside experts (default: 1)");
   count("--pp", f.pp, "pipeline stages (default: 1)");
   count("--vpp", f.vpp, "virtual stages: chunks a stage holds (default: 1; interleaved and zb-v: 2)");
   count("--dp", f.dp, "data parallelism (default: what is left of the devices)");
   count("--shard", f.shard, "ranks over which ZeRO shards (default: all with the same weights)");
-  command.add_option("--zero", f.zero, "ZeRO stage (default: the engine's, below)")->range(0, 3)->type_name("0..3");
+  command.add_option("--zero", f.zero, "ZeRO stage (default: the engine's, below)")
+      ->range(0, 3)
+      ->suggest({"0", "1", "2", "3"})
+      ->type_name("0..3");
   count("--micro-batch", f.micro_batch, "samples of a micro-batch (default: 1)");
-  command.add_option("--recompute", f.recompute,
-                     "none, selective, full, or modules of a block: layernorm,moe_act (default: the engine's, below)");
+  command
+      .add_option("--recompute", f.recompute,
+                  "none, selective, full, or modules of a block: layernorm,moe_act (default: the engine's, below)")
+      ->suggest({"none", "selective", "full"})
+      ->type_name("KIND");
   count("--recompute-layers", f.recompute_layers, "full: blocks of each chunk (default: all)");
-  command.add_option("--schedule", f.schedule, "gpipe, 1f1b, interleaved, zb-h1, zb-v (default: 1f1b; interleaved with --vpp)");
-  command.add_option("--order", f.order, "tp-cp-dp-pp, tp-cp-pp-dp, tp-dp-cp-pp: innermost first (default: tp-cp-dp-pp)");
+  command.add_option("--schedule", f.schedule, "gpipe, 1f1b, interleaved, zb-h1, zb-v (default: 1f1b; interleaved with --vpp)")
+      ->suggest({"gpipe", "1f1b", "interleaved", "zb-h1", "zb-v"})
+      ->type_name("NAME");
+  command.add_option("--order", f.order, "tp-cp-dp-pp, tp-cp-pp-dp, tp-dp-cp-pp: innermost first (default: tp-cp-dp-pp)")
+      ->suggest({"tp-cp-dp-pp", "tp-cp-pp-dp", "tp-dp-cp-pp"})
+      ->type_name("ORDER");
   command
       .add_option("--partition", f.partition,
                   "operators of a block over the tp devices, as a plan names them: \"attn.norm R,R; attn.qkv P2; …\"")
       ->type_name("OPERATORS");
-  command.add_option("--overlap", f.overlap,
-                     "grad,param,p2p,tp or none: which communication runs beside compute (default: the engine's, below)");
-  command.add_option(
-      "--offload", f.offload,
-      "what stands in host memory: none, optimizer, activations, optimizer+activations, parameters, parameters+activations "
-      "(default: none)");
+  command
+      .add_option("--overlap", f.overlap,
+                  "grad,param,p2p,tp or none: which communication runs beside compute (default: the engine's, below)")
+      ->suggest({"none", "grad", "grad,param", "grad,param,p2p", "grad,param,p2p,tp"})
+      ->type_name("LIST");
+  command
+      .add_option(
+          "--offload", f.offload,
+          "what stands in host memory: none, optimizer, activations, optimizer+activations, parameters, parameters+activations "
+          "(default: none)")
+      ->suggest({"none", "optimizer", "activations", "optimizer+activations", "parameters", "parameters+activations"})
+      ->type_name("KIND");
 }
 
 }  // namespace espalier::cli

@@ -133,8 +133,9 @@ int run_export(Context& context, const Exporter& format, const Asked& asked) {
     context.out << *text;
     return kOk;
   }
-  if (Status error = write_file(asked.out, *text)) return fail(context, *error);
-  note(context, "wrote " + asked.out);
+  const std::string out = file_or_in_folder(asked.out, format.file_name);
+  if (Status error = write_file(out, *text)) return fail(context, *error);
+  note(context, "wrote " + out);
   return kOk;
 }
 
@@ -161,6 +162,7 @@ int run_for_engine(Context& context, const Asked& asked) {
 
 void add_launcher(Command& command, Asked& asked) {
   command.add_option("--launcher", asked.launcher, "who starts the processes: torchrun (the usual), sbatch, mpirun, kubeflow")
+      ->suggest({"torchrun", "sbatch", "mpirun", "kubeflow"})
       ->type_name("NAME");
 }
 
@@ -173,7 +175,7 @@ void add_format(Command& command, Context& context, const Exporter& format, cons
   Command* part = command.add_subcommand(format.name, format.writes);
   auto asked = std::make_shared<Asked>();
   part->add_option("plan", asked->path, "plan.json or result.json; - for stdin")->required()->type_name("PLAN.json");
-  part->add_option("-o,--out", asked->out, "write here instead of to stdout")->type_name("FILE");
+  part->add_option("-o,--out", asked->out, "write here instead of to stdout; into a folder under the usual name")->type_name("FILE");
   if (format.name == "plan") add_plan_schema_flag(*part, context);
   if (!format.launchers.empty()) add_launcher(*part, *asked);
   if (format.fault != nullptr || !format.engine.empty()) add_lossy(*part, *asked);
@@ -193,10 +195,11 @@ void add_export_command(Command& app, Context& context) {
   command
       ->add_option("--engine", asked->engine,
                    base::cat("write what this engine launches or reads: ", base::joined(written_engines())))
+      ->suggest(written_engines())
       ->type_name("NAME");
   add_launcher(*command, *asked);
   add_lossy(*command, *asked);
-  command->add_option("-o,--out", asked->out, "write here instead of to stdout")->type_name("FILE");
+  command->add_option("-o,--out", asked->out, "write here instead of to stdout; into a folder under the usual name")->type_name("FILE");
   add_common_flags(*command, context);
   for (const Exporter& format : exporters()) add_format(*command, context, format, asked);
   command->callback([&context, asked] {

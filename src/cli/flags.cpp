@@ -3,11 +3,14 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
 #include <deque>
+#include <map>
 #include <utility>
 
 #include <CLI/CLI.hpp>
 
+#include "cli/help.h"
 #include "cli/usage.h"
 
 namespace espalier::cli {
@@ -24,9 +27,12 @@ std::string refused(const std::string& text, const char* what) { return "Value "
 
 // ---- one option ------------------------------------------------------------------------------------------------------------
 
+using Choices = std::map<const CLI::Option*, std::vector<std::string>>;
+
 class Option::Impl {
  public:
   CLI::Option* option;
+  Choices* choices;  ///< of all options of the program
 };
 
 Option::Option(const Impl& impl) : impl_(std::make_unique<Impl>(impl)) {}
@@ -48,25 +54,30 @@ Option* Option::one_value_each() {
 }
 
 Option* Option::range(std::int64_t first, std::int64_t last) {
-  impl_->option->check(CLI::Range(first, last));
+  impl_->option->check(CLI::Range(first, last).description(""));
   return this;
 }
 
 Option* Option::positive() {
   impl_->option->check([](const std::string& text) { return above_zero(text, false) ? std::string() : refused(text, "above 0"); },
-                       "POSITIVE", "POSITIVE");
+                       "", "POSITIVE");
   return this;
 }
 
 Option* Option::non_negative() {
   impl_->option->check(
-      [](const std::string& text) { return above_zero(text, true) ? std::string() : refused(text, "0 or above"); }, "NONNEGATIVE",
+      [](const std::string& text) { return above_zero(text, true) ? std::string() : refused(text, "0 or above"); }, "",
       "NONNEGATIVE");
   return this;
 }
 
 Option* Option::one_of(const std::vector<std::string>& values) {
-  impl_->option->check(CLI::IsMember(values));
+  impl_->option->check(CLI::IsMember(values).description(""));
+  return suggest(values);
+}
+
+Option* Option::suggest(const std::vector<std::string>& values) {
+  (*impl_->choices)[impl_->option] = values;
   return this;
 }
 
@@ -79,17 +90,18 @@ Option* Option::show_default() {
 
 class Command::Impl {
  public:
-  explicit Impl(CLI::App& of) : app(&of) {}
+  Impl(CLI::App& of, std::shared_ptr<Choices> shared) : app(&of), choices(std::move(shared)) {}
   Impl(const std::string& description, const std::string& name)
-      : own(std::make_unique<CLI::App>(description, name)), app(own.get()) {}
+      : own(std::make_unique<CLI::App>(description, name)), app(own.get()), choices(std::make_shared<Choices>()) {}
 
   template <class T>
   Option* option(const std::string& names, T& value, const std::string& help) {
-    return &options.emplace_back(Option::Impl{app->add_option(names, value, help)});
+    return &options.emplace_back(Option::Impl{app->add_option(names, value, help), choices.get()});
   }
 
   std::unique_ptr<CLI::App> own;  ///< of the outermost command; CLI11 owns the others
   CLI::App* app;
+  std::shared_ptr<Choices> choices;
   std::deque<Option> options;
   std::vector<std::unique_ptr<Command>> commands;
 };
@@ -99,7 +111,7 @@ Command::Command(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 Command::~Command() = default;
 
 Command* Command::add_subcommand(const std::string& name, const std::string& description) {
-  auto impl = std::make_unique<Impl>(*impl_->app->add_subcommand(name, description));
+  auto impl = std::make_unique<Impl>(*impl_->app->add_subcommand(name, description), impl_->choices);
   return impl_->commands.emplace_back(new Command(std::move(impl))).get();
 }
 
@@ -145,30 +157,51 @@ void Command::footer(const std::string& text) { impl_->app->footer(text); }
 
 namespace {
 
-DescribedOption described_option(const CLI::Option& option) {
+/// CLI11's words for kinds of values as people read them.
+std::string readable(const std::string& type) {
+  if (type == "INT" || type == "UINT") return "N";
+  if (type == "FLOAT") return "NUMBER";
+  return type == "TEXT" ? "WORD" : type;
+}
+
+DescribedOption described_option(const CLI::Option& option, const Choices& choices) {
   DescribedOption out;
   if (!option.get_lnames().empty()) out.long_name = "--" + option.get_lnames().front();
   if (!option.get_snames().empty()) out.short_name = "-" + option.get_snames().front();
   if (option.get_positional())
     out.value = option.get_type_name().empty() ? option.get_name(true) : option.get_type_name();
   else if (option.get_items_expected_max() > 0)
-    out.value = option.get_type_name().empty() ? "VALUE" : option.get_type_name();
+    out.value = option.get_type_name().empty() ? "VALUE" : readable(option.get_type_name());
   out.help = option.get_description();
   out.required = option.get_required();
+  out.default_value = option.get_default_str();
+  if (const auto at = choices.find(&option); at != choices.end()) out.choices = at->second;
   return out;
 }
 
-DescribedCommand described_app(const CLI::App& app) {
+DescribedCommand described_app(const CLI::App& app, const Choices& choices) {
   DescribedCommand out{app.get_name(), app.get_description(), {}, {}};
-  for (const CLI::Option* option : app.get_options()) out.options.push_back(described_option(*option));
+  for (const CLI::Option* option : app.get_options()) out.options.push_back(described_option(*option, choices));
   for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; }))
-    out.commands.push_back(described_app(*command));
+    out.commands.push_back(described_app(*command, choices));
   return out;
+}
+
+/// "espalier inspect model"
+std::string path_of(const CLI::App& app) {
+  return app.get_parent() == nullptr ? app.get_name() : path_of(*app.get_parent()) + " " + app.get_name();
+}
+
+/// The width that the surroundings state, else that of a terminal of old.
+std::size_t help_width() {
+  const char* stated = std::getenv("COLUMNS");
+  const int columns = stated == nullptr ? 0 : std::atoi(stated);
+  return columns >= 40 && columns <= 400 ? static_cast<std::size_t>(columns) : 80;
 }
 
 }  // namespace
 
-DescribedCommand Command::described() const { return described_app(*impl_->app); }
+DescribedCommand Command::described() const { return described_app(*impl_->app, *impl_->choices); }
 
 void Command::callback(std::function<void()> run) { impl_->app->callback(std::move(run)); }
 
@@ -178,8 +211,12 @@ std::optional<int> Command::parse(int argc, const char* const* argv, std::ostrea
     impl_->app->parse(argc, argv);
   } catch (const CLI::ParseError& error) {
     // Help and version requests are "errors" with code 0; everything else is a usage error, whatever CLI11's own code.
-    if (error.get_exit_code() == 0) return impl_->app->exit(error, out, out);
-    return refuse(usage_error(*impl_->app, error, {argv + std::min(argc, 1), argv + argc}));
+    if (error.get_exit_code() != 0) return refuse(usage_error(*impl_->app, error, {argv + std::min(argc, 1), argv + argc}));
+    if (error.get_name() != "CallForHelp") return impl_->app->exit(error, out, out);
+    const CLI::App* asked = impl_->app;
+    while (!asked->get_subcommands().empty()) asked = asked->get_subcommands().back();
+    out << help_text(described_app(*asked, *impl_->choices), path_of(*asked), asked->get_footer(), help_width());
+    return 0;
   }
   return std::nullopt;
 }

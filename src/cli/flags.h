@@ -31,6 +31,7 @@ class Option {
   Option* positive();                                      ///< a number above 0
   Option* non_negative();                                  ///< a number, 0 or above
   Option* one_of(const std::vector<std::string>& values);  ///< one of these words
+  Option* suggest(const std::vector<std::string>& values);  ///< words that completion and --help offer; others are left to the command
   Option* show_default();                                  ///< --help shows the value that the variable has now
 
  private:
@@ -43,6 +44,8 @@ struct DescribedOption {
   std::string value;                  ///< "DIR"; empty: it takes none
   std::string help;
   bool required = false;
+  std::vector<std::string> choices{};  ///< words that it takes, where they are listed
+  std::string default_value{};         ///< that --help shows
 };
 struct DescribedCommand {
   std::string name, help;

@@ -109,13 +109,14 @@ int run(Context& context, const Flags& flags) {
   const auto yaml = cluster_file(found->cluster, notes);
   if (!yaml) return fail(context, yaml.error());
   for (const std::string& text : found->notes) note(context, text);
-  if (!flags.out.empty())
-    if (Status error = write_file(flags.out, *yaml)) return fail(context, *error);
+  const std::string out = flags.out.empty() ? "" : file_or_in_folder(flags.out, "cluster.yaml");
+  if (!out.empty())
+    if (Status error = write_file(out, *yaml)) return fail(context, *error);
   if (context.json)
     print_json(context, summary_json(*found, flags, *yaml));
   else if (flags.out.empty())
     context.out << *yaml;
-  if (!flags.out.empty()) note(context, base::cat("wrote ", flags.out));
+  if (!flags.out.empty()) note(context, base::cat("wrote ", out));
   return kOk;
 }
 

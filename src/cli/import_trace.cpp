@@ -47,15 +47,15 @@ int run_trace(Context& context, const TraceFlags& flags) {
   const std::string source = base::cat(std::filesystem::path(flags.path).filename().string(), ", read as ", flags.format, "; ",
                                        trace->nodes, trace->nodes == 1 ? " node" : " nodes", " at once");
   const std::string csv = events_csv(trace->events, source);
-  if (!flags.out.empty())
-    if (Status error = write_file(flags.out, csv)) return fail(context, *error);
+  const std::string out = flags.out.empty() ? "" : file_or_in_folder(flags.out, "events.csv");
+  if (!out.empty())
+    if (Status error = write_file(out, csv)) return fail(context, *error);
   if (context.json)
     print_json(context, summary_json(*trace));
   else if (flags.out.empty())
     context.out << csv;
   if (!flags.out.empty())
-    note(context,
-         base::cat("wrote ", flags.out, "; the cluster needs ", trace->nodes, " nodes from node:", flags.first_node, " on"));
+    note(context, base::cat("wrote ", out, "; the cluster needs ", trace->nodes, " nodes from node:", flags.first_node, " on"));
   return kOk;
 }
 

@@ -116,6 +116,11 @@ void add_improve_command(Command& app, Context& context) {
       ->non_negative()
       ->type_name("N");
   command
+      ->add_option("--time-limit", flags->options.time_limit_s,
+                   "stop the search after so many seconds; such answers may differ from run to run (0: no limit)")
+      ->non_negative()
+      ->type_name("S");
+  command
       ->add_option("-o,--out", flags->out,
                    "write FILE with the changes; of a folder (no extension): also the best plan, the present one and the job")
       ->type_name("PATH");

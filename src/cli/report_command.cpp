@@ -3,6 +3,7 @@
 #include "base/document.h"
 #include "base/format.h"
 #include "cli/command.h"
+#include "cli/search_hooks.h"
 #include "espalier/explain.h"
 #include "espalier/report.h"
 
@@ -13,6 +14,7 @@ struct ReportFlags {
   std::string path, out = "report.html", measured;
   bool no_search = false;
   int threads = 0;
+  double time_limit_s = 0;
 };
 
 /// What `plan` wrote of this plan, in the document or beside it, if it is of this build; null: there is none.
@@ -24,16 +26,16 @@ std::unique_ptr<PlannerResult> written(const std::string& path, LoadedPlan& load
   return result && result->made_by == this_build() ? std::move(result) : nullptr;
 }
 
-PlannerOptions options_of(const Context& context, const ReportFlags& flags) {
+PlannerOptions options_of(Context& context, const ReportFlags& flags) {
   PlannerOptions options;
   options.threads = flags.threads;
-  options.interrupted = context.surroundings.interrupted;
+  options.time_limit_s = flags.time_limit_s;
   options.keep_searched = true;
-  return options;
+  return hooked(context, options);
 }
 
 /// What a search of the same space simulates, as it was asked for. Where that search fails the page has no such plans, and a note says why.
-void search_again(const Context& context, const ReportFlags& flags, Job job, PlannerResult& result) {
+void search_again(Context& context, const ReportFlags& flags, Job job, PlannerResult& result) {
   const SearchRequest& asked = result.search.asked;
   job.search = asked.space;
   PlannerOptions options = options_of(context, flags);
@@ -43,6 +45,7 @@ void search_again(const Context& context, const ReportFlags& flags, Job job, Pla
   options.exhaustive = asked.exhaustive;
   options.alternatives = 0;
   auto again = plan(job, options);
+  clear_progress(context);
   if (!again)
     return note(context,
                 "the page shows no other plans of the search, because searching again failed: " + again.error().message());
@@ -61,7 +64,9 @@ Result<PlannerResult> result_of(Context& context, const ReportFlags& flags, Load
   note(context, "no result.json of this build beside the plan: searching the whole space of " + loaded.plan.engine + " again");
   const auto whole = job_to_explain(loaded.plan);
   if (!whole) return whole.error();
-  return with_search(*whole, std::move(*result), options_of(context, flags));
+  auto searched_result = with_search(*whole, std::move(*result), options_of(context, flags));
+  clear_progress(context);
+  return searched_result;
 }
 
 Result<std::optional<MeasuredStep>> measured_of(const std::string& path) {
@@ -91,8 +96,9 @@ int run_report(Context& context, const ReportFlags& flags) {
     print_json(context, *data);
     return kOk;
   }
-  if (Status error = write_file(flags.out, report_page(*data, result->brief(kColumns)))) return fail(context, *error);
-  context.out << "wrote " << flags.out << "\n";
+  const std::string out = file_or_in_folder(flags.out, "report.html");
+  if (Status error = write_file(out, report_page(*data, result->brief(kColumns)))) return fail(context, *error);
+  context.out << "wrote " << out << "\n";
   return kOk;
 }
 
@@ -108,6 +114,11 @@ void add_report_command(Command& app, Context& context) {
       ->type_name("STEP.json");
   command->add_flag("--no-search", flags->no_search, "do not search the space again for what else was simulated");
   command->add_option("--threads", flags->threads, "threads of that search")->range(0, 4096)->type_name("N");
+  command
+      ->add_option("--time-limit", flags->time_limit_s,
+                   "stop that search after so many seconds: the page shows what it simulated until then (0: no limit)")
+      ->non_negative()
+      ->type_name("S");
   add_common_flags(*command, context);
   command->callback([&context, flags] { context.exit_code = run_report(context, *flags); });
 }

@@ -15,6 +15,7 @@
 #include "base/text.h"
 #include "cli/adapting_run.h"
 #include "cli/command.h"
+#include "cli/local_memory.h"
 #include "cli/ranks.h"
 
 namespace espalier::cli {
@@ -116,6 +117,17 @@ int run_here(Context& context, const RunFlags& flags, const LoadedPlan& loaded, 
   return kOk;
 }
 
+/// What is about to be started here, where it fits.
+Status ready_here(const Context& context, const Plan& plan) {
+  const auto need = local_need(plan);
+  if (!need) return need.error();
+  const auto available = available_memory();
+  if (Status error = fits_here(*need, available)) return error;
+  note(context, cat("starting ", need->processes, need->processes == 1 ? " process" : " processes", " on this machine, about ",
+                    base::gib(need->bytes), " together", available ? cat(" of ", base::gib(*available), " free") : ""));
+  return {};
+}
+
 int run_run(Context& context, RunFlags flags, const ChangeFlags& change) {
   setenv("TORCH_CPP_LOG_LEVEL", "ERROR", 0);  // a rank says itself why it ends
   if (flags.checkpoint.empty() && (flags.resume || flags.every > 0))
@@ -128,6 +140,8 @@ int run_run(Context& context, RunFlags flags, const ChangeFlags& change) {
   flags.direct_bytes = direct_bytes_of(loaded->plan);
   const auto program = rank_program();
   if (!program) return fail(context, program.error());
+  if (flags.local)
+    if (Status error = ready_here(context, loaded->plan)) return fail(context, *error);
   if (flags.adapt.factor <= 1)
     return fail(context, Error{ErrorKind::usage, "--slow", base::shortest(flags.adapt.factor), "more than 1, such as 1.15", ""});
   if (!flags.adapt.folder.empty()) {

@@ -6,6 +6,7 @@
 #include <filesystem>
 
 #include "base/document_kind.h"
+#include "base/format.h"
 #include "cluster/change_reader.h"
 #include "cluster/group_reader.h"
 #include "cluster/join_reader.h"
@@ -24,8 +25,13 @@ std::optional<Bytes> stated_memory_limit(base::Reader& reader) {
   return std::nullopt;
 }
 
-std::string limit_without_effect(const base::Reader& reader, const DeviceKind& device) {
-  return reader.path() + ".memory_limit is above what " + device.name + " has to give; the device decides";
+std::string limit_without_effect(const base::Reader& reader, const DeviceKind& device, Bytes limit) {
+  const std::string path = reader.path() == "$"              ? "cluster"
+                           : reader.path().starts_with("$.") ? reader.path().substr(2)
+                                                             : reader.path();
+  return base::cat(path, ".memory_limit, ", base::gib(limit.count()), ", has no effect: ", device.name, " has ",
+                   base::gib((device.memory - device.context_reserve).count()),
+                   " for a plan, after driver and context; leave the limit out, or name the device that has more");
 }
 
 /// The limit of one group becomes its devices' memory, so that whatever reads a device respects it.
@@ -33,7 +39,7 @@ void read_group_memory_limit(base::Reader& reader, DeviceKind& device, std::vect
   const std::optional<Bytes> limit = stated_memory_limit(reader);
   if (!limit) return;
   if (device.memory - device.context_reserve < *limit) {
-    notes.push_back(limit_without_effect(reader, device));
+    notes.push_back(limit_without_effect(reader, device, *limit));
     return;
   }
   device.memory = device.context_reserve + *limit;
@@ -96,7 +102,7 @@ void read_memory_limit(base::Reader& reader, Cluster& cluster) {
   if (!cluster.memory_limit) return;
   for (const NodeGroup& group : cluster.groups)
     if (group.device.memory - group.device.context_reserve < *cluster.memory_limit)
-      cluster.notes.push_back(limit_without_effect(reader, group.device));
+      cluster.notes.push_back(limit_without_effect(reader, group.device, *cluster.memory_limit));
 }
 
 }  // namespace

@@ -237,7 +237,7 @@ TEST(MixedForm, MemoryLimitOfAGroup) {
   EXPECT_EQ(c.usable_memory(0), GiB(36));
   EXPECT_EQ(c.usable_memory(1), GiB(40));
   EXPECT_EQ(c.usable_memory(2), MiB(23034 - 1000));
-  EXPECT_THAT(c.notes, testing::Contains(HasSubstr("groups[2].memory_limit is above")));
+  EXPECT_THAT(c.notes, testing::Contains(HasSubstr("groups[2].memory_limit, 36.0 GiB, has no effect: l4 has ")));
   EXPECT_FALSE(load_cluster("{groups: [{nodes: 1, device: l4, memory_limit: 0}, {nodes: 1, device: l4}]}", "c").ok());
 }
 

@@ -75,7 +75,7 @@ class Topology {
     const std::string version = system.attribute("version").as_string();
     if (version != "1" && version != "2")
       return fault(system.offset_debug(), cat("version \"", version.substr(0, 40), "\""), "version 1, or 2 as RCCL writes it",
-                   "");
+                   "NCCL_TOPO_DUMP_FILE=topo.xml writes one");
     amd_ = version == "2";
     for (const pugi::xml_node child : system.children()) {
       if (std::strcmp(child.name(), "cpu") == 0)

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "job/files.h"
 
+#include <algorithm>
 #include <filesystem>
 #include <vector>
 
 #include "base/document.h"
+#include "base/format.h"
 
 namespace espalier::job {
 namespace {
@@ -42,6 +44,32 @@ std::string nearby_file(const std::string& path, const std::string& base_directo
   return "";
 }
 
+/// "meta-llama/Llama-3.1-8B": organisation and model, as the Hugging Face Hub names them.
+bool hub_name(const std::string& path) {
+  const std::size_t slash = path.find('/');
+  const auto plain = [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' || c == '_' || c == '.';
+  };
+  const std::string extension = fs::path(path).extension().string();
+  return slash != std::string::npos && slash > 0 && slash + 1 < path.size() && path.find('/', slash + 1) == std::string::npos &&
+         path[0] != '.' && extension != ".json" && extension != ".yaml" && extension != ".yml" &&
+         std::all_of(path.begin(), path.end(), [&](char c) { return c == '/' || plain(c); });
+}
+
+/// Where a model is probably meant that the Hub names: nothing is fetched.
+Error on_the_hub(const std::string& path, const std::string& base_directory, const std::string& where) {
+  const std::string own = base::lower(path.substr(path.find('/') + 1));
+  std::error_code ignored;
+  std::string shipped;
+  for (const fs::path& folder : search_folders("models", base_directory))
+    if (shipped.empty() && fs::is_regular_file(folder / "models" / own / "config.json", ignored))
+      shipped = base::cat("models/", own);
+  return Error{ErrorKind::bad_input, where, base::cat("no file \"", path, "\", which reads as a name on the Hugging Face Hub"),
+               "a config.json, its folder, or the values themselves: nothing is fetched",
+               shipped.empty() ? base::cat("hf download ", path, " config.json --local-dir ", own, ", then model: ", own)
+                               : base::cat("model: ", shipped, " is shipped with Espalier")};
+}
+
 }  // namespace
 
 Result<std::string> find_input_file(const std::string& path, const std::string& key, const std::string& base_directory,
@@ -59,6 +87,8 @@ Result<std::string> find_input_file(const std::string& path, const std::string& 
     return Error{ErrorKind::bad_input, where, "the folder \"" + path + "\"" + (key == "model" ? " without config.json" : ""),
                  key == "model" ? "a Hugging Face config.json, or the folder that holds it" : "a file, or the values themselves",
                  "give the file's own name"};
+  if (const std::string near = nearby_file(path, base_directory); key == "model" && near.empty() && hub_name(path))
+    return on_the_hub(path, base_directory, where);
   return Error{
       ErrorKind::bad_input, where, "no file \"" + path + "\"", "a path or the values themselves",
       "paths are relative to the job file, the folders above it up to the repository's root, then the working directory" +

@@ -116,6 +116,8 @@ std::vector<std::string> notes_of(const Job& job) {
   std::vector<std::string> out;
   if (job.with_buckets)
     out.emplace_back("token buckets: times are those of the sustained rates, an upper bound of what steps take in the long run");
+  for (const std::string& note : job.cluster.notes)
+    if (note.find("memory_limit") != std::string::npos) out.push_back(note);
   for (const std::string& part : unplanned_parts(job.model)) out.push_back("model: " + part);
   if (job.model.context_length > 0 && job.training.sequence.main > job.model.context_length) {
     out.push_back("training.sequence_length " + std::to_string(job.training.sequence.main) +

@@ -45,7 +45,23 @@ constexpr const char* kParametersHint =
     "parameters, gradients and states in host memory: a dimension of the search, as activations and optimizer are";
 constexpr const char* kAdapter = "training: {adapter: {kind: lora, rank: 16, targets: [q_proj, v_proj]}}";
 constexpr const char* kPacking = "training: {lengths: {histogram: …, packing: packed}}";
+constexpr const char* kMicroBatch = "search: {fix: {micro_batch: 2}}, or estimate --micro-batch 2";
+constexpr const char* kMicroBatchHint =
+    "the micro-batch is a dimension of the search: search.fix pins it, search.allow lists values";
+constexpr const char* kAccumulationHint = "it follows from the batch: global_batch = micro_batch · dp · steps of accumulation";
+constexpr const char* kFixHint = "degrees are dimensions of the search: search.fix pins one, estimate takes all as flags";
 constexpr std::array kOtherNames = {
+    OtherName{"micro_batch", kMicroBatch, kMicroBatchHint},
+    OtherName{"micro_batch_size", kMicroBatch, kMicroBatchHint},
+    OtherName{"mbs", kMicroBatch, kMicroBatchHint},
+    OtherName{"train_micro_batch_size_per_gpu", kMicroBatch, kMicroBatchHint},
+    OtherName{"per_device_train_batch_size", kMicroBatch, kMicroBatchHint},
+    OtherName{"local_batch_size", kMicroBatch, kMicroBatchHint},
+    OtherName{"gradient_accumulation_steps", "global_batch", kAccumulationHint},
+    OtherName{"tp", "search: {fix: {tp: 8}}, or estimate --tp 8", kFixHint},
+    OtherName{"pp", "search: {fix: {pp: 2}}, or estimate --pp 2", kFixHint},
+    OtherName{"zero", "search: {fix: {zero: 3}}, or estimate --zero 3", kFixHint},
+    OtherName{"recompute", "search: {fix: {recompute: full}}, or estimate --recompute full", kFixHint},
     OtherName{"offload", kOffload, kOffloadHint},
     OtherName{"cpu_offload", kOffload, kOffloadHint},
     OtherName{"offload_optimizer", kOffload, kOffloadHint},

@@ -9,6 +9,7 @@
 
 #include "base/document.h"
 #include "base/document_kind.h"
+#include "base/format.h"
 #include "espalier/model.h"
 #include "model/decoder_traits.h"
 #include "model/tower.h"
@@ -101,12 +102,6 @@ const std::vector<Family>& families() {
   return all;
 }
 
-std::string family_list() {
-  std::string text;
-  for (const Family& family : families()) text += (text.empty() ? "" : ", ") + std::string(family.type);
-  return text;
-}
-
 const Family* find_type(std::string_view type) {
   const auto at = std::find_if(families().begin(), families().end(), [&](const Family& f) { return f.type == type; });
   return at == families().end() ? nullptr : &*at;
@@ -169,18 +164,56 @@ std::string quoted(const std::string& text) {
   return result += '"';
 }
 
+/// Types of files that later releases of transformers write under another name, for the same layers.
+constexpr std::array kRenamed = std::to_array<std::pair<std::string_view, std::string_view>>({
+    {"Yi", "llama"},                 // huggingface.co/01-ai/Yi-34B, discussion 11
+    {"RefinedWeb", "falcon"},        // huggingface.co/tiiuae/falcon-40b, history of config.json
+    {"RefinedWebModel", "falcon"},   // huggingface.co/tiiuae/falcon-7b
+    {"stablelm_epoch", "stablelm"},  // huggingface.co/stabilityai/stablelm-3b-4e1t
+    {"phi-msft", "phi"},             // huggingface.co/microsoft/phi-2
+});
+
+/// What helps where no reader knows the file: its known part, its twin, or a description of its layers.
+std::string help_for(const base::Reader& reader, const std::string& type) {
+  const std::string lists = base::cat("docs/models.md lists the ", families().size() - 1, " known model_type values");  // "blocks" is our own
+  const std::string describe =
+      base::cat("none is taken in its place: describe its layers as blocks (docs/models.md#blocks); ", lists);
+  if (const std::string same = same_family(type); !same.empty()) return base::cat("did you mean ", quoted(same), "? ", lists);
+  const auto renamed = std::find_if(kRenamed.begin(), kRenamed.end(), [&](const auto& row) { return row.first == type; });
+  if (renamed != kRenamed.end())
+    return base::cat("its layers are those of ", renamed->second, ": --set model.model_type=", renamed->second);
+  for (const char* part : {"text_config", "llm_config", "language_config"}) {
+    const base::Node* node = reader.node().find(part);
+    const base::Node* inner = node != nullptr && node->kind == base::NodeKind::mapping ? node->find("model_type") : nullptr;
+    if (inner != nullptr && inner->kind == base::NodeKind::string && find_type(inner->text) != nullptr)
+      return base::cat("its ", part, " is a known one, ", quoted(inner->text),
+                       ": save that part as a config.json of its own to plan the text model");
+  }
+  const std::string architecture = first_architecture(reader);
+  if (const Family* family = find_architecture(architecture); family != nullptr && !type.empty())
+    return base::cat("its architecture, ", quoted(architecture), ", is that of ", family->type,
+                     ": if the layers are the same, --set model.model_type=", family->type);
+  return describe;
+}
+
+void refuse_family(base::Reader& reader, const std::string& type) {
+  if (!type.empty()) return reader.fail("model_type", quoted(type), "a known model family", help_for(reader, type));
+  const base::Node* class_name = reader.node().find("_class_name");
+  if (class_name != nullptr && class_name->kind == base::NodeKind::string)
+    return reader.fail("_class_name", quoted(class_name->text), "DiTTransformer2DModel, the model of diffusers that is known",
+                       help_for(reader, ""));
+  const std::string architecture = first_architecture(reader);
+  reader.fail("model_type", architecture.empty() ? "no value" : "only architectures = " + quoted(architecture),
+              "the model_type of a Hugging Face config.json", help_for(reader, ""));
+}
+
 /// Null with an error in the sink when the file's family is not known.
 const Family* choose_family(base::Reader& reader, std::vector<ModelNote>& notes) {
-  const std::string hint = "known model_type values: " + family_list();
   if (reader.has("model_type")) {
     const std::string type = reader.required_string("model_type");
     if (!reader.sink().ok()) return nullptr;
     if (const Family* family = find_type(type)) return family;
-    const std::string same = same_family(type);
-    reader.fail("model_type", quoted(type), "a known model family",
-                (same.empty() ? "another family has other layers, so none is taken in its place; "
-                              : "did you mean " + quoted(same) + "? ") +
-                    hint);
+    refuse_family(reader, type);
     return nullptr;
   }
   if (reader.find("blocks") != nullptr) return find_type("blocks");
@@ -195,8 +228,7 @@ const Family* choose_family(base::Reader& reader, std::vector<ModelNote>& notes)
     notes.push_back({ModelNote::Kind::derived, "model_type", text});
     return family;
   }
-  reader.fail("model_type", architecture.empty() ? "no value" : "only architectures = " + quoted(architecture),
-              "the model_type of a Hugging Face config.json", hint);
+  refuse_family(reader, "");
   return nullptr;
 }
 

@@ -13,6 +13,7 @@
 #include "report/beside_text.h"
 #include "report/brief_layers.h"
 #include "report/brief_text.h"
+#include "report/flops_text.h"
 #include "report/operator_text.h"
 #include "report/plan_words.h"
 #include "report/shown_stage.h"
@@ -183,8 +184,8 @@ std::string headline(const PlannerResult& r) {
   std::string out = r.plan.label() + "\n";
   out += line("iteration", seconds(p.iteration_ns) + "   " + count(p.tokens_per_s_per_device) +
                                (tokens ? " tokens/s/GPU" : " samples/s/GPU") + "   MFU " + mfu_text(p) + " of " +
-                               fixed(p.mfu_peak_tflops, 0) + " TFLOP/s (" + fixed(p.model_tflops_per_device, 1) +
-                               " model TFLOP/s/GPU)");
+                               report::peak_text(p.mfu_peak_tflops) + " (" + report::model_rate_text(p.model_tflops_per_device) +
+                               ")");
   out += line("memory", gib(p.peak_memory_bytes) + " of " + gib(p.memory_limit_bytes) + " on the fullest rank" + fit_note(p));
   out += line("certificate", wrap(certificate_text(r.search), 100, std::string(16, ' ')));
   if (r.search.layerwise) out += line("layer-wise", layerwise_gain(*r.search.layerwise, p.iteration_ns));

@@ -21,8 +21,19 @@ Error cannot_write(const std::string& path, const std::string& why) {
 
 }  // namespace
 
+std::string file_or_in_folder(const std::string& path, const std::string& name) {
+  std::error_code ignored;
+  return path.ends_with('/') || fs::is_directory(path, ignored) ? (fs::path(path) / name).string() : path;
+}
+
 Status write_file(const std::string& path, std::string_view bytes) {
   std::error_code code;
+  if (fs::is_directory(path, code))
+    return Error{ErrorKind::usage, path, "a folder", "the name of a file",
+                 base::cat("name a file in it: ", (fs::path(path) / "NAME").string())};
+  if (const fs::path parent = fs::path(path).parent_path(); !parent.empty() && !fs::exists(parent, code))
+    return Error{ErrorKind::usage, path, base::cat("no folder ", parent.string()), "a folder that exists",
+                 base::cat("mkdir -p ", parent.string())};
   // Devices and pipes (/dev/stdout) cannot be replaced, only written to.
   const bool special = fs::exists(path, code) && !fs::is_regular_file(path, code);
   const std::string beside = special ? path : path + ".part";

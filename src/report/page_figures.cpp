@@ -5,6 +5,7 @@
 #include "base/format.h"
 #include "plan/sample_tokens.h"
 #include "planner/time_parts.h"
+#include "report/flops_text.h"
 #include "report/page_parts.h"
 #include "report/shown_stage.h"
 
@@ -83,7 +84,7 @@ Figure mfu_figure(const Job& job, const PlannerResult& r) {
   Figure f{"mfu",
            "MFU",
            percent(p.mfu),
-           cat("of ", fixed(p.mfu_peak_tflops, 0), " TFLOP/s, attention in full"),
+           cat("of ", report::peak_text(p.mfu_peak_tflops), ", attention in full"),
            "prediction.mfu",
            "model FLOPs of a step / (step time · devices · peak); recomputation does not count as work"};
   f.share = p.mfu;
