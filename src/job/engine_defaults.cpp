@@ -66,19 +66,21 @@ std::string to_string(const EngineDefaults& d) {
 
 Overlap usable_overlap(const Overlap& wanted, const EngineModel& engine, const Job& job, const Strategy& strategy,
                        const Schedule& schedule) {
-  Strategy s = strategy;
-  s.overlap = {};
+  const auto rules_broken = [&](const Overlap& overlap) {
+    Strategy x = strategy;
+    x.overlap = overlap;
+    return violations(job.model, job.cluster, job.training, x, schedule, engine.split).size() +
+           engine_violations(engine, job.model, job.cluster, job.training, x, schedule).size();
+  };
+  // Taken out one by one: engines may have two of them together or none.
+  Overlap overlap = wanted;
   for (const auto& [name, flag] : kOverlaps) {
-    if (!(wanted.*flag)) continue;
-    Strategy with = s;
-    with.overlap.*flag = true;
-    const auto rules_broken = [&](const Strategy& x) {
-      return violations(job.model, job.cluster, job.training, x, schedule, engine.split).size() +
-             engine_violations(engine, job.model, job.cluster, job.training, x, schedule).size();
-    };
-    if (rules_broken(with) <= rules_broken(s)) s = with;
+    if (!(overlap.*flag)) continue;
+    Overlap without = overlap;
+    without.*flag = false;
+    if (rules_broken(without) < rules_broken(overlap)) overlap = without;
   }
-  return s.overlap;
+  return rules_broken(overlap) <= rules_broken({}) ? overlap : Overlap{};
 }
 
 }  // namespace espalier::job
