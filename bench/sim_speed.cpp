@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "cost/by_chunk.h"
 #include "plan/program.h"
 #include "sim/simulator.h"
 

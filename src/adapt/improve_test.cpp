@@ -66,7 +66,7 @@ TEST(Improve, BrokenRulesAreAnswered) {
 Job tight_job() {
   auto job = load_job(
       R"({model: {model_type: llama, hidden_size: 1024, intermediate_size: 2816, num_hidden_layers: 8, num_attention_heads: 16, vocab_size: 32000},
-          cluster: {nodes: 1, devices_per_node: 4, device: a100-sxm-40gb, memory_limit: 2.6GiB, host: {memory: 256GiB, memory_bandwidth: 200GB/s}},
+          cluster: {nodes: 1, devices_per_node: 4, device: a100-sxm-40gb, memory_limit: 2.6GiB, host: {memory: 256GiB, memory_bandwidth: 200GB/s, bandwidth: 25GB/s}},
           training: {sequence_length: 1024, global_batch: 16}, engine: megatron-core})",
       "job", "", {});
   EXPECT_TRUE(job.ok()) << (job ? "" : job.error().message());

@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "espalier/configuration.h"
+#include "espalier/planner.h"
 #include "exchange/file_edits.h"
 
 namespace espalier::exchange {

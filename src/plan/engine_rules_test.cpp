@@ -76,8 +76,10 @@ TEST(EngineRulePage, SaysWhatTheCodeSays) {
       code[id].insert(sentence);
       engines[id].insert(engine.name);
     }
-  EXPECT_EQ(page.sentences, code);
+  for (const auto& [id, sentences] : code) EXPECT_EQ(page.sentences.contains(id) ? page.sentences.at(id) : std::set<std::string>{}, sentences) << id;
+  for (const auto& [id, sentences] : page.sentences) EXPECT_TRUE(code.contains(id)) << id;
   for (const auto& [id, names] : engines) {
+    if (!page.engines.contains(id)) continue;  // said above
     EXPECT_EQ(page.engines.at(id), names) << id;
     EXPECT_TRUE(page.with_versions.contains(id)) << id;
     EXPECT_TRUE(page.with_source.contains(id)) << id;

@@ -30,7 +30,7 @@ Improvement runs() {
   i.present = of(2'000'000'000);
   i.best = of(1'500'000'000);
   i.gain = 0.25;  // 1 − 1.5 / 2
-  i.changes = {{"tp 8 -> 4", "TP4 DP2", 1'600'000'000, 2LL << 30, true, 0.2}};
+  i.changes = {{"tp", "tp 8 -> 4", "TP4 DP2", 1'600'000'000, 2LL << 30, true, 0.2, {}, {}, {}}};
   i.tried = 7;
   return i;
 }

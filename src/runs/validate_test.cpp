@@ -339,7 +339,7 @@ TEST(MapRun, WordsOfTheRemarksCount) {
   EXPECT_EQ(run_of(line(R"(, "notes": "full fine-tuning, not LoRA")")).job.training.adapter.rank, 0);
   EXPECT_EQ(skipped(line(R"(, "notes": "activation CPU offload of 20 layers")")), "outside the uniform space");
   EXPECT_EQ(skipped(replaced(line(), "bf16 (fp32 grad accumulation)", "bf16 and nvfp4")), "precision unknown");
-  EXPECT_EQ(skipped(replaced(line(), "\"none\"", "\"selective (moe_act)\"")), "recompute outside the uniform space");
+  EXPECT_EQ(skipped(replaced(line(), "\"none\"", "\"selective (moe_act)\"")), "mapped");
 }
 
 // A record that lists its techniques is mapped by its fields alone.
