@@ -178,7 +178,9 @@ namespace {
 Values values_of(const AssertionTable& table, const ConfigurationRequest& request, const std::vector<Setting>& settings) {
   Values values(table.defaults.begin(), table.defaults.end());
   values["world_size"] = std::to_string(request.devices);
-  for (const Setting& setting : settings) {
+  const KeyTable& keys = key_table(table.format);
+  for (Setting setting : settings) {
+    name_by_row(keys, setting);
     const bool ignored = std::find(request.ignored.begin(), request.ignored.end(), setting.key) != request.ignored.end();
     const bool silent = setting.value == "None" || setting.value == "null" || setting.value == "auto";
     if (ignored || silent || setting.condition != 0) continue;
@@ -206,6 +208,15 @@ Status broken_assertions(const AssertionTable& table, const ConfigurationRequest
   }
   if (found.empty()) return std::nullopt;
   return Error{ErrorKind::check_failed, request.name, found, cat("what ", table.version, " asserts (", sources, ")"), hints};
+}
+
+Result<ImportedConfiguration> with_assertions(Result<ImportedConfiguration> read, const Status& broken) {
+  if (!broken) return read;
+  if (read) return *broken;
+  const auto both = [](const std::string& a, const std::string& b) { return a.empty() || b.empty() ? a + b : a + "; " + b; };
+  const Error& refused = read.error();
+  return Error{broken->kind, refused.where, both(refused.found, broken->found), both(refused.expected, broken->expected),
+               both(refused.hint, broken->hint)};
 }
 
 }  // namespace espalier::exchange

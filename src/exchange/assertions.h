@@ -39,5 +39,7 @@ const AssertionTable& assertion_table(std::string_view format);
 
 /// The assertions that the settings of a request break, all in one error; check_failed. Keys that the request ignores are not there.
 Status broken_assertions(const AssertionTable& table, const ConfigurationRequest& request, const std::vector<Setting>& settings);
+/// A configuration as it was read, or what keeps it from being trained: what the reader refuses and what the framework asserts, in one error.
+Result<ImportedConfiguration> with_assertions(Result<ImportedConfiguration> read, const Status& broken);
 
 }  // namespace espalier::exchange

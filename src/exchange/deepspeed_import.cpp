@@ -155,8 +155,8 @@ Result<ImportedConfiguration> read_deepspeed(const ConfigurationRequest& request
   if (document->root.kind != base::NodeKind::mapping)
     return Error{ErrorKind::bad_input, request.name, std::string("a ") + std::string(to_string(document->root.kind)),
                  "an object of settings", ""};
-  if (Status broken = broken_assertions(assertion_table("deepspeed"), request, settings_of(document->root))) return *broken;
-  return DeepSpeedReader(request, document->root).run();
+  const Status broken = broken_assertions(assertion_table("deepspeed"), request, settings_of(document->root));
+  return with_assertions(DeepSpeedReader(request, document->root).run(), broken);
 }
 
 ConfigurationFormat deepspeed_configuration() { return {"deepspeed", "DeepSpeed's JSON (0.19)", read_deepspeed}; }

@@ -461,8 +461,8 @@ class MegatronReader {
 Result<ImportedConfiguration> read(const ConfigurationRequest& request) {
   auto file = read_file(request);
   if (!file) return file.error();
-  if (Status broken = broken_assertions(assertion_table(kFormat), request, file->settings)) return *broken;
-  return MegatronReader(request, std::move(*file)).run();
+  const Status broken = broken_assertions(assertion_table(kFormat), request, file->settings);
+  return with_assertions(MegatronReader(request, std::move(*file)).run(), broken);
 }
 
 }  // namespace

@@ -28,7 +28,8 @@ std::string of_config(const char* format, const std::string& text) {
   const ConfigurationRequest request{"file", text, 8, {}, 0, 0, 0, "", nullptr};
   const auto read = find_configuration_format(format)->read(request);
   if (read) return "accepted";
-  EXPECT_EQ(read.error().kind, ErrorKind::bad_input) << text;
+  const bool asserted = read.error().kind == ErrorKind::check_failed;  // by the framework
+  EXPECT_TRUE(asserted || read.error().kind == ErrorKind::bad_input) << text;
   EXPECT_FALSE(read.error().found.empty()) << text;
   EXPECT_FALSE(read.error().expected.empty()) << text;
   return read.error().message();
@@ -65,14 +66,14 @@ TEST(Refusals, OfMegatronFlags) {
       {"--pipeline-model-parallel-size 2 --pipeline-model-parallel-layout Etttt|tt|ttL", "a multiple of pp 2"},
       {"--pipeline-model-parallel-size 2 --pipeline-model-parallel-layout Etttt|ttttx", "the character 'x'"},
       {"--pipeline-model-parallel-size 4 --decoder-first-pipeline-num-layers 1", "a multiple of 3 of the 8 layers"},
-      {"--pipeline-model-parallel-size 3 --decoder-first-pipeline-num-layers 2 --decoder-last-pipeline-num-layers 2", "accepted"},
+      {"--pipeline-model-parallel-size 4 --decoder-first-pipeline-num-layers 1 --decoder-last-pipeline-num-layers 1", "accepted"},
       {"--pipeline-model-parallel-size 2 --account-for-loss-in-pipeline-split", "9 divisible by 2 chunks"},
       {"--pipeline-model-parallel-size 5 --account-for-loss-in-pipeline-split --account-for-embedding-in-pipeline-split",
-       "accepted"},
+       "MEG-WORLD"},  // of 8 devices
       {"--pipeline-model-parallel-size 2 --num-layers-per-virtual-pipeline-stage 3", "a divisor of the 8 layers"},
       {"--pipeline-model-parallel-size 2 --num-layers-per-virtual-pipeline-stage 2", "accepted"},
       {"--cuda-graph-impl local", "full_iteration"},
-      {"--cuda-graph-impl full_iteration", "accepted"},
+      {"--cuda-graph-impl full_iteration --no-check-for-nan-in-loss-and-grad", "accepted"},
       {"--use-precision-aware-optimizer --exp-avg-dtype fp8", "fp32 or bf16"},
       {"--use-precision-aware-optimizer --exp-avg-dtype bf16 --exp-avg-sq-dtype bf16", "accepted"},
       {"--attention-dropout 2", "a number from 0 to 1"},

@@ -101,7 +101,7 @@ SettingReader::SettingReader(const ConfigurationRequest& request, std::vector<Se
     : request_(request), table_(table) {
   for (Setting& setting : settings) {
     ESPALIER_CHECK(setting.line >= 0);
-    name_by_row(setting);
+    name_by_row(table_, setting);
     entries_.push_back({std::move(setting), false});
   }
   for (const std::string& key : request.ignored) ignore(key);
@@ -115,9 +115,8 @@ void SettingReader::ignore(const std::string& key) {
   }
 }
 
-/// The key of its row, and the value that the spelling has.
-void SettingReader::name_by_row(Setting& setting) const {
-  const KeyRow* row = table_.find(setting.key);
+void name_by_row(const KeyTable& table, Setting& setting) {
+  const KeyRow* row = table.find(setting.key);
   if (row == nullptr) return;
   if (setting.written.empty() && setting.key != row->key) setting.written = setting.key;
   const bool negates = row->type == "off" && setting.value == "True" && setting.key != row->key &&

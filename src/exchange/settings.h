@@ -44,6 +44,9 @@ std::int64_t capped_product(std::initializer_list<std::int64_t> factors);
 /// "None", "False", "0", "", "null", "none", "[]": whatever the key is, it is off.
 bool switched_off(std::string_view value);
 
+/// Gives a setting the key of its row of the dictionary, and the value that its spelling has.
+void name_by_row(const KeyTable& table, Setting& setting);
+
 class SettingReader {
  public:
   /// Settings get the key of their row. Those that the request ignores are taken out and listed.
@@ -101,7 +104,6 @@ class SettingReader {
   void guarded(const Setting& setting);
   void note_read(const Setting& setting, const std::string& meaning);
   void note_default(std::string_view key, const std::string& value, const std::string& meaning);
-  void name_by_row(Setting& setting) const;
   void ignore(const std::string& key);
   void judge(const Setting& setting);
   void judge_unknown(const Setting& setting);

@@ -341,8 +341,8 @@ class TitanReader {
 Result<ImportedConfiguration> read(const ConfigurationRequest& request) {
   auto file = read_file(request);
   if (!file) return file.error();
-  if (Status broken = broken_assertions(assertion_table(kFormat), request, file->settings)) return *broken;
-  return TitanReader(request, std::move(*file)).run();
+  const Status broken = broken_assertions(assertion_table(kFormat), request, file->settings);
+  return with_assertions(TitanReader(request, std::move(*file)).run(), broken);
 }
 
 }  // namespace

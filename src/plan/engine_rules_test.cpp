@@ -76,7 +76,8 @@ TEST(EngineRulePage, SaysWhatTheCodeSays) {
       code[id].insert(sentence);
       engines[id].insert(engine.name);
     }
-  for (const auto& [id, sentences] : code) EXPECT_EQ(page.sentences.contains(id) ? page.sentences.at(id) : std::set<std::string>{}, sentences) << id;
+  for (const auto& [id, sentences] : code)
+    EXPECT_EQ(page.sentences.contains(id) ? page.sentences.at(id) : std::set<std::string>{}, sentences) << id;
   for (const auto& [id, sentences] : page.sentences) EXPECT_TRUE(code.contains(id)) << id;
   for (const auto& [id, names] : engines) {
     if (!page.engines.contains(id)) continue;  // said above
@@ -125,7 +126,8 @@ std::vector<Configuration> starts() {
           with({{D::dp, 8}, {D::zero, 3}, {D::shard, 8}, {D::offload, static_cast<std::int64_t>(Offload::parameters)}}),
           with({{D::dp, 4}, {D::tp, 2}, {D::zero, 3}, {D::shard, 4}}),
           with({{D::dp, 8}, {D::ep, 4}, {D::zero, 3}, {D::shard, 8}}),
-          with({{D::dp, 8}, {D::recompute, 2}, {D::recompute_layers, 8}}), partitioned()};
+          with({{D::dp, 8}, {D::recompute, 2}, {D::recompute_layers, 8}}),
+          partitioned()};
 }
 
 /// The starts, and all that differ from one in one value.
@@ -154,9 +156,12 @@ std::vector<Configuration> examples() {
 
 /// Models, precisions, lengths and clusters that some engine does not have.
 std::vector<std::function<void(RuleFacts&)>> engine_problems() {
-  return {[](RuleFacts& f) { f.family = "whisper"; },       [](RuleFacts& f) { f.precision = Precision::tf32; },
-          [](RuleFacts& f) { f.precision = Precision::fp8; }, [](RuleFacts& f) { f.context_length = f.tokens - 1; },
-          [](RuleFacts& f) { f.equal_nodes = false; },        [](RuleFacts& f) { f.first_blocks = 7; },
+  return {[](RuleFacts& f) { f.family = "whisper"; },
+          [](RuleFacts& f) { f.precision = Precision::tf32; },
+          [](RuleFacts& f) { f.precision = Precision::fp8; },
+          [](RuleFacts& f) { f.context_length = f.tokens - 1; },
+          [](RuleFacts& f) { f.equal_nodes = false; },
+          [](RuleFacts& f) { f.first_blocks = 7; },
           [](RuleFacts& f) { f.adam = false; }};
 }
 
@@ -246,7 +251,8 @@ TEST(EngineRules, WholePlansHaveExamplesToo) {
     EXPECT_TRUE(engine_plan_violations(engine, model, plan).empty()) << engine.name;
     std::set<std::string> broken;
     for (const Plan* p : {&turned, &mixed, &shared, &half})
-      for (const RuleViolation& v : engine_faults(engine, model, plan_test::cluster(1, 8), plan.training, *p)) broken.insert(v.rule);
+      for (const RuleViolation& v : engine_faults(engine, model, plan_test::cluster(1, 8), plan.training, *p))
+        broken.insert(v.rule);
     for (const auto& [id, sentence] : engine_rule_catalogue(engine)) {
       if (of_whole_plans(id)) {
         EXPECT_TRUE(broken.contains(id)) << engine.name << " " << id;
