@@ -56,13 +56,13 @@ TEST(ReportFigures, AreThoseOfTheResult) {
   const std::vector<Figure> figures = page_figures(job, r);
   EXPECT_EQ(called(figures, "iteration").text, base::seconds(p.iteration_ns));
   EXPECT_EQ(called(figures, "mfu").text, base::percent(p.mfu));
-  EXPECT_EQ(called(figures, "mfu").note, "of 989 TFLOP/s");
+  EXPECT_EQ(called(figures, "mfu").note, "of 989 TFLOP/s, attention in full");
   EXPECT_EQ(called(figures, "memory").text, base::gib(p.peak_memory_bytes));
   EXPECT_EQ(called(figures, "days").text, base::fixed(p.days, 1) + " days");
   EXPECT_EQ(called(figures, "cost").from, "");  // the cluster names no prices
-  EXPECT_EQ(called(figures, "bubble").from, "prediction.breakdown_s.bubble");
+  EXPECT_EQ(called(figures, "bubble").from, "prediction.bottleneck.breakdown_s.bubble");
   EXPECT_DOUBLE_EQ(*called(figures, "bubble").share,
-                   static_cast<double>(p.breakdown.bubble_ns) / static_cast<double>(p.iteration_ns));
+                   static_cast<double>(p.bottleneck.breakdown.bubble_ns) / static_cast<double>(p.iteration_ns));
   for (const Figure& figure : figures) {
     EXPECT_FALSE(figure.equation.empty()) << figure.id;
     if (figure.from.empty()) continue;

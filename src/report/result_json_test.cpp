@@ -46,7 +46,7 @@ TEST(ResultJson, HasTheKeysOfTheContractInOrder) {
   EXPECT_THAT(keys, testing::ElementsAre("schema", "made_by", "engine", "plan", "prediction", "search", "runs_on", "simplest",
                                          "alternatives", "reasons", "digest", "timing"));
   for (const auto& [key, node] : document->root.find("prediction")->members) figures.push_back(key);
-  EXPECT_THAT(figures, testing::ElementsAre("iteration_s", "tokens_per_s_per_gpu", "model_tflops_per_gpu", "mfu",
+  EXPECT_THAT(figures, testing::ElementsAre("iteration_s", "tokens_per_s_per_gpu", "model_tflops_per_gpu", "mfu", "mfu_causal",
                                             "mfu_peak_tflops", "breakdown_s", "last_stage", "step_host_s",
                                             "hidden_communication_s", "bottleneck", "peak_memory_bytes",
                                             "peak_memory_bytes_per_stage", "memory_breakdown_bytes", "memory_limit_bytes", "fits",

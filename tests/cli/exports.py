@@ -65,8 +65,8 @@ def lossy(folder):
     quiet = run("export", plan, "--engine", "torchtitan", "--allow-lossy", "-q")
     expect(quiet.stderr == "" and quiet.stdout == ran.stdout, "-q leaves the notes to the file")
     refused = run("export", plan, "--engine", "deepspeed", "--allow-lossy", code=5)
-    expect("DS-PIPELINE" in refused.stderr and refused.stdout == "", f"degrees stay: {refused.stderr}")
-    whole = estimated(folder, "generic", "--dp 16 --zero 3 --recompute op --micro-batch 1")
+    expect("DS-NO-PP" in refused.stderr and refused.stdout == "", f"degrees stay: {refused.stderr}")
+    whole = estimated(folder, "generic", "--dp 16 --zero 3 --recompute op --overlap grad,param --micro-batch 1")
     document = json.loads(run("export", whole, "--engine", "deepspeed", "--allow-lossy").stdout)
     expect([note.split(":")[0] for note in document["espalier"]["not_as_planned"]] and document["espalier"]["gradient_checkpointing"], document["espalier"])
     sound = run("export", whole, "--engine", "torchtitan").stdout

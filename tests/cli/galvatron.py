@@ -73,7 +73,7 @@ def what_the_file_cannot_say_is_named(folder):
     ran = call("plan", SOURCE / "examples/llama3-8b-on-8xh100.yaml", "--set", "engine=generic", "--set", "search={fix: {pp: 1, recompute: selective}}", "-o", folder / "uniform")
     expect(ran.returncode == 0, ran.stderr)
     ran = call("export", "galvatron", folder / "uniform/plan.json")
-    expect(ran.returncode == 5 and "GAL-FILE" in ran.stderr and "selective recomputation" in ran.stderr and ran.stdout == "", f"refused by name: {ran.stderr}")
+    expect(ran.returncode == 5 and "GAL-NO-SELECTIVE" in ran.stderr and "selective recomputation" in ran.stderr and ran.stdout == "", f"refused by name: {ran.stderr}")
 
 
 def exit_codes(folder, strategy, job):

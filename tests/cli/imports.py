@@ -156,8 +156,7 @@ expect("# inside the node" in (folder / "better.sh").read_text(), "improve: a co
 
 flags = (files / "megatron-launch.txt").read_text()
 broken = run("improve", "--from", "megatron-args", "-", "--cluster", cluster, "--json", text=flags.replace("TP=8", "TP=6"))
-answer = json.loads(broken.stdout)
-expect(broken.returncode == 0 and "broken" in answer["present"] and "result" in answer["best"], f"improve: a broken rule: {broken.returncode} {broken.stderr}")
+expect(broken.returncode == 5 and "MEG-WORLD" in broken.stderr, f"improve: what Megatron asserts: {broken.returncode} {broken.stderr}")
 too_large = run("improve", "--from", "deepspeed", "-", "--cluster", cluster, "--model", model, *TEXT, "--json",
                 text='{"train_micro_batch_size_per_gpu": 4, "gradient_accumulation_steps": 1, "bf16": {"enabled": true}}')
 answer = json.loads(too_large.stdout)
@@ -166,11 +165,11 @@ expect(answer["best"]["result"]["prediction"]["fits"] and all(change["fits"] for
 for text, pattern in ((flags.replace("--bf16", "--bf16 --cpu-offloading-num-layers 2"), r"--cpu-offloading-num-layers"), (flags.replace("--num-layers 32", "--num-layers x"), r'<stdin>:7: found --num-layers = "x"'),
                       ("", r"found"), ("--tensor-model-parallel-size", r"num-layers|micro-batch|found")):
     ran = run("improve", "--from", "megatron-args", "-", "--cluster", cluster, text=text)
-    expect(ran.returncode == 3 and re.search(pattern, ran.stderr), f"improve: no {pattern}: {ran.returncode} {ran.stderr}")
+    expect(ran.returncode in (3, 5) and re.search(pattern, ran.stderr), f"improve: no {pattern}: {ran.returncode} {ran.stderr}")
 
 # What the present plan leaves free is what its rivals must: it is itself among them. Else the usual margin, or that which is asked for.
 one_node = folder / "one.yaml"
-one_node.write_text("{nodes: 1, devices_per_node: 8, device: h100-sxm-80gb, memory_limit: 65GiB}\n")  # the plan below leaves a twentieth of them
+one_node.write_text("{nodes: 1, devices_per_node: 8, device: h100-sxm-80gb, memory_limit: 69GiB}\n")  # the plan below leaves a twentieth of them
 LLAMA = ("--cluster", one_node, "--model", model, *TEXT, "--micro-batch", 1, "--global-batch", 64)
 sharded = '{"bf16": {"enabled": "auto"}, "zero_optimization": {"stage": 3}}'
 ran = run("improve", "--from", "deepspeed", "-", *LLAMA, text=sharded)
