@@ -85,6 +85,7 @@ bool is_comparison(const std::string& word) {
 
 Truth truth_of(const Values& values, const std::string& term) {
   const std::vector<std::string> words = words_of(term);
+  ESPALIER_CHECK(!words.empty() && !words.front().empty());
   const auto at = std::find_if(words.begin(), words.end(), is_comparison);
   if (at == words.end())
     return words.front().front() == '!' ? truth(!is_on(values, words.front().substr(1))) : truth(is_on(values, words.front()));
@@ -100,6 +101,7 @@ Truth truth_of(const Values& values, const std::string& term) {
 }
 
 bool is_broken(const Assertion& rule, const Values& values) {
+  ESPALIER_CHECK(!rule.id.empty() && !(rule.when.empty() && rule.needs.empty()));  // it asks something
   const bool asked = std::all_of(rule.when.begin(), rule.when.end(),
                                  [&](const std::string& term) { return truth_of(values, term) == Truth::yes; });
   return asked && std::all_of(rule.needs.begin(), rule.needs.end(),
@@ -195,6 +197,7 @@ Values values_of(const AssertionTable& table, const ConfigurationRequest& reques
 }  // namespace
 
 Status broken_assertions(const AssertionTable& table, const ConfigurationRequest& request, const std::vector<Setting>& settings) {
+  ESPALIER_CHECK(request.devices >= 0);
   const Values values = values_of(table, request, settings);
   std::string found, sources, hints;
   const auto add = [](std::string& text, const std::string& piece) {
@@ -207,11 +210,13 @@ Status broken_assertions(const AssertionTable& table, const ConfigurationRequest
     add(hints, rule.hint);
   }
   if (found.empty()) return std::nullopt;
+  ESPALIER_CHECK(!sources.empty());  // no assertion without a place where it is made
   return Error{ErrorKind::check_failed, request.name, found, cat("what ", table.version, " asserts (", sources, ")"), hints};
 }
 
 Result<ImportedConfiguration> with_assertions(Result<ImportedConfiguration> read, const Status& broken) {
   if (!broken) return read;
+  ESPALIER_CHECK(!broken->found.empty() && !broken->expected.empty());
   if (read) return *broken;
   const auto both = [](const std::string& a, const std::string& b) { return a.empty() || b.empty() ? a + b : a + "; " + b; };
   const Error& refused = read.error();

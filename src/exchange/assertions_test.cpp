@@ -122,7 +122,7 @@ ConfigurationRequest on_eight(std::vector<std::string> ignored = {}) {
 
 AssertionTable table_of(const std::string& rows) {
   const auto read = read_assertions(
-      "schema: espalier.assertions/1\nformats:\n  - format: x\n    version: X 1\n    defaults: {pp: 1}\n    derived: {all: "
+      "schema: espalier.assertions/1\nformats:\n  - format: megatron-args\n    version: X 1\n    defaults: {pp: 1}\n    derived: {all: "
       "tp * pp}\n    assertions:\n" +
           rows,
       "x");
@@ -158,7 +158,7 @@ TEST(Assertions, FlagsAreOnOrOff) {
 
 TEST(Assertions, BadTablesAreNamed) {
   const auto read = read_assertions(
-      "schema: espalier.assertions/1\nformats:\n  - {format: x, version: X 1, assertions: [{id: A, says: s}]}\n", "x.yaml");
+      "schema: espalier.assertions/1\nformats:\n  - {format: megatron-args, version: X 1, assertions: [{id: A, says: s}]}\n", "x.yaml");
   ASSERT_FALSE(read);
   EXPECT_THAT(read.error().message(), HasSubstr("source"));
 }

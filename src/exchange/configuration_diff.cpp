@@ -6,6 +6,7 @@
 #include <map>
 #include <set>
 
+#include "base/check.h"
 #include "base/document.h"
 #include "base/format.h"
 #include "base/toml.h"
@@ -46,6 +47,7 @@ std::vector<WantedValue> differing(const PlanSettings& before, const PlanSetting
   };
   std::vector<WantedValue> out;
   for (const std::string& key : keys) {
+    ESPALIER_CHECK(!key.empty());
     if (key.front() == '@' || value_in(before, key) == value_in(after, key)) continue;
     out.push_back({key, value_in(before, key), value_in(after, key)});
     for (const OtherNames& row : kOtherNames)

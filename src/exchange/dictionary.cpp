@@ -162,6 +162,7 @@ const KeyTable::Reason& KeyTable::reason_of(const KeyRow& row) const {
 }
 
 const KeyTable& key_table(std::string_view format) {
+  ESPALIER_CHECK(!format.empty());
   if (format == "megatron-args") {
     static const KeyTable table = shipped(embedded::dictionary_megatron_yaml, "data/dictionary/megatron.yaml");
     return table;

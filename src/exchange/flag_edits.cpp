@@ -4,6 +4,7 @@
 #include <optional>
 #include <regex>
 
+#include "base/check.h"
 #include "base/format.h"
 #include "exchange/file_edits.h"
 
@@ -26,6 +27,7 @@ std::vector<std::string> lines_of(std::string_view text) {
   for (std::size_t at = 0; at < text.size();) {
     const std::size_t end = text.find('\n', at);
     out.emplace_back(text.substr(at, end == std::string_view::npos ? end : end - at + 1));
+    ESPALIER_CHECK(!out.back().empty());  // each step goes on
     at = end == std::string_view::npos ? text.size() : end + 1;
   }
   return out;
@@ -147,6 +149,7 @@ std::string variable_in(const std::string& value) {
 }
 
 ConfigurationEdit change(FlagFile& file, const Place& place, const WantedValue& w) {
+  ESPALIER_CHECK(!w.after.empty() && w.after != kSwitch);
   const std::string value = file.value_of(place);
   if (const std::string name = variable_in(value); !name.empty()) {
     if (const auto assigned = file.assignment(name)) {
@@ -173,6 +176,7 @@ EditedFile edit_flags(std::string_view text, const std::vector<WantedValue>& wan
   FlagFile file(text);
   EditedFile out;
   for (const WantedValue& w : wanted) {
+    ESPALIER_CHECK(!w.key.empty());
     const auto place = file.find(w.key);
     const bool is_switch = w.after == kSwitch;
     if (w.after.empty()) {
@@ -187,6 +191,7 @@ EditedFile edit_flags(std::string_view text, const std::vector<WantedValue>& wan
       if (const auto anchor = anchor_of(file)) file.add_behind(*anchor, is_switch ? w.key : cat(w.key, " ", w.after));
     }
   }
+  ESPALIER_CHECK(out.edits.size() <= wanted.size());
   out.text = file.text();
   return out;
 }

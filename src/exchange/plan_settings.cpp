@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "base/check.h"
 #include "base/document.h"
 #include "base/format.h"
 #include "espalier/exchange.h"
@@ -31,7 +32,10 @@ Status refused(const char* exporter, const Job& job, const Plan& plan) {
 
 PlanSettings of_flags(const std::vector<LaunchFlag>& flags) {
   PlanSettings out;
-  for (const LaunchFlag& flag : flags) out[flag.name] = flag.value.empty() ? kSwitch : flag.value;
+  for (const LaunchFlag& flag : flags) {
+    ESPALIER_CHECK(!flag.name.empty());
+    out[flag.name] = flag.value.empty() ? kSwitch : flag.value;
+  }
   return out;
 }
 
@@ -84,6 +88,7 @@ Result<PlanSettings> accelerate(const Job& job, const Plan& plan) {
 }  // namespace
 
 Result<PlanSettings> plan_settings(const std::string& format, const Job& job, const Plan& plan) {
+  ESPALIER_CHECK(!format.empty() && !plan.pipelines.empty());
   if (format == "megatron-args") return megatron(job, plan);
   if (format == "torchtitan") return torchtitan(job, plan);
   if (format == "deepspeed") return of_document("deepspeed", job, plan, true);

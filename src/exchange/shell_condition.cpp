@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "exchange/shell_condition.h"
+#include "base/check.h"
 
 #include <algorithm>
 #include <charconv>
@@ -115,6 +116,7 @@ ShellVerdict decide(std::span<const ShellToken> command, const ShellVariables& v
   std::vector<ShellToken> words;
   for (const ShellToken& token : command)
     if (!token.ends) words.push_back(token);
+  ESPALIER_CHECK(words.size() <= command.size());
   bool no = false;
   while (!words.empty() && !words.front().quoted && words.front().text == "!") {
     no = !no;

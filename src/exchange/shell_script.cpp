@@ -291,6 +291,7 @@ Result<ShellScript> read_shell_script(std::string_view text, const std::string& 
   ShellScript out;
   auto tokens = Sources(context, out).read(text, where);
   if (!tokens) return tokens.error();
+  ESPALIER_CHECK(tokens->empty() || tokens->front().line >= 0);
   ShellVariables variables(context, text);
   Run(*tokens, variables, out).all();
   return out;

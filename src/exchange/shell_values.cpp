@@ -5,6 +5,7 @@
 #include <charconv>
 #include <optional>
 
+#include "base/check.h"
 #include "base/format.h"
 #include "exchange/shell_words.h"
 
@@ -169,6 +170,7 @@ std::optional<std::int64_t> count_of(const std::string& text) {
 }
 
 void append(ShellValue& out, const ShellValue& part) {
+  ESPALIER_CHECK(&out != &part && out.line >= 0 && part.line >= 0);
   out.text += part.text;
   out.known = out.known && part.known;
   out.fallback = out.fallback || part.fallback;
@@ -233,6 +235,7 @@ void ShellVariables::slurm(std::string_view script, const ShellContext& context)
 }
 
 void ShellVariables::assign(const std::string& name, ShellValue value) {
+  ESPALIER_CHECK(!name.empty());
   if (context_.variables.count(name) == 0) values_[name] = std::move(value);
 }
 
@@ -242,6 +245,7 @@ const ShellValue* ShellVariables::find(const std::string& name) const {
 }
 
 ShellValue ShellVariables::expand(std::string_view text, int depth) const {
+  ESPALIER_CHECK(depth >= 0);
   if (depth > kDeepest) return {std::string(text), false};
   ShellValue out;
   for (std::size_t i = 0; i < text.size();) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <set>
 
+#include "base/check.h"
 #include "base/document.h"
 #include "base/format.h"
 #include "exchange/file_edits.h"
@@ -71,6 +72,7 @@ void set_value(std::string& line, char sign, const std::string& value) {
   if (at == std::string::npos) return;
   std::size_t end = line.find(" #", at);
   if (end == std::string::npos) end = line.size();
+  ESPALIER_CHECK(end > at);  // the sign stands before what it is followed by
   while (end > at + 1 && (line[end - 1] == ' ' || line[end - 1] == '\t' || line[end - 1] == '\r')) --end;
   line.replace(at + 1, end - at - 1, cat(" ", value));
 }
@@ -174,9 +176,11 @@ Result<EditedFile> edit_json(std::string_view text, const std::string& where, co
   if (!document) return document.error();
   EditedFile out;
   for (const WantedValue& w : wanted) {
+    ESPALIER_CHECK(!w.key.empty());
     set_leaf(document->root, w.key, w.after);
     out.edits.push_back({w.key, w.before, w.after, 0});
   }
+  ESPALIER_CHECK(out.edits.size() == wanted.size());
   base::JsonWriter writer;
   write_node(writer, document->root);
   out.text = writer.text() + "\n";

@@ -11,6 +11,7 @@
 #include "plan/operator_partition.h"
 #include "plan/plan_json.h"
 #include "plan/read_values.h"
+#include "plan/version_1.h"
 
 namespace espalier {
 namespace {
@@ -203,7 +204,10 @@ Strategy read_strategy(Reader& r, PlanSchema schema) {
   strategy.recompute.kind =
       read_enum(recompute, "kind", std::array{RecomputeKind::none, RecomputeKind::selective, RecomputeKind::full});
   strategy.recompute.layers = read_int32(recompute, "layers", 0, 1 << 16);
-  if (two) strategy.recompute.modules = read_modules(recompute);
+  if (two)
+    strategy.recompute.modules = read_modules(recompute);
+  else if (strategy.recompute.kind == RecomputeKind::selective)
+    strategy.recompute.modules = kModulesOfVersion1;
   recompute.finish();
   Reader overlap = s.child("overlap", true);
   strategy.overlap.grad_reduce = read_flag(overlap, "grad_reduce");

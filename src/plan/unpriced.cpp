@@ -6,6 +6,7 @@
 #include "espalier/plan.h"
 #include "plan/engine.h"
 #include "plan/layer_freedom.h"
+#include "plan/version_1.h"
 
 namespace espalier {
 namespace {
@@ -111,7 +112,7 @@ Answer beyond_version_1(const Plan& plan) {
   for (const Stage& stage : plan.only_pipeline().stages)
     for (const Chunk& chunk : stage.chunks)
       for (const LayerRange& range : chunk.ranges)
-        if (range.strategy.recompute.modules.any())
+        if (range.strategy.recompute.modules.any() && range.strategy.recompute.modules != kModulesOfVersion1)
           return Said{"$.pipelines[0].stages", cat("recomputation of ", to_string(range.strategy.recompute.modules)),
                       "none named"};
         else if (range.strategy.offload != Offload::none)

@@ -1,0 +1,12 @@
+// SPDX-License-Identifier: Apache-2.0
+// What words of plan documents of version 1 (espalier.plan/1) mean.
+#pragma once
+
+#include "espalier/recompute_modules.h"
+
+namespace espalier {
+
+/// `selective`: norms and activation functions.
+inline constexpr RecomputeModules kModulesOfVersion1{RecomputeModule::layernorm, RecomputeModule::act};
+
+}  // namespace espalier
