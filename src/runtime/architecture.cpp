@@ -14,6 +14,7 @@
 #include "plan/ownership.h"
 #include "plan/process_groups.h"
 #include "plan/shared_table.h"
+#include "plan/version_1.h"
 
 namespace espalier::runtime {
 namespace {
@@ -100,8 +101,10 @@ Status refused_layer(const LayerKind& kind) {
 }
 
 Status refused_strategy(const Strategy& s, const std::string& where) {
-  if (s.recompute.modules.any() && s.recompute.modules != RecomputeModules{RecomputeModule::core_attn})
-    return refused(where, cat("recomputation of ", to_string(s.recompute.modules)), "none, core_attn or full");
+  // Selective recomputation is that of attention here; plans of `generic` name norms and activation functions, whose training is the same.
+  const RecomputeModules modules = s.recompute.modules;
+  if (modules.any() && modules != RecomputeModules{RecomputeModule::core_attn} && modules != kModulesOfVersion1)
+    return refused(where, cat("recomputation of ", to_string(modules)), "none, selective, core_attn or full");
   if (s.offload != Offload::none) return refused(where, cat("offload ", to_string(s.offload)), "offload none");
   return {};
 }
