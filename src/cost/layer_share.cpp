@@ -18,6 +18,15 @@ ParameterElements whole_shards(const ParameterElements& e, const Strategy& s) {
           e.frozen_expert - e.frozen_expert % expert_shard};
 }
 
+/// Buffers that a stage has because of the layer: those of the largest one (price_stage.cpp) are no smaller.
+std::int64_t own_buffers(const ParameterElements& e, const StatePolicy& states, const Strategy& s) {
+  const bool fetched = offloads_parameters(s.offload);
+  std::int64_t bytes = 0;
+  if (shards_parameters(s.zero) || fetched) bytes += 2 * gathered_bytes(e, states);
+  if (shards_gradients(s.zero) || fetched) bytes += scattered_bytes(e, states);
+  return bytes;
+}
+
 }  // namespace
 
 void layer_shares(const CostContext& c, const Strategy& s, std::int32_t stages, const std::vector<LayerCost>& layers,
@@ -65,6 +74,7 @@ void layer_shares(const CostContext& c, const Strategy& s, std::int32_t stages, 
     share.state_bytes = state_memory(whole_shards(e, s), x.states, s).total();
     share.saved_bytes = sum.bytes().saved;
     share.transient_bytes = sum.peak_bytes() - sum.bytes().saved;
+    share.buffer_bytes = own_buffers(e, x.states, s);
     share.boundary_bytes = l.boundary_bytes;
   }
 }

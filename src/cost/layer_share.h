@@ -12,7 +12,7 @@ namespace espalier::cost {
 
 /// What one layer adds to its chunk and stage whatever its neighbours are: the parts from which a search over layers sums. Sums
 /// of these are never above what price finds: left out are the gather and reduction at the edges of a chunk,
-/// redistribution, messages, buffers, what is there once a stage, and what rounding may take (a few ns, less than a shard of
+/// redistribution, messages, what is there once a stage, and what rounding may take (a few ns, less than a shard of
 /// elements).
 struct LayerShare {
   std::int64_t forward_ns = 0, backward_ns = 0;  ///< recomputation and ZeRO communication of one micro-batch included
@@ -25,6 +25,7 @@ struct LayerShare {
   double update_bytes = 0;  ///< that the optimizer moves
   std::int64_t state_bytes = 0, saved_bytes = 0;
   std::int64_t transient_bytes = 0;  ///< while it runs, forward or backward
+  std::int64_t buffer_bytes = 0;     ///< of its ZeRO collectives: a stage has those of its largest layer at least, all the time
   std::int64_t boundary_bytes = 0;   ///< the activation it hands on, on one rank
 };
 /// One layer of every kind under `s` (s.recompute.kind counts for blocks; its number of layers does not). `layers` = layer_costs

@@ -14,6 +14,15 @@ namespace {
 constexpr double kCoarse = 0.01;      // of the least time of a layer
 constexpr double kTolerance = 0.002;  // of a stage's objective
 
+/// Bytes that a stage hands on at least: every layer but the last may end one, under any option.
+std::int64_t least_message(const Model& model, const OptionTable& table) {
+  std::int64_t least = std::numeric_limits<std::int64_t>::max();
+  for (std::size_t l = 0; l + 1 < model.layers.size(); ++l)
+    for (const auto* options : {&table.of_kind(model.layers[l]), &table.dropped_of_kind(model.layers[l])})
+      for (const PricedOption& option : *options) least = std::min(least, option.share.boundary_bytes);
+  return least == std::numeric_limits<std::int64_t>::max() ? 0 : least;
+}
+
 }  // namespace
 
 GroupProgram::GroupProgram(const Model& model, const CostBook& book, const OptionTable& table, const Group& group,
@@ -27,6 +36,7 @@ GroupProgram::GroupProgram(const Model& model, const CostBook& book, const Optio
   pass_ns_ = std::floor(cost::pass_constant_s(c.device, *c.engine) * 1e9);
   const double room = (static_cast<double>(book.memory_limit()) + 1) / (1.0 + c.engine->memory.allocator_reserve);
   capacity_ = static_cast<std::int64_t>(room) - c.device.workspace_bytes;
+  if (group.stages > 1) capacity_ -= 2 * least_message(model, table);  // buffers of the largest message, on every stage
 }
 
 std::int32_t GroupProgram::in_flight(std::int32_t stage) const { return std::max(1, max_in_flight(schedule_, stage)); }

@@ -17,7 +17,8 @@ bool covers(const cost::LayerShare& a, const cost::LayerShare& b) {
   return a.forward_ns + a.backward_ns <= b.forward_ns + b.backward_ns &&
          a.forward_ns + a.split_backward_ns <= b.forward_ns + b.split_backward_ns && a.reduce_ns <= b.reduce_ns &&
          a.hidden_ns <= b.hidden_ns && a.gather_ns <= b.gather_ns && a.update_bytes <= b.update_bytes &&
-         a.state_bytes <= b.state_bytes && a.saved_bytes <= b.saved_bytes && a.transient_bytes <= b.transient_bytes;
+         a.state_bytes <= b.state_bytes && a.saved_bytes <= b.saved_bytes && a.transient_bytes <= b.transient_bytes &&
+         a.buffer_bytes <= b.buffer_bytes;
 }
 
 }  // namespace
@@ -241,7 +242,7 @@ solve::LayerProblem OptionTable::program(const std::vector<std::int32_t>& kinds,
                lambda * static_cast<double>(o.share.hidden_ns + (stages_ == 1 ? o.share.gather_ns : 0));
       x.states = o.share.state_bytes;
       x.saved = o.share.saved_bytes;
-      x.transient = o.share.transient_bytes;
+      x.transient = o.share.transient_bytes + o.share.buffer_bytes;  // the most of sums is no more than the sum of the most
       x.layout = o.layout;
       options.push_back(x);
     }
