@@ -44,9 +44,11 @@ std::string short_sequence_text(E e, F f, S, C) {
   return cat(f.tokens, " tokens a sequence, but ", e.base, " takes at most the ", f.context_length, " of the model");
 }
 
-bool equal_nodes(E, F f, S, C) { return f.equal_nodes; }
-std::string equal_nodes_text(E e, F, S, C) {
-  return cat(e.base, " starts as many processes on every node; nodes differ in devices");
+bool equal_nodes(E, F f, S, C) { return f.node_sizes.size() <= 1; }
+std::string equal_nodes_text(E e, F f, S, C) {
+  std::string sizes;
+  for (const std::int64_t size : f.node_sizes) sizes += cat(sizes.empty() ? "nodes of " : " and of ", size);
+  return cat(e.base, " starts as many processes on every node, and there are ", sizes, " devices");
 }
 
 // ---- degrees -----------------------------------------------------------------------------------------------------------------

@@ -47,6 +47,20 @@ std::vector<RuleViolation> faults_of_strategy(const EngineModel& engine, const R
   return out;
 }
 
+std::vector<RuleViolation> faults_of_strategies(const EngineModel& engine, const Model& model, const Cluster& cluster,
+                                                const Training& training, const Plan& plan) {
+  const Schedule& schedule = plan.only_pipeline().schedule;
+  const RuleFacts facts =
+      rule_facts(model, cluster, training, std::int64_t{schedule.stages} * schedule.virtual_stages, engine.split);
+  if (plan.uniform()) return engine_violations(engine, facts, plan.strategy(), schedule);
+  std::vector<RuleViolation> out;
+  std::set<std::pair<std::string, std::string>> known;
+  for (const StrategyCount& count : strategy_counts(plan))
+    for (RuleViolation& v : faults_of_strategy(engine, facts, plan, count.strategy))
+      if (known.emplace(v.rule, v.text).second) out.push_back(std::move(v));
+  return out;
+}
+
 void add_whole_plan(const EngineModel& engine, const Model& model, const Cluster& cluster, const Plan& plan,
                     std::vector<RuleViolation>& out) {
   for (RuleViolation& v : engine_plan_violations(engine, model, plan)) out.push_back(std::move(v));
@@ -72,19 +86,9 @@ std::string engine_rule_id(const EngineModel& engine, std::string_view name) {
 std::vector<RuleViolation> engine_faults(const EngineModel& engine, const Model& model, const Cluster& cluster,
                                          const Training& training, const Plan& plan) {
   std::vector<RuleViolation> out;
+  if (plan.pipelines.size() == 1)
+    out = faults_of_strategies(engine, model, cluster, training, plan);  // the rules speak of one pipeline
   add_whole_plan(engine, model, cluster, plan, out);
-  if (plan.pipelines.size() != 1) return out;  // the rules speak of one pipeline
-  const Schedule& schedule = plan.only_pipeline().schedule;
-  const RuleFacts facts =
-      rule_facts(model, cluster, training, std::int64_t{schedule.stages} * schedule.virtual_stages, engine.split);
-  if (plan.uniform()) {
-    for (RuleViolation& v : engine_violations(engine, facts, plan.strategy(), schedule)) out.push_back(std::move(v));
-    return out;
-  }
-  std::set<std::pair<std::string, std::string>> known;
-  for (const StrategyCount& count : strategy_counts(plan))
-    for (RuleViolation& v : faults_of_strategy(engine, facts, plan, count.strategy))
-      if (known.emplace(v.rule, v.text).second) out.push_back(std::move(v));
   return out;
 }
 

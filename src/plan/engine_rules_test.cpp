@@ -160,7 +160,7 @@ std::vector<std::function<void(RuleFacts&)>> engine_problems() {
           [](RuleFacts& f) { f.precision = Precision::tf32; },
           [](RuleFacts& f) { f.precision = Precision::fp8; },
           [](RuleFacts& f) { f.context_length = f.tokens - 1; },
-          [](RuleFacts& f) { f.equal_nodes = false; },
+          [](RuleFacts& f) { f.node_sizes = {8, 4}; },
           [](RuleFacts& f) { f.first_blocks = 7; },
           [](RuleFacts& f) { f.adam = false; }};
 }

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the rules need to know of a model, a cluster and a training job.
 #include <algorithm>
+#include <functional>
+#include <set>
 #include <utility>
 
 #include "base/check.h"
@@ -88,15 +90,15 @@ std::int32_t tower_blocks(const Model& model) {
   return 0;
 }
 
-/// What engines ask of the problem.
+/// Facts that rules of engines read.
 void add_engine_facts(RuleFacts& facts, const Model& model, const Cluster& cluster, const Training& training) {
   facts.adam = training.optimizer == Optimizer::adam;
   facts.precision = training.precision;
   facts.tokens = training.sequence.main;
   facts.context_length = model.max_positions > 0 ? model.max_positions : model.context_length;
-  facts.equal_nodes = std::all_of(cluster.groups.begin(), cluster.groups.end(), [&](const NodeGroup& g) {
-    return g.devices_per_node == cluster.groups.front().devices_per_node;
-  });
+  std::set<std::int64_t, std::greater<>> sizes;
+  for (const NodeGroup& group : cluster.groups) sizes.insert(group.devices_per_node);
+  facts.node_sizes.assign(sizes.begin(), sizes.end());
   facts.first_blocks = model.tower ? tower_blocks(model) : 0;
   static const std::vector<std::string> known = known_model_families();
   const bool own = model.family == "blocks";  // layers that a user states, for which an engine has code of the user's

@@ -57,7 +57,7 @@ struct RuleFacts {
   bool scans = false;                       ///< some layer carries a state along the sequence
   bool again = false;                       ///< some layer uses the weights of an earlier one (shared_table.h)
   bool adam = true;                         ///< the optimizer is Adam
-  bool equal_nodes = true;                  ///< all nodes have as many devices
+  std::vector<std::int64_t> node_sizes;     ///< devices of a node, the largest first
   Precision precision = Precision::bf16;
   std::int64_t tokens = 0;          ///< of the main sequence
   std::int64_t context_length = 0;  ///< longest sequence of the model; 0: not stated
