@@ -16,7 +16,7 @@ struct Compared {
   PlannerResult result;
 };
 
-/// What of the jobs differs, so that their times do not compare: "plans 1 and 2 differ in their global batch: 256 and 512". Empty: one job.
+/// Differences between the jobs that make their times incomparable: "plans 1 and 2 differ in their global batch: 256 and 512". Empty: one job.
 std::vector<std::string> unlike(const std::vector<Compared>& plans);
 /// For people, no line longer than `width` columns, more plans than have room in tables of their own; 0: as wide as it is.
 std::string compare(const std::vector<Compared>& plans, std::size_t width = 0);

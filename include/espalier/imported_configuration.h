@@ -56,12 +56,12 @@ struct ConfigurationRequest {
   std::function<Result<std::string>(const std::string& path)> file;
   /// What a file leaves to the training script by "auto": "fp32", "bf16", "fp16", "fp8"; empty: not said.
   std::string precision = {};
-  /// What a launch script leaves open: variables and positional parameters ("1"), by name.
+  /// Values that a launch script leaves open: variables and positional parameters ("1"), by name.
   std::map<std::string, std::string> variables = {};
   /// Files that a launch script sources, name and text.
   std::vector<std::pair<std::string, std::string>> with = {};
   std::int64_t nodes = 0, devices_per_node = 0;  ///< of the cluster; 0: not known
-  /// The model that is given beside the file; unknown: it may yet be given to job_of().
+  /// The model given with the file; unknown: it may yet be given to job_of().
   enum class ModelState : std::uint8_t { unknown, absent, given } model_state = ModelState::unknown;
   std::int64_t model_layers = 0;                                       ///< of the model; 0: not known
   std::vector<std::pair<std::string, std::string>> model_fields = {};  ///< of its config.json, dotted
@@ -111,7 +111,7 @@ struct ConfigurationInputs {
 };
 /// Devices of the cluster, for ConfigurationRequest::devices.
 Result<std::int64_t> devices_of(const ConfigurationInputs& inputs);
-/// What the cluster and the model say of a request: devices, nodes, layers, fields of config.json.
+/// Facts about the cluster and the model of a request: devices, nodes, layers, fields of config.json.
 Status take_inputs(const ConfigurationInputs& inputs, ConfigurationRequest& request);
 /// The job of the configuration. bad_input: the model has other sizes than the file states, or there is none.
 Result<Job> job_of(const ImportedConfiguration& configuration, const ConfigurationInputs& inputs);

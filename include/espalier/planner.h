@@ -400,7 +400,7 @@ struct PlannerResult {
   std::optional<BatchHint> batch_hint;
   /// With PlannerOptions::engine_options: execution alone, then with those that change numerics; only where they gain over 2 %.
   std::vector<OptionAnswer> options = {};
-  /// Of `explain`, the report and `improve`: single changes of this plan. Not part of result.json.
+  /// For `explain`, the report and `improve`: single changes of this plan. Not part of result.json.
   std::vector<SingleChange> changes = {};
   std::vector<std::string> notes;    ///< of the job: what was not planned of the inputs
   double total_s = 0, search_s = 0;  ///< wall clock; printed only under "timing"

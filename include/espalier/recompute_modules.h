@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which parts of a block run again before its backward pass. What a part reads is kept, what its operators would keep is dropped; the names are those of
+// Which parts of a block run again before its backward pass. The input of a part is kept, the tensors that its operators would keep are dropped; the names are those of
 // Megatron-LM's --recompute-modules where it has one.
 #pragma once
 
@@ -48,7 +48,7 @@ class RecomputeModules {
     out.bits_ = bits_ & other.bits_;
     return out;
   }
-  /// Those that `other` lacks.
+  /// The modules that `other` lacks.
   [[nodiscard]] constexpr RecomputeModules without(RecomputeModules other) const {
     RecomputeModules out;
     out.bits_ = static_cast<std::uint16_t>(bits_ & ~other.bits_);

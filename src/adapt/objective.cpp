@@ -62,7 +62,7 @@ std::vector<std::vector<std::int64_t>> sizes_of(const Cluster& cluster) {
   return out;
 }
 
-/// What became of a size; unknown: it was not searched to an answer of its own.
+/// The outcome of a size; unknown: it was not searched to an answer of its own.
 enum class Standing { unknown, holds, fails };
 
 /// A size, what it costs an hour, and what no plan on it is below.

@@ -82,7 +82,7 @@ TEST(PlanForObjective, EveryNumberOfNodesBetweenFailingAndHolding) {
   }
 }
 
-/// What is missing is told in days and money of the whole run, and what is told holds.
+/// A miss is stated in days and money of the whole run, and the stated remedy works.
 TEST(PlanForObjective, ByHowMuchNothingHolds) {
   Job job = small_job(kPriced, "{objective: {minimise: cost, deadline: 1s}}");
   job.training.tokens = 1e12;

@@ -27,7 +27,7 @@ constexpr double kSlowKernels = 1.35;  // beyond it compute alone is no likely c
 
 // ---- figures -----------------------------------------------------------------------------------------------------------------
 
-/// Of each step that has one.
+/// One value for each step that has one.
 std::vector<double> all_seconds(const runlog::StepLog& log, std::int64_t warm_up, double tokens_per_device, double samples) {
   std::vector<double> out;
   for (std::size_t k = static_cast<std::size_t>(warm_up); k < log.steps.size(); ++k)

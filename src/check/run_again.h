@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What of a block runs again before its backward pass under a set of modules, told operator by operator from where each stands.
+// Operators of a block that run again before its backward pass under a set of modules, derived one by one from their position.
 //
 // A block is a row of pieces, each closed by a residual addition. In a piece that mixes tokens (attention, scans, convolutions) all up to the first
 // product behind the last mixer belongs to the mixing; of what is left, or of another piece, dense products and activations are the MLP, or shared

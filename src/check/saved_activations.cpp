@@ -21,7 +21,7 @@ struct Layer {
   double padding = 1;        ///< padded vocabulary over vocabulary
   double output_copies = 1;  ///< of the attention kernel
   double loss = 4;           ///< bytes kept per logit
-  double loss_tokens = 0;    ///< at most so many tokens have logits at once; 0: all
+  double loss_tokens = 0;    ///< most tokens that have logits at once; 0: all
   bool fused = true, eager_gate = false;
   double rotated_copies = 1;  ///< of queries and keys
   double activation = 2;      ///< bytes of what an activation keeps of an element of its input

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What `--help` prints: the description of a command, its flags with their values, and an example, in lines that fit a terminal.
+// The text of `--help`: the description of a command, its flags with their values, and an example, in lines that fit a terminal.
 #pragma once
 
 #include <cstddef>

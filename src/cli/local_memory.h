@@ -20,7 +20,7 @@ struct LocalNeed {
 Result<LocalNeed> local_need(const Plan& plan);
 /// MemAvailable of /proc/meminfo; nothing where the text has none.
 std::optional<std::int64_t> available_of(std::string_view meminfo);
-/// Of this machine, and of the control group where that has less; nothing where it cannot be read.
+/// Free memory of this machine, or of the control group where that has less; nothing where it cannot be read.
 std::optional<std::int64_t> available_memory();
 /// limit: the processes need more than there is.
 Status fits_here(const LocalNeed& need, std::optional<std::int64_t> available);

@@ -117,7 +117,7 @@ int run_here(Context& context, const RunFlags& flags, const LoadedPlan& loaded, 
   return kOk;
 }
 
-/// What is about to be started here, where it fits.
+/// Announces the processes that start here, or refuses where they do not fit.
 Status ready_here(const Context& context, const Plan& plan) {
   const auto need = local_need(plan);
   if (!need) return need.error();

@@ -31,7 +31,7 @@ struct Regions {
   }
 };
 
-/// What is known where an operator is counted: those next to it, and what of it runs again.
+/// Context of an operator that is counted: its neighbours, and the share of it that runs again.
 struct Place {
   const LayerKind& kind;
   const Operator& op;
@@ -184,7 +184,9 @@ void add_operator(Regions& r, const Place& p) {
       break;
     case OperatorKind::expert_activation:
     case OperatorKind::expert_linear: add_expert(r, p); break;
-    case OperatorKind::cross_entropy: r.add(op.split, i64{g.loss.saved} * g.loss.tokens_at_once(t) * vocabulary_width(op, op.in, g)); break;
+    case OperatorKind::cross_entropy:
+      r.add(op.split, i64{g.loss.saved} * g.loss.tokens_at_once(t) * vocabulary_width(op, op.in, g));
+      break;
     case OperatorKind::causal_conv: r.add(TpSplit::heads, a * t * op.in); break;
     case OperatorKind::scan:
     case OperatorKind::chunked_scan:

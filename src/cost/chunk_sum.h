@@ -172,7 +172,7 @@ class ChunkSum {
   bool empty_ = true;
 };
 
-/// Of a copy of the token table, next to the layer of cost `user`, priced under `layer`, that uses it and hides its own collectives first.
+/// Cost of a copy of the token table, next to the layer of cost `user`, priced under `layer`, that uses it and hides its own collectives first.
 /// `x`: under the strategy of the embedding.
 TableTime table_time(const Sharing& x, const Sharing& layer, const LayerCost& user, const ParameterElements& elements,
                      ChunkEdges edges);

@@ -345,7 +345,7 @@ template <class Sum>
   }
 }
 
-/// What the operator was measured to take, in place of what is derived of it.
+/// The measured time of the operator, in place of the derived one.
 template <class Sum>
 void add_measured(Sum& sum, const Scene& x, const LayerKind& kind, const Operator& op) {
   const Sequence& sequence = x.c.workload.training.sequence;

@@ -127,13 +127,13 @@ StaticMemory state_memory(const ParameterElements& e, const StatePolicy& states,
   m.gradients = states.gradient * sharded(shards_gradients(s.zero) || frees);
   if (frees && parts != kAnyParts) m.gradients += states.gradient * ceil_div(e.dense + e.expert, parts);
   const bool copied = states.autograd >= 4;  // by the optimizer, of its shard, where it runs
-  const std::int64_t beside = states.autograd * sharded(copied && shards_optimizer(s.zero));
+  const std::int64_t copies = states.autograd * sharded(copied && shards_optimizer(s.zero));
   m.optimizer = (std::int64_t{states.master} + states.optimizer) * sharded(shards_optimizer(s.zero));
   if (offloads_optimizer(s.offload)) {
-    m.host = m.optimizer + (copied ? beside : 0);
+    m.host = m.optimizer + (copied ? copies : 0);
     m.optimizer = 0;
   }
-  if (!copied || !offloads_optimizer(s.offload)) m.gradients += beside;
+  if (!copied || !offloads_optimizer(s.offload)) m.gradients += copies;
   if (offloads_parameters(s.offload)) {
     m.host += m.parameters + m.gradients;
     m.parameters = m.gradients = 0;

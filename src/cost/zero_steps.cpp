@@ -32,7 +32,7 @@ double exposed_s(const SerialCollectives& collectives, double compute, const Int
   return least + exposed_share * std::max(0.0, communication - least);
 }
 
-/// What `own` adds to a phase of `compute` that hides `before` already.
+/// Adds the time of `own` to a phase of `compute` that hides `before` already.
 void hide_into(PhaseTime& phase, const SerialCollectives& own, const SerialCollectives& before, double compute,
                const Interference& device, double exposed_share) {
   SerialCollectives both = before;

@@ -63,11 +63,11 @@ struct SerialCollectives {
 struct HiddenTraffic {
   SerialCollectives gathers, reductions;
 };
-/// Of a layer of `elements`, as far as `s` overlaps them.
+/// Collectives of a layer of `elements`, as far as `s` overlaps them.
 HiddenTraffic hidden_traffic(const Fabric& fabric, const DataGroups& g, const Strategy& s, const StatePolicy& states,
                              const ParameterElements& elements);
 
-/// What that takes next to the compute of a layer of cost `l`. `before` hides under the same compute first: the result is what l's collectives add
+/// Time of that traffic next to the compute of a layer of cost `l`. `before` hides under the same compute first: the result is what l's collectives add
 /// to the time of the two together, so that compute hides nothing twice.
 ZeroTime zero_time(const CostContext& c, const DataGroups& g, const Strategy& s, const StatePolicy& states, const LayerCost& l,
                    ChunkEdges edges, const HiddenTraffic& before = {});

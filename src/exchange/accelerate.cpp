@@ -48,11 +48,12 @@ std::string other_groups(const Job& job, const Plan& plan) {
   return cat("states sharded over ", s.shard, " of ", s.data_ranks(), " ranks");
 }
 
-// Of engines whose plans may say more than this file: those of accelerate-fsdp keep all of them by rules of the engine.
+// Rows for engines whose plans hold more than this file: plans of accelerate-fsdp keep all of them by rules of the engine.
 constexpr std::array kOwn = {
     FormatRow{"SELECTIVE", "no selective recomputation", selective, "none or full"},
     FormatRow{"RECOMP-ALL", "all blocks are recomputed or none", partial, "of all of them"},
-    FormatRow{"NODE-SHARDS", "FSDP1 shards over all ranks or over those of a node", other_groups, "all ranks, or those of a node"},
+    FormatRow{"NODE-SHARDS", "FSDP1 shards over all ranks or over those of a node", other_groups,
+              "all ranks, or those of a node"},
 };
 constexpr FormatRows kRows = {kName, kEngine, kPrefix, kOwn};
 
@@ -65,7 +66,7 @@ std::string sharding(const Plan& plan) {
   if (!first_version(plan))
     return cat("  fsdp_version: 2\n  fsdp_reshard_after_forward: ", shards_parameters(s.zero) ? "true" : "false", "\n");
   const bool grouped = shards_optimizer(s.zero) && s.shard < s.data_ranks();
-  const char* word = s.zero == ZeroStage::none       ? "NO_SHARD"
+  const char* word = s.zero == ZeroStage::none        ? "NO_SHARD"
                      : s.zero == ZeroStage::gradients ? (grouped ? "HYBRID_SHARD_ZERO2" : "SHARD_GRAD_OP")
                                                       : (grouped ? "HYBRID_SHARD" : "FULL_SHARD");
   return cat("  fsdp_version: 1\n  fsdp_sharding_strategy: ", word, "\n");
@@ -107,7 +108,8 @@ std::string configuration(const ExportRequest& request) {
              mixed ? std::string(to_string(plan.training.precision)) : "no", "'\n",
              "num_machines: ", devices / job.cluster.groups.front().devices_per_node, "\nnum_processes: ", devices,
              "\nmachine_rank: 0\nmain_process_ip: 127.0.0.1\nmain_process_port: 29500\n",
-             plan.training.precision == Precision::fp8 ? "fp8_config:\n  fp8_backend: AO\n" : "", "rdzv_backend: c10d\nmain_training_function: main\nfsdp_config:\n", sharding(plan), wrapping(job),
+             plan.training.precision == Precision::fp8 ? "fp8_config:\n  fp8_backend: AO\n" : "",
+             "rdzv_backend: c10d\nmain_training_function: main\nfsdp_config:\n", sharding(plan), wrapping(job),
              "  fsdp_state_dict_type: SHARDED_STATE_DICT\n  fsdp_activation_checkpointing: ",
              yes(s.recompute.kind == RecomputeKind::full),
              "\n  fsdp_cpu_ram_efficient_loading: true\n  fsdp_offload_params: ", yes(offloads_parameters(s.offload)), "\n",

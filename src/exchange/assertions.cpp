@@ -176,7 +176,7 @@ const AssertionTable& assertion_table(std::string_view format) {
 
 namespace {
 
-/// What the terms speak of: defaults, the settings, names that are derived.
+/// Values of the terms: defaults, the settings, names that are derived.
 Values values_of(const AssertionTable& table, const ConfigurationRequest& request, const std::vector<Setting>& settings) {
   Values values(table.defaults.begin(), table.defaults.end());
   values["world_size"] = std::to_string(request.devices);

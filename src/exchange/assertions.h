@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What frameworks assert of their own flags and keys before they train (data/assertions.yaml): a file that breaks an assertion is refused with the
+// Assertions that frameworks make about their own flags and keys before they train (data/assertions.yaml): a file that breaks an assertion is refused with the
 // rule's id, where the framework asserts it, and what helps. An assertion is `when` terms that all hold and `needs` terms of which one must hold.
 //
 //   overlap_grad_reduce                                 the key is there and not switched off
@@ -34,7 +34,7 @@ struct AssertionTable {
   std::vector<Assertion> assertions;
 };
 Result<std::vector<AssertionTable>> read_assertions(std::string_view yaml, const std::string& where);
-/// Of the shipped tables; empty assertions for a format that has none.
+/// One of the shipped tables; empty assertions for a format that has none.
 const AssertionTable& assertion_table(std::string_view format);
 
 /// The assertions that the settings of a request break, all in one error; check_failed. Keys that the request ignores are not there.

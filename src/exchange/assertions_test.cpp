@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What frameworks assert of their flags: every row of tests/assertions/flags.yaml is imported, and refused by the assertion that it names or taken; every
+// Assertions of frameworks about their flags: every row of tests/assertions/flags.yaml is imported, and refused by the assertion that it names or taken; every
 // shipped assertion refuses some row.
 #include "exchange/assertions.h"
 
@@ -111,7 +111,7 @@ TEST(Assertions, EveryOneRefusesARow) {
   }
 }
 
-/// Of a file on eight devices.
+/// A request for a file on eight devices.
 ConfigurationRequest on_eight(std::vector<std::string> ignored = {}) {
   ConfigurationRequest request;
   request.name = "f";
@@ -122,7 +122,8 @@ ConfigurationRequest on_eight(std::vector<std::string> ignored = {}) {
 
 AssertionTable table_of(const std::string& rows) {
   const auto read = read_assertions(
-      "schema: espalier.assertions/1\nformats:\n  - format: megatron-args\n    version: X 1\n    defaults: {pp: 1}\n    derived: {all: "
+      "schema: espalier.assertions/1\nformats:\n  - format: megatron-args\n    version: X 1\n    defaults: {pp: 1}\n    derived: "
+      "{all: "
       "tp * pp}\n    assertions:\n" +
           rows,
       "x");
@@ -158,7 +159,8 @@ TEST(Assertions, FlagsAreOnOrOff) {
 
 TEST(Assertions, BadTablesAreNamed) {
   const auto read = read_assertions(
-      "schema: espalier.assertions/1\nformats:\n  - {format: megatron-args, version: X 1, assertions: [{id: A, says: s}]}\n", "x.yaml");
+      "schema: espalier.assertions/1\nformats:\n  - {format: megatron-args, version: X 1, assertions: [{id: A, says: s}]}\n",
+      "x.yaml");
   ASSERT_FALSE(read);
   EXPECT_THAT(read.error().message(), HasSubstr("source"));
 }

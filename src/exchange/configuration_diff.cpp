@@ -58,7 +58,7 @@ std::vector<WantedValue> differing(const PlanSettings& before, const PlanSetting
   return out;
 }
 
-/// What the file holds, by key: the values of a configuration that breaks rules and so has no plan.
+/// The settings of the file, by key: the values of a configuration that breaks rules and so has no plan.
 PlanSettings of_file(const ImportedConfiguration& c, const std::string& format) {
   PlanSettings out;
   for (const ImportedKey& key : c.keys) {

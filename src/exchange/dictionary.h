@@ -58,16 +58,16 @@ struct KeyTable {
     std::vector<std::pair<std::string, std::string>> sets;
   };
   std::vector<Program> programs;
-  std::vector<std::string> also;  ///< tables of programs whose options may stand beside
+  std::vector<std::string> also;  ///< tables of programs whose options may be mixed with these
 
-  /// By key, printed name or flag, whatever its dashes; null: unknown in this table and those beside.
+  /// By key, printed name or flag, whatever its dashes; null: unknown in this table and in `also`.
   [[nodiscard]] const KeyRow* find(std::string_view name) const;
   [[nodiscard]] const Reason& reason_of(const KeyRow& row) const;
 
   std::map<std::string, std::size_t, std::less<>> index = {};
 };
 
-/// Of a format of configuration_formats(), or "launchers" and "programs".
+/// The table of a format of configuration_formats(), or of "launchers" and "programs".
 const KeyTable& key_table(std::string_view format);
 /// bad_input: a key twice, a row without a verdict or with two, an unknown field, class or type.
 Result<KeyTable> read_key_table(std::string_view yaml, const std::string& where);

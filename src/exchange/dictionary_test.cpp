@@ -16,7 +16,7 @@ using Verdict = KeyRow::Verdict;
 constexpr const char* kFlags =
     "--num-layers 8 --hidden-size 64 --num-attention-heads 4 --seq-length 128 --micro-batch-size 1 --vocab-size 1000 --bf16 ";
 
-/// What an import makes of one flag with a value that no row calls harmless; "refused" or the kind.
+/// Verdict of an import on one flag with a value that no row calls harmless; "refused" or the kind.
 std::string kind_of(const KeyRow& row) {
   std::string text = kFlags;
   const std::string flag = row.flags.empty() ? "--" + row.key : row.flags.front();
@@ -36,7 +36,7 @@ std::string kind_of(const KeyRow& row) {
 TEST(Dictionary, EveryRowOfMegatronIsWhatBecomesOfItsKey) {
   for (const KeyRow& row : key_table("megatron-args").rows) {
     if (row.verdict == Verdict::reads || row.verdict == Verdict::alias) continue;  // imported_keys_test, refusals_test
-    // One that belongs to a key which is refused is named beside it, or not reached.
+    // A key that belongs to a refused key is named with it, or not reached.
     if (row.verdict == Verdict::changes && !row.with.empty()) continue;
     const char* const expected = row.verdict == Verdict::without_effect ? "without effect"
                                  : row.verdict == Verdict::noted        ? "read"

@@ -16,7 +16,7 @@
 
 namespace espalier::exchange {
 
-/// What is to be: the value of each key, "on" for a switch; empty: the key goes.
+/// The wanted value of each key, "on" for a switch; empty: the key goes.
 struct WantedValue {
   std::string key, before, after;
 };

@@ -24,7 +24,7 @@ struct FlagLines {
   std::vector<ImportedKey> variables;             ///< that were looked up, and those that nothing assigns
   std::vector<ShellScript::Source> sources = {};  ///< files that the script sources and that are not given
 };
-/// What a request says of the shell.
+/// Shell context of a request.
 ShellContext shell_context(const ConfigurationRequest& request);
 /// bad_input: no flag at all, a flag twice with two values, too many of them, or a quote that does not end.
 Result<FlagLines> read_flag_lines(std::string_view text, const std::string& where, const ShellContext& context = {});

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What keeps a format from writing a plan. First the rules of the engine that the file is for (plan/engine_faults.h): what an engine cannot run is
+// Rules that keep a format from writing a plan. First the rules of the engine that the file is for (plan/engine_faults.h): what an engine cannot run is
 // said there, once, and the search keeps to it. Then rows of the format alone: each is a rule with an id (a heading of docs/engine-rules.md), and
 // what of a plan breaks it. A row refuses only plans that another format of the engine writes, or that are of another engine of the format.
 #pragma once
@@ -46,7 +46,7 @@ const EngineModel& engine_written_for(std::string_view format, std::string_view 
 /// The strategy of all layers of a plan of one pipeline that has one: stages of unequal length may recompute all their blocks.
 Strategy strategy_of_all(const Plan& plan);
 
-/// What a plan says of training that no format writes, because the script that trains configures it: adapters, frozen parts, packing.
+/// Parts of the training that no format writes, because the script that trains configures it: adapters, frozen parts, packing.
 std::vector<std::string> left_to_script(const Plan& plan);
 /// That, and what was lost, as lines that `mark` begins: "# not said: MEG-P2P: …". Empty: nothing.
 std::string lost_lines(const ExportRequest& request, std::string_view mark);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What keeps formats from writing plans: the rules of the engine first, then those of the format alone, of which every id accepts one plan and refuses
+// Rules that keep formats from writing plans: the rules of the engine first, then those of the format alone, of which every id accepts one plan and refuses
 // another and stands in docs/engine-rules.md with what it demands; and what can be left out is left out and listed.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -36,7 +36,7 @@ Job job_of(const std::string& engine) {
   return std::move(*job);
 }
 
-/// Sixteen devices; with stages a pipeline of two. What the engine of every format runs, with the ZeRO stage that it has.
+/// Sixteen devices; with stages a pipeline of two. A plan that the engine of every format runs, with a ZeRO stage that it has.
 Case sound(bool stages, ZeroStage zero = ZeroStage::parameters) {
   Job job = job_of("generic");
   Strategy s;
@@ -92,7 +92,7 @@ std::map<std::string, Break> breaks() {
 
 bool of_pipelines(const std::string& format, const std::string& name) { return format == "schedule-csv" || name == "CUT"; }
 
-/// What breaks a rule of the engine, in every format that writes a framework's files.
+/// Changes that break a rule of the engine, in every format that writes a framework's files.
 TEST(FormatRules, TheEngineIsAskedFirst) {
   for (const Exporter& format : exporters()) {
     if (format.engine.empty()) continue;

@@ -20,7 +20,7 @@ constexpr FormatRows kRows = {"fsdp2-recipe", "fsdp2", "FSDP"};
 std::vector<FormatRule> rules() { return {}; }
 std::optional<FormatFault> fault(const Job& job, const Plan& plan) { return engine_fault_of(kRows, job, plan); }
 
-/// What the module says of a layer.
+/// Wrapping of one layer in the module.
 struct Layer {
   bool block = false, frees = false;
   const char* recompute = "none";

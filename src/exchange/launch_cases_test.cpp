@@ -148,7 +148,7 @@ TEST(LaunchCases, LayersOfTheModelThatIsGiven) {
   EXPECT_THAT(refusal("megatron-args", request), AllOf(HasSubstr("no --num-layers"), HasSubstr("--model config.json")));
 }
 
-// What a model file says is no contradiction of flags that say the same.
+// A model file and flags that agree are no contradiction.
 TEST(LaunchCases, FlagsThatAgreeWithTheModel) {
   ConfigurationRequest request = request_of(
       "--micro-batch-size 1 --seq-length 4096 --bf16 --multi-latent-attention --q-lora-rank 1536 --kv-lora-rank 512 "

@@ -234,7 +234,7 @@ std::int64_t decoder_blocks(const Model& model) {
   return blocks_in(model, 0, static_cast<std::int32_t>(model.layers.size()) - 1);
 }
 
-/// What is left where the other flags of the model are its user's.
+/// The flags that remain where the user writes the other flags of the model.
 Flags sizes_alone(const Model& model) { return {{"--num-layers", std::to_string(decoder_blocks(model)), ""}}; }
 
 Flags architecture(const Job& job, const Plan& plan, const Config& config) {

@@ -23,7 +23,7 @@ std::vector<LaunchFlag> megatron_plan_flags(const Job& job, const Plan& plan);
 std::vector<std::string> engine_options(const Plan& plan);
 /// The modules that selective recomputation of the plan's first layers names, or those that its engine means.
 RecomputeModules modules_said(const Job& job, const Plan& plan);
-/// "Et*7|t*9|t*9|t*7L". Of a pipeline whose chunks hold whole decoder layers, embedding in the first and head in the last. Encoders of images and
+/// "Et*7|t*9|t*9|t*7L": the layout of a pipeline whose chunks hold whole decoder layers, embedding in the first and head in the last. Encoders of images and
 /// sound are built on the first stage and are no layers of the layout.
 std::string megatron_layout(const Model& model, const Pipeline& pipeline);
 /// Whether every chunk has as many blocks of the decoder.

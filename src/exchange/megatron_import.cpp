@@ -39,7 +39,7 @@ struct File {
   std::vector<std::string> programs;  ///< what programs around Megatron-LM set by themselves, one sentence each
 };
 
-/// What a program sets where its user does not.
+/// Settings of a program where its user gives none.
 void set_by_programs(File& file) {
   const auto has = [&](const std::string& key) {
     return std::any_of(file.settings.begin(), file.settings.end(), [&](const Setting& s) {

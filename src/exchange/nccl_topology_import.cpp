@@ -89,7 +89,7 @@ class Topology {
   }
   [[nodiscard]] std::int64_t sm() const { return gpus_.empty() ? 0 : gpus_.front().sm; }
   [[nodiscard]] bool amd() const { return amd_; }
-  /// Of the first device, where RCCL names it: "gfx942"; empty otherwise.
+  /// Architecture of the first device, where RCCL names it: "gfx942"; empty otherwise.
   [[nodiscard]] const std::string& gcn() const { return gpus_.front().gcn; }
 
  private:
@@ -280,10 +280,10 @@ constexpr std::array kArchitectures = {
     Architecture{86, " a10g a40 "},   Architecture{89, " l4 l40s rtx-4090 "}, Architecture{90, " h100 h200 h20 h800 gh200 "},
     Architecture{100, " b200 gb200 "}};
 
-/// What RCCL calls the devices of the catalogue (LLVM's names of AMD's processors).
+/// RCCL's names of the devices of the catalogue (LLVM's names of AMD's processors).
 constexpr std::array<std::pair<const char*, const char*>, 2> kGcn = {{{"gfx942", " mi300x mi325x "}, {"gfx950", " mi355x "}}};
 
-/// RCCL's file beside a device of another maker or generation.
+/// RCCL's file given with a device of another maker or generation.
 Status other_amd_device(const ClusterRequest& request, const std::string& gcn) {
   const auto row = std::find_if(kGcn.begin(), kGcn.end(), [&](const auto& r) { return gcn.starts_with(r.first); });
   const std::string kinds = row == kGcn.end() ? "" : cat(": ", gcn.substr(0, 20), " is one of", row->second);

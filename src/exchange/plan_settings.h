@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a plan is in the flags or keys of a configuration format: those that say how the job runs, without its model and data. They are the flags that
+// A plan as flags or keys of a configuration format: those that say how the job runs, without its model and data. They are the flags that
 // the exporters write, so that an edited file and an exported one agree.
 #pragma once
 

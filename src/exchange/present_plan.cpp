@@ -142,7 +142,7 @@ Status cut(const Job& job, const ImportedConfiguration& c, Plan& plan) {
           ErrorKind::bad_input, c.name,
           cat("every ", c.recompute_every, ". block recomputed, ", r.layers, " in the fullest stage, and a stage of ", blocks[k]),
           "stages nearly alike, or all or no blocks recomputed", "--recompute full or none"};
-    // Of a shorter stage all blocks are recomputed: one number for all stages says it, where the engine's own split has as many in one.
+    // A shorter stage recomputes all of its blocks: one number for all stages says it, where the engine's own split has as many in one.
     if (r.kind == RecomputeKind::full && r.layers > most) r.layers = std::min(r.layers, blocks[k]);
     if (r.kind == RecomputeKind::full && r.layers == 0) r = {};
     ESPALIER_CHECK(range.first <= range.last);
@@ -158,9 +158,11 @@ Status uneven_layers(const Job& job, const ImportedConfiguration& c, const Engin
   const bool core = engine.family == EngineFamily::megatron && engine.formats == std::vector<std::string>{"megatron-core"};
   if (!core || !c.blocks.empty() || job.model.blocks() % chunks == 0) return {};
   const std::string layout = exchange::megatron_layout(job.model, plan.only_pipeline());
-  return Error{ErrorKind::check_failed, c.name, cat("MEG-PP-LAYERS: ", job.model.blocks(), " layers in ", chunks, " equal stages"),
+  return Error{ErrorKind::check_failed, c.name,
+               cat("MEG-PP-LAYERS: ", job.model.blocks(), " layers in ", chunks, " equal stages"),
                "layers that the stages divide, as Megatron-LM asserts (megatron/training/arguments.py:963, core 0.19.2)",
-               cat("--pipeline-model-parallel-layout '", layout, "' says uneven stages; so do --decoder-first-pipeline-num-layers and "
+               cat("--pipeline-model-parallel-layout '", layout,
+                   "' says uneven stages; so do --decoder-first-pipeline-num-layers and "
                    "--decoder-last-pipeline-num-layers")};
 }
 

@@ -49,7 +49,7 @@ void name_by_row(const KeyTable& table, Setting& setting);
 
 class SettingReader {
  public:
-  /// Settings get the key of their row. Those that the request ignores are taken out and listed.
+  /// Settings get the key of their row. Keys that the request ignores are taken out and listed.
   SettingReader(const ConfigurationRequest& request, std::vector<Setting> settings, const KeyTable& table);
 
   /// The setting, taken; null where it is absent, None, null or "auto", which is listed as filled by the training script. A setting under a

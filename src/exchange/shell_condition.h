@@ -14,7 +14,7 @@ struct ShellVerdict {
   std::vector<std::string> missing = {};  ///< names that would decide it
 };
 
-/// Of a command: open where it is no test.
+/// Verdict of a command: open where it is no test.
 ShellVerdict decide(std::span<const ShellToken> command, const ShellVariables& variables);
 /// Whether a pattern of a case (`7B|7b`, `*`, `*.yaml`) matches.
 bool matches_pattern(std::string_view pattern, std::string_view text);

@@ -111,7 +111,7 @@ class Run {
   void all() { commands(0, tokens_.size(), 0, 0); }
 
  private:
-  /// Of the command that is being read.
+  /// State of the command that is being read.
   struct Command {
     std::size_t begin = 0;
     bool begins = true, skips = false;

@@ -16,7 +16,7 @@ struct ShellFile {
   std::string name, text;
 };
 
-/// What is known from outside the script.
+/// Values known from outside the script.
 struct ShellContext {
   std::map<std::string, std::string> variables;  ///< --arg NAME=VALUE; "1" is the first positional parameter
   std::vector<ShellFile> files;                  ///< --with FILE
@@ -36,7 +36,7 @@ class ShellVariables {
  public:
   ShellVariables(const ShellContext& context, std::string_view script);
 
-  /// What --arg gave stays.
+  /// A value given by --arg stays.
   void assign(const std::string& name, ShellValue value);
   [[nodiscard]] const ShellValue* find(const std::string& name) const;
   [[nodiscard]] ShellValue expand(std::string_view text, int depth = 0) const;

@@ -204,7 +204,7 @@ class Words {
     return std::move(tokens_);
   }
 
-  static constexpr std::int64_t kMostUnclosed = 64;  ///< after so many searches in vain brackets are characters
+  static constexpr std::int64_t kMostUnclosed = 64;  ///< searches in vain after which brackets are characters
 
   std::string_view text_;
   const std::string& where_;

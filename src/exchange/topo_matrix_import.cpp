@@ -83,7 +83,7 @@ bool add_cells(std::string_view word, std::vector<Cell>& out) {
   return true;
 }
 
-/// What the command before the matrix says, where it was pasted with it.
+/// The command before the matrix, where it was pasted with it.
 LinksShown shown(std::string_view text) {
   if (text.find("topo -mp") != std::string_view::npos) return LinksShown::no;
   return text.find("topo -m") != std::string_view::npos ? LinksShown::yes : LinksShown::unknown;

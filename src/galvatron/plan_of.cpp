@@ -178,7 +178,7 @@ class Conversion {
     return out;
   }
 
-  /// How many blocks every stage recomputes, its first ones, where all layers are spread alike; nothing where stages differ. Of a stage that
+  /// How many blocks every stage recomputes, its first ones, where all layers are spread alike; nothing where stages differ. In a stage that
   /// recomputes all it has the number may be larger.
   [[nodiscard]] std::optional<std::int32_t> recomputed_first() const {
     std::int32_t first = 1, most = 0;

@@ -173,9 +173,10 @@ constexpr std::array kRenamed = std::to_array<std::pair<std::string_view, std::s
     {"phi-msft", "phi"},             // huggingface.co/microsoft/phi-2
 });
 
-/// What helps where no reader knows the file: its known part, its twin, or a description of its layers.
+/// Remedies where no reader knows the file: its known part, its twin, or a description of its layers.
 std::string help_for(const base::Reader& reader, const std::string& type) {
-  const std::string lists = base::cat("docs/models.md lists the ", families().size() - 1, " known model_type values");  // "blocks" is our own
+  const std::string lists =
+      base::cat("docs/models.md lists the ", families().size() - 1, " known model_type values");  // "blocks" is our own
   const std::string describe =
       base::cat("none is taken in its place: describe its layers as blocks (docs/models.md#blocks); ", lists);
   if (const std::string same = same_family(type); !same.empty()) return base::cat("did you mean ", quoted(same), "? ", lists);

@@ -19,7 +19,7 @@ TEST(LoadModel, AnUnknownTypeIsToldWhatHelps) {
   EXPECT_THAT(error_of(R"({"model_type": "rwkv"})"),
               AllOf(HasSubstr("\"rwkv\""), HasSubstr("test.json:1:"), HasSubstr("docs/models.md#blocks")));
   EXPECT_THAT(error_of(R"({"model_type": "lama"})"), HasSubstr("did you mean \"llama\""));
-  // What helps: the known part, the name in later releases, the known twin, a class of diffusers.
+  // Remedies: the known part, the name in later releases, the known twin, a class of diffusers.
   EXPECT_THAT(error_of(R"({"model_type": "my_vlm", "text_config": {"model_type": "qwen3"}})"),
               HasSubstr("text_config is a known one, \"qwen3\""));
   EXPECT_THAT(error_of(R"({"model_type": "Yi"})"), HasSubstr("--set model.model_type=llama"));

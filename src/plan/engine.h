@@ -61,7 +61,7 @@ struct LossPolicy {
   std::int32_t deferred = 0;
   /// Tokens of a micro-batch whose logits exist at once (fused or chunked linear losses, which compute the gradient of a chunk with it); 0: all.
   std::int32_t chunk = 0;
-  /// Of so many tokens of a micro-batch those whose logits exist.
+  /// Tokens of a micro-batch whose logits exist at once.
   [[nodiscard]] std::int64_t tokens_at_once(std::int64_t tokens) const {
     return chunk > 0 && chunk < tokens ? std::int64_t{chunk} : tokens;
   }
@@ -123,13 +123,13 @@ struct EngineRuns {
   std::vector<RankOrder> orders = {RankOrder::tp_cp_dp_pp, RankOrder::tp_cp_pp_dp, RankOrder::tp_dp_cp_pp};
   std::vector<ContextParallelKind> cp_kinds = {ContextParallelKind::ring, ContextParallelKind::all_to_all};
   bool ulysses = true, context_parallel = true, tensor_parallel = true, pipeline = true, expert_parallel = true;
-  bool hybrid_shard = true;          ///< shard < data_ranks
-  bool zero_with_pipeline = true;    ///< zero ≥ 2 together with pp > 1
-  bool uneven_stages = true;         ///< layer counts may differ between stages
-  bool selective_recompute = true;   ///< can recompute parts of a block
+  bool hybrid_shard = true;                                      ///< shard < data_ranks
+  bool zero_with_pipeline = true;                                ///< zero ≥ 2 together with pp > 1
+  bool uneven_stages = true;                                     ///< layer counts may differ between stages
+  bool selective_recompute = true;                               ///< can recompute parts of a block
   RecomputeModules recompute_modules = RecomputeModules::all();  ///< which of them
-  bool partial_recompute = true;     ///< can recompute some blocks of a chunk and not others
-  bool operator_partitions = false;  ///< operators split in space and time (docs/partition.md)
+  bool partial_recompute = true;                                 ///< can recompute some blocks of a chunk and not others
+  bool operator_partitions = false;                              ///< operators split in space and time (docs/partition.md)
   bool listed_devices = false;       ///< ranks run on the devices that a stage lists, whatever their order
   bool fused_bucket_overlap = true;  ///< can overlap gradient reduction
   bool zero_grad_overlap = true;     ///< gradient reduction can overlap with ZeRO ≥ 1
@@ -167,10 +167,10 @@ struct EngineMemory {
   /// keep theirs on the device all the same (spread over all blocks, as the copies are).
   double offloaded_activations = 1;
   std::int32_t blocks_on_device = 0;
-  /// What `recompute: selective` means: which modules run again, of those that a model has.
+  /// The meaning of `recompute: selective`: which modules run again, of those that a model has.
   RecomputeModules selective = {RecomputeModule::layernorm, RecomputeModule::act};
   bool fuses_norms = false;  ///< norms before products that are split by columns run inside them (plan/recompute_modules.h)
-  /// A gated MLP in separate kernels keeps the activated gate beside its inputs and their product.
+  /// A gated MLP in separate kernels keeps the activated gate as well as its inputs and their product.
   bool eager_gate = false;
   /// Both matrices of an adapter are divided over tp (NeMo's ParallelLinearAdapter); else the one at the divided side of its linear (PEFT).
   bool splits_adapters = false;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rules of engines about what their own code asserts or their files cannot state, beside the restrictions of engine_rules.cpp: the types of
+// Rules of engines about what their own code asserts or their files cannot state, next to the restrictions of engine_rules.cpp: the types of
 // models, precisions, sequence lengths, and values that only hold together. Each reads fields of data/engines.yaml or belongs to one family.
 #pragma once
 
@@ -10,7 +10,7 @@
 namespace espalier {
 
 std::span<const EngineRule> asserted_rules();
-/// What overlaps where an engine has no switch (EngineRuns::chooses_overlap); tp is that of the strategy.
+/// The overlaps of an engine without a switch (EngineRuns::chooses_overlap); tp is that of the strategy.
 Overlap always_overlapped(const EngineModel& engine, const RuleFacts& facts, const Strategy& strategy, const Schedule& schedule);
 
 }  // namespace espalier

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Which operators of a block run again under a set of modules, and which of the tensors that they read are made again thereby.
 //
-// A block is cut at its residual additions. What stands before the product behind attention (or a scan) is attention; of the rest, or of a piece without
-// attention, router, exchanges and experts are the experts, dense products and activations beside a router the shared experts, and those without one the
+// A block is cut at its residual additions. The operators before the product that follows attention (or a scan) are attention; of the rest, or of a piece without
+// attention, router, exchanges and experts are the experts, dense products and activations next to a router the shared experts, and those without one the
 // MLP. An engine may run a norm inside the product behind it (Transformer Engine's LayerNormLinear): such a norm is no module of its own and runs again
 // with its MLP alone. It does so before products that are split by columns, but not before those that make latents.
 #pragma once
@@ -38,7 +38,7 @@ class BlockWalk {
   /// `exchanges`: routed tokens are exchanged between ranks.
   BlockWalk(const LayerKind& kind, RecomputeModules modules, bool fuses_norms, bool exchanges)
       : kind_(kind), modules_(modules), fuses_norms_(fuses_norms), exchanges_(exchanges) {}
-  /// Of operator `i`; called for 0, 1, 2, …
+  /// The share of operator `i`; called for 0, 1, 2, …
   OperatorAgain next(std::size_t i);
 
  private:
@@ -62,7 +62,7 @@ class BlockWalk {
 
 /// The modules that blocks of the model have, where the engine runs norms inside products (EngineMemory::fuses_norms) or does not.
 RecomputeModules modules_of(const Model& model, bool fuses_norms);
-/// What `recompute: selective` means under an engine: its modules, of those that the model has; the whole set where it is the one that the engine has.
+/// The meaning of `recompute: selective` under an engine: its modules, of those that the model has; the whole set where it is the one that the engine has.
 RecomputeModules selective_modules(const EngineModel& engine, const Model& model);
 
 struct Plan;

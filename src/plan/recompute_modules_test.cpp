@@ -110,7 +110,7 @@ TEST(RecomputeModules, Exchanges) {
   EXPECT_TRUE(dispatch({grouped_mm}, false).inside);
 }
 
-// MLP beside attention, behind one norm: it begins after the projection of attention.
+// MLP parallel to attention, behind one norm: it begins after the projection of attention.
 TEST(RecomputeModules, ParallelBlocks) {
   LayerKind kind = dense();
   kind.operators.erase(kind.operators.begin() + 4, kind.operators.begin() + 6);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What words of plan documents of version 1 (espalier.plan/1) mean.
+// Meaning of words in plan documents of version 1 (espalier.plan/1).
 #pragma once
 
 #include "espalier/recompute_modules.h"

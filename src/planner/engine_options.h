@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the options of the job's engine gain (data/engines.yaml, `options`): two answers next to the plain one. The first has options that only change
+// Gains of the options of the job's engine (data/engines.yaml, `options`): two answers next to the plain one. The first has options that only change
 // how the same numbers are computed, the second also those that change the numbers. Each is the best plan of a search of its own, and keeps an option
 // only if the step of its plan grows by over 2 % without it.
 #pragma once

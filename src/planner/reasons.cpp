@@ -97,7 +97,7 @@ std::vector<std::string> engine_sentences(const Job& job, const PlannerResult& r
                     " (check --engine NAME says it of others).")};
 }
 
-/// What the plan would be without its recomputation, simulated.
+/// The plan without its recomputation, simulated.
 std::string without_recomputation(const Job& job, const PlannerResult& r) {
   const Recompute own = r.plan.strategy().recompute;
   Strategy s = r.plan.strategy();

@@ -16,7 +16,7 @@ namespace {
 
 using search::Configuration;
 
-constexpr double kSizes = 4;  ///< a recipe holds for models so many times smaller or larger
+constexpr double kSizes = 4;  ///< a recipe holds for models up to this factor smaller or larger
 
 std::int32_t degree(base::Reader& r, const char* key) { return static_cast<std::int32_t>(r.optional_int(key, 1, 1 << 20, 1)); }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What would make a part of the iteration smaller, for this plan: taken from its simulated single changes (PlannerResult::changes), and silent where none
+// Advice on making a part of the iteration smaller, for this plan: taken from its simulated single changes (PlannerResult::changes), and silent where none
 // of them makes the part smaller.
 #pragma once
 
