@@ -85,6 +85,15 @@ TEST(GroupBaselines, ASlowDeviceSetsThePace) {
                    0.1 * job.cluster.groups[1].device.peak_of(Precision::fp16).count());
 }
 
+// Where every device must have work, a slow one has it in the pipeline of its group: alone it holds no pipeline.
+TEST(GroupBaselines, ASlowDeviceMayShareAPipeline) {
+  const Job job = mixed(nodes(8, 2, "l4"), "{nodes: 6, devices_per_node: 1, device: a100-sxm-40gb, speed: {\"rank:18\": 0.9}}",
+                        "gpt2", "engine: generic\nsearch: {devices: all}\n");
+  const PlannerResult result = testing::planned(job);
+  ASSERT_EQ(result.plan.pipelines.size(), 2U);
+  EXPECT_LE(result.search.lower_bound_ns, result.prediction.iteration_ns);
+}
+
 // All four kinds of row, though 12 devices are no whole nodes of eight; each has the cluster's own devices, every one of them once.
 TEST(GroupBaselines, BesideAnAnswer) {
   const Job job = mixed(nodes(1, 4, "h100-sxm-80gb"), nodes(1, 8, "a100-sxm-40gb"));

@@ -256,10 +256,11 @@ Error nothing_fits(const Job& job, const search::Found& found, Watch& watch) {
   for (std::size_t g = 0; g < job.cluster.groups.size(); ++g)
     room += (g > 0 ? ", " : "") + job.cluster.groups[g].device.name + " " +
             size_text(room_of(job.cluster.usable_memory(g).count(), memory_margin_of(job).share));
-  const bool tried = found.grouped && found.grouped->without_room > 0;
+  std::int64_t tried = 0;
+  for (const search::PhaseReport& phase : found.phases) tried += phase.simulated;
   return Error{ErrorKind::infeasible, "memory",
-               tried ? "none of " + std::to_string(found.grouped->simulations) + " plans tried fits"
-                     : "no chain of stages holds the model",
+               tried > 0 ? "none of " + base::count(static_cast<double>(tried)) + " plans tried fits"
+                         : "no plan of stages, pipelines or replicas on these node groups holds the model",
                "at most " + room + " a device",
                "more nodes, devices with more memory, a shorter sequence, or search.memory_margin: 0"};
 }

@@ -210,12 +210,28 @@ void run_whole_cluster(State& s, PhaseReport& out) {
   report(*s.found.across, s.found.across->bounded, out);
 }
 
+/// Adds what the same phase found on other groups of the same devices.
+void add(UnlikePipelinesOutcome& found, UnlikePipelinesOutcome more) {
+  if (more.best && (!found.best || more.best->iteration_ns < found.best->iteration_ns)) found.best = std::move(more.best);
+  found.columns += more.columns;
+  found.combinations += more.combinations;
+  found.simulations += more.simulations;
+  found.without_room += more.without_room;
+  found.complete = found.complete && more.complete;
+  found.interrupted = found.interrupted || more.interrupted;
+  found.lower_bound_ns = std::min(found.lower_bound_ns, more.lower_bound_ns);
+}
+
 void run_unlike_pipelines(State& s, PhaseReport& out) {
-  Options how = s.options.how;
-  how.node_limit = s.rest_after(simulated_before(s.found));
-  const EachGroupOutcome& columns = s.classes != nullptr ? *s.found.of_classes : *s.found.alone;
-  s.found.beside = unlike_pipelines(unlike_problem(s), unlike_evaluator(s), columns, s.found.best_ns(), how);
+  const auto search = [&](const Problem& problem, Evaluator& evaluator, const EachGroupOutcome& columns) {
+    Options how = s.options.how;
+    how.node_limit = s.rest_after(simulated_before(s.found));
+    return unlike_pipelines(problem, evaluator, columns, s.found.best_ns(), how);
+  };
+  s.found.beside = search(unlike_problem(s), unlike_evaluator(s), s.classes != nullptr ? *s.found.of_classes : *s.found.alone);
   on_devices(s, *s.found.beside);
+  // A pipeline may hold a slow device among fast ones: where every device must have work it may be the only way to use it.
+  if (s.classes != nullptr && !s.found.beside->interrupted) add(*s.found.beside, search(s.problem, s.evaluator, *s.found.alone));
   report(*s.found.beside, s.found.beside->combinations, out);
 }
 

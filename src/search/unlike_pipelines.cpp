@@ -228,7 +228,6 @@ bool Search::improve_exact_once() {
 }
 
 void Search::improve_exact() {
-  if (!reach_.known()) return;
   while (out_.best && !stopped() && improve_exact_once()) {
   }
 }

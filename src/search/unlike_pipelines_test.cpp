@@ -111,7 +111,8 @@ TEST(WorkBound, OfAProfileIsWhatATokenCostsAtLeast) {
       operators += 1;
       for (const std::int64_t samples : {1, 4}) {
         const double seconds = samples == 1 ? 1e-3 : 2e-3;
-        measured->add({profile::work_on_rank(kind, op, Strategy{}, f.model.vocabulary, 512, samples), {seconds, seconds, seconds}});
+        measured->add(
+            {profile::work_on_rank(kind, op, Strategy{}, f.model.vocabulary, 512, samples), {seconds, seconds, seconds}});
       }
     }
   }
