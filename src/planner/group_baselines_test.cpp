@@ -94,6 +94,22 @@ TEST(GroupBaselines, ASlowDeviceMayShareAPipeline) {
   EXPECT_LE(result.search.lower_bound_ns, result.prediction.iteration_ns);
 }
 
+// 12 A100s with 2.7 GiB each hold no pipeline of all 48 samples, and no chain has 84 devices: a group without a plan is searched with fewer samples.
+TEST(GroupBaselines, AGroupThatHoldsNoPlanAloneTakesFewerSamples) {
+  const char* text =
+      "model: {hidden: 1024, vocabulary: 32000, repeat: 1, blocks: [{heads: 16, ffn: 4096}, {heads: 16, kv_heads: 8, experts: 4, "
+      "top_k: 2, ffn: 2048}]}\n"
+      "cluster: {groups: [{nodes: 8, devices_per_node: 4, device: h200-sxm}, {nodes: 3, devices_per_node: 4, device: "
+      "a100-sxm-40gb}, "
+      "{nodes: 5, devices_per_node: 8, device: a10g, speed: {\"rank:64\": 0.9}}], inter_group: {bandwidth: 25Gb/s, latency: "
+      "5us}, "
+      "memory_limit: 3GiB}\n"
+      "training: {sequence_length: 4096, global_batch: 48, precision: bf16}\nengine: generic\nsearch: {devices: all}\n";
+  const auto job = load_job(text, "test", ".", {});
+  ASSERT_TRUE(job.ok()) << job.error().message();
+  EXPECT_EQ(testing::planned(*job).plan.pipelines.size(), 3U);
+}
+
 // All four kinds of row, though 12 devices are no whole nodes of eight; each has the cluster's own devices, every one of them once.
 TEST(GroupBaselines, BesideAnAnswer) {
   const Job job = mixed(nodes(1, 4, "h100-sxm-80gb"), nodes(1, 8, "a100-sxm-40gb"));

@@ -20,6 +20,7 @@ constexpr std::int64_t kMostCells = 4'096;  // of the table of samples
 constexpr std::size_t kMostCombinations = 20'000;
 constexpr double kMostAlone = 6'000;           // configurations times samples, of all groups, that are looked at one by one
 constexpr std::size_t kMostChoices = 200'000;  // of these beside each other
+constexpr std::size_t kMostMissing = 8;        // numbers of samples searched for a group that holds no plan
 constexpr std::int64_t kMostClosing = 3'000;   // plans simulated to close the phase
 
 struct Column {
@@ -59,6 +60,8 @@ class Search {
   void add_column(std::size_t group, const Pipeline& pipeline, std::int64_t iteration_ns);
   /// Columns of searches with about the samples that each group trains in the least time.
   void add_shares();
+  /// Where no plan fits yet: columns of groups that have none, of numbers of samples that divide among their devices.
+  void add_missing();
   /// The fastest uniform plans of a group with exactly so many samples, by time, one for each number of samples in a micro-batch. Remembers.
   const std::vector<Alone>& exact(std::size_t group, std::int64_t samples);
   void search_exact(std::size_t group, std::int64_t nodes, std::int64_t samples, std::vector<Alone>& out);
@@ -199,6 +202,35 @@ void Search::add_shares() {
           tried.push_back(near);
     for (const std::int64_t samples : tried)
       for (const Alone& one : exact(g, samples)) add_column(g, one.pipeline, one.alone_ns);
+  }
+}
+
+/// Numbers of samples below `batch` that divide among `devices` or that these divide by, those nearest to `share` first.
+std::vector<std::int64_t> samples_near(std::int64_t share, std::int64_t devices, std::int64_t batch) {
+  std::vector<std::int64_t> out;
+  for (std::int64_t step = 1; step <= devices; ++step) {
+    if (devices % step != 0) continue;
+    for (const std::int64_t samples : {share / step * step, (share / step + 1) * step, step})
+      if (samples >= 1 && samples < batch && std::find(out.begin(), out.end(), samples) == out.end()) out.push_back(samples);
+  }
+  std::stable_sort(out.begin(), out.end(),
+                   [&](std::int64_t a, std::int64_t b) { return std::abs(a - share) < std::abs(b - share); });
+  if (out.size() > kMostMissing) out.resize(kMostMissing);
+  return out;
+}
+
+void Search::add_missing() {
+  if (best_ns() != INT64_MAX) return;
+  const std::int64_t batch = problem_.training.global_batch;
+  for (std::size_t g = 0; g < columns_.size(); ++g) {
+    const NodeGroup& group = problem_.cluster->groups[g];
+    const std::int64_t devices = group.nodes * group.devices_per_node;
+    for (const std::int64_t samples : samples_near(batch * devices / problem_.cluster->devices(), devices, batch)) {
+      if (!columns_[g].empty() || stopped()) break;
+      std::vector<Alone>& found = exact_[{g, samples}];
+      if (found.empty()) search_exact(g, group.nodes, samples, found);
+      for (const Alone& one : found) add_column(g, one.pipeline, one.alone_ns);
+    }
   }
 }
 
@@ -449,6 +481,7 @@ UnlikePipelinesOutcome Search::run(const EachGroupOutcome& alone) {
   }
   add_columns(alone);
   if (!stopped()) add_shares();
+  if (!stopped()) add_missing();
   thin_columns();
   std::optional<Deal> best;
   std::int64_t best_ns = 0;
