@@ -155,7 +155,8 @@ std::string keys_text(const ImportedConfiguration& c) {
   for (const ImportedKey& key : c.keys)
     if (key.kind != ImportedKey::Kind::without_effect)
       rows.push_back({line_of(key), name_of(key), shown(key.value), key.meaning, std::string(to_string(key.kind))});
-  return cat(report::table(rows, {1, 2, 3, 4}), "and ", count_of(c, ImportedKey::Kind::without_effect), " keys without effect\n");
+  const auto unused = count_of(c, ImportedKey::Kind::without_effect);
+  return cat(report::table(rows, {1, 2, 3, 4}), "and ", unused, unused == 1 ? " key" : " keys", " without effect\n");
 }
 
 std::string keys_json(const ImportedConfiguration& c, const std::string& format) {

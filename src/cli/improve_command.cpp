@@ -51,7 +51,7 @@ Status write_folder(const Context& context, const ImproveFlags& flags, const Job
   if (!text) return text.error();
   if (Status error = add("job.yaml", *text)) return error;
   const std::string name = std::filesystem::path(flags.imported.path).filename().string();
-  if (diff && !diff->text.empty() && flags.imported.path != "-" && name != "job.yaml")
+  if (diff && !diff->text.empty() && diff->differs.empty() && flags.imported.path != "-" && name != "job.yaml")
     if (Status error = add(name, diff->text)) return error;
   if (!answer.present) return {};
   return add("present.json", to_json(answer.present->plan, plan_schema_of(context)) + "\n");
@@ -69,6 +69,9 @@ Status write_out(const Context& context, const ImproveFlags& flags, const Job& j
   if (!diff || diff->text.empty())
     return Error{ErrorKind::check_failed, flags.out, diff ? diff->why : "no plan", "a plan that the file can express",
                  "-o DIR writes plan.json, result.json and job.yaml"};
+  if (!diff->differs.empty())
+    return Error{ErrorKind::check_failed, flags.out, base::cat("with the changes the file still gives another plan: ", diff->differs),
+                 "a file that gives the best plan", "-o DIR writes plan.json, result.json and job.yaml"};
   files.push_back(flags.out);
   return write_file(flags.out, diff->text);
 }

@@ -199,19 +199,20 @@ Values values_of(const AssertionTable& table, const ConfigurationRequest& reques
 Status broken_assertions(const AssertionTable& table, const ConfigurationRequest& request, const std::vector<Setting>& settings) {
   ESPALIER_CHECK(request.devices >= 0);
   const Values values = values_of(table, request, settings);
-  std::string found, sources, hints;
+  std::string broken, expected, hints;
   const auto add = [](std::string& text, const std::string& piece) {
     if (!piece.empty() && text.find(piece) == std::string::npos) text += cat(text.empty() ? "" : "; ", piece);
   };
   for (const Assertion& rule : table.assertions) {
     if (!is_broken(rule, values)) continue;
-    add(found, cat(rule.id, ": ", rule.says));
-    add(sources, rule.source);
+    ESPALIER_CHECK(!rule.source.empty());  // no assertion without a place where it is made
+    add(broken, rule.id);
+    add(expected, cat(rule.says, " (", rule.source, ")"));
     add(hints, rule.hint);
   }
-  if (found.empty()) return std::nullopt;
-  ESPALIER_CHECK(!sources.empty());  // no assertion without a place where it is made
-  return Error{ErrorKind::check_failed, request.name, found, cat("what ", table.version, " asserts (", sources, ")"), hints};
+  if (broken.empty()) return std::nullopt;
+  return Error{ErrorKind::check_failed, request.name, cat("settings against ", broken),
+               cat("what ", table.version, " asserts: ", expected), hints};
 }
 
 Result<ImportedConfiguration> with_assertions(Result<ImportedConfiguration> read, const Status& broken) {

@@ -83,7 +83,7 @@ std::vector<std::int64_t> values_of(const Target& t, D d, const Configuration& c
   const std::int64_t end = d == D::zero ? 4 : enum_size(d);
   for (std::int64_t v = 0; v < end; ++v)
     if (v != now || (d == D::recompute && c.strategy.recompute.modules.any())) out.push_back(v);  // other modules
-  const std::int64_t up = d == D::recompute || d == D::zero ? -1 : 1;  // of two as near
+  const std::int64_t up = d == D::recompute || d == D::zero ? -1 : 1;                             // of two as near
   std::stable_sort(out.begin(), out.end(), [&](std::int64_t a, std::int64_t b) {
     return std::pair(std::abs(a - now), up * a) < std::pair(std::abs(b - now), up * b);
   });
@@ -208,8 +208,7 @@ Error refused(const Target& t, const std::vector<Fault>& faults) {
 }  // namespace
 
 Result<ClosestPlan> closest_plan(const Exporter& format, const Job& job, const Plan& plan) {
-  const EngineModel* engine =
-      format.engine.empty() ? nullptr : &exchange::engine_written_for(format.name, format.engine, plan);
+  const EngineModel* engine = format.engine.empty() ? nullptr : &exchange::engine_written_for(format.name, format.engine, plan);
   const SplitPolicy split = engine == nullptr ? SplitPolicy::balanced : engine->split;
   const Target t{format, engine, job, rule_facts(job.model, job.cluster, job.training, split), split};
   ClosestPlan out{plan, {}};

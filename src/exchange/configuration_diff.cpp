@@ -4,12 +4,14 @@
 #include <algorithm>
 #include <array>
 #include <map>
+#include <optional>
 #include <set>
 
 #include "base/check.h"
 #include "base/document.h"
 #include "base/format.h"
 #include "base/toml.h"
+#include "exchange/dictionary.h"
 #include "exchange/file_edits.h"
 #include "exchange/plan_settings.h"
 #include "exchange/settings.h"
@@ -37,7 +39,7 @@ constexpr std::array kOtherNames = {
 };
 
 /// Keys that differ, and the other names of those; without those of the training script.
-std::vector<WantedValue> differing(const PlanSettings& before, const PlanSettings& after) {
+std::vector<WantedValue> differing(const exchange::KeyTable& table, const PlanSettings& before, const PlanSettings& after) {
   std::set<std::string> keys;
   for (const PlanSettings* settings : {&before, &after})
     for (const auto& [key, value] : *settings) keys.insert(key);
@@ -49,26 +51,36 @@ std::vector<WantedValue> differing(const PlanSettings& before, const PlanSetting
   for (const std::string& key : keys) {
     ESPALIER_CHECK(!key.empty());
     if (key.front() == '@' || value_in(before, key) == value_in(after, key)) continue;
-    out.push_back({key, value_in(before, key), value_in(after, key)});
+    const exchange::KeyRow* known = table.find(key);
+    out.push_back({key, value_in(before, key), value_in(after, key), known != nullptr && known->type == "list"});
     for (const OtherNames& row : kOtherNames)
       if (key == row.key)
         for (const char* other : row.others)
-          if (other != nullptr) out.push_back({other, "", ""});
+          if (other != nullptr) out.push_back({other, "", "", false});
   }
   return out;
 }
 
-/// The settings of the file, by key: the values of a configuration that breaks rules and so has no plan.
-PlanSettings of_file(const ImportedConfiguration& c, const std::string& format) {
+/// Whether the key says nothing but how the job runs, by its row: a file may not keep it where the plan does not have it.
+bool states_the_plan(const exchange::KeyTable& table, const std::string& key) {
+  const exchange::KeyRow* row = table.find(key);
+  return row != nullptr && row->verdict == exchange::KeyRow::Verdict::reads &&
+         (row->text.starts_with("strategy") || row->text.starts_with("schedule") || row->text == "stages");
+}
+
+/// What the file itself states of the plan, by key, and the values that it has for keys of `after`.
+PlanSettings of_file(const ImportedConfiguration& c, const std::string& format, const PlanSettings& after) {
+  const bool megatron = format == "megatron-args";
   PlanSettings out;
   for (const ImportedKey& key : c.keys) {
     if (key.line == 0 || key.kind == ImportedKey::Kind::defaulted) continue;
     std::string name = key.key;
-    if (format == "megatron-args") {
+    if (megatron) {
       name = cat("--", name.starts_with("--") ? name.substr(2) : name);
       std::replace(name.begin(), name.end(), '_', '-');
     }
-    out[name] = key.value == "True" && format == "megatron-args" ? "on" : key.value;
+    if (after.contains(name) || states_the_plan(exchange::key_table(format), key.key))
+      out[name] = key.value == "True" && megatron ? "on" : key.value;
   }
   return out;
 }
@@ -90,11 +102,11 @@ std::map<std::string, std::int64_t> lines_of(const Result<base::Document>& docum
   return out;
 }
 
-/// torchtitan's command line writes a key as a flag, and what is recomputed as a subcommand.
-std::vector<WantedValue> as_titan_flags(std::vector<WantedValue> wanted) {
+/// torchtitan's command line writes a key as a flag, and what is recomputed as a subcommand where it is not a flag already.
+std::vector<WantedValue> as_titan_flags(std::vector<WantedValue> wanted, const std::string& text) {
   std::vector<WantedValue> out;
   for (WantedValue& w : wanted) {
-    if (w.key == "activation_checkpoint.mode") continue;
+    if (w.key == "activation_checkpoint.mode" && text.find(w.key) == std::string::npos) continue;
     w.key = cat("--", w.key);
     if (w.after == "true" || w.after == "false") {
       const std::size_t dot = w.key.rfind('.') + 1;
@@ -107,7 +119,7 @@ std::vector<WantedValue> as_titan_flags(std::vector<WantedValue> wanted) {
 }
 
 Result<exchange::EditedFile> edited(Syntax syntax, const std::string& format, const ConfigurationRequest& request,
-                                    const std::vector<WantedValue>& wanted) {
+                                    const std::vector<WantedValue>& wanted, const std::vector<std::string>& anchors) {
   switch (syntax) {
     case Syntax::json: return exchange::edit_json(request.text, request.name, wanted);
     case Syntax::toml:
@@ -117,7 +129,20 @@ Result<exchange::EditedFile> edited(Syntax syntax, const std::string& format, co
     case Syntax::printed:
     case Syntax::flags: break;
   }
-  return exchange::edit_flags(request.text, format == "torchtitan" ? as_titan_flags(wanted) : wanted);
+  return exchange::edit_flags(request.text, format == "torchtitan" ? as_titan_flags(wanted, request.text) : wanted, anchors);
+}
+
+/// Flags that new ones stand next to: those of the plan, then any that the file has.
+std::vector<std::string> anchors_in(const ImportedConfiguration& configuration) {
+  std::vector<std::string> out = {"--tensor-model-parallel-size",
+                                  "--pipeline-model-parallel-size",
+                                  "--micro-batch-size",
+                                  "--global-batch-size",
+                                  "--seq-length",
+                                  "--num-layers"};
+  for (const ImportedKey& key : configuration.keys)
+    if (key.line > 0 && key.written.starts_with("--")) out.push_back(key.written);
+  return out;
 }
 
 /// Arguments that the training script takes and the file does not hold: they change, and the file is read again with them.
@@ -131,18 +156,55 @@ void follow_script(const PlanSettings& before, const PlanSettings& after, Config
       edits.push_back({cat("training script: ", name), was == before.end() ? "" : was->second, at->second, 0});
     return &at->second;
   };
-  if (const std::string* micro = change("@micro-batch", "micro-batch"); micro && again.micro_batch > 0)
-    again.micro_batch = std::stoll(*micro);
+  change("@micro-batch", "micro-batch");
   if (const std::string* what = change("@recompute", "recompute"); what && !again.recompute.empty()) again.recompute = *what;
 }
 
-/// The label of the plan that the text gives, or its error; empty: the wanted plan.
-std::string read_again(const ConfigurationRequest& request, const std::string& format, const Job& job, const Plan& wanted) {
-  const auto configuration = find_configuration_format(format)->read(request);
-  if (!configuration) return configuration.error().message();
-  const auto plan = plan_of(job, *configuration);
+/// The file that changes, and the plan that it is to give.
+struct Task {
+  const ConfigurationRequest& request;
+  const std::string& format;
+  const Job& job;
+  const Plan& wanted;
+  ImportedConfiguration now;
+  Syntax syntax;
+};
+
+/// The label of the plan that the text gives, or what else it changes, or its error; empty: the wanted plan of the same training.
+std::string read_again(const Task& task, const ConfigurationRequest& changed) {
+  const auto then = find_configuration_format(task.format)->read(changed);
+  if (!then) return then.error().message();
+  if (then->global_batch != task.now.global_batch) return cat("global batch ", then->global_batch);
+  if (then->sequence_length != task.now.sequence_length) return cat("sequences of ", then->sequence_length);
+  if (then->precision != task.now.precision) return cat("precision ", then->precision);
+  const auto plan = plan_of(task.job, *then);
   if (!plan) return plan.error().message();
-  return plan->pipelines == wanted.pipelines ? std::string() : plan->label();
+  return plan->pipelines == task.wanted.pipelines ? std::string() : plan->label();
+}
+
+/// The file with the settings that differ.
+Result<ConfigurationDiff> changed(const Task& task, const PlanSettings& before, const PlanSettings& after) {
+  auto file = edited(task.syntax, task.format, task.request, differing(exchange::key_table(task.format), before, after),
+                     anchors_in(task.now));
+  if (!file) return file.error();
+  ConfigurationDiff out;
+  out.edits = std::move(file->edits);
+  ConfigurationRequest again = task.request;
+  if (again.micro_batch > 0) again.micro_batch = task.wanted.only_pipeline().schedule.micro_batch;
+  follow_script(before, after, again, out.edits);
+  again.text = file->text;
+  out.differs = read_again(task, again);
+  out.text = std::move(file->text);
+  return out;
+}
+
+/// What the framework printed is no file to edit.
+ConfigurationDiff without_text(ConfigurationDiff diff) {
+  diff.why = "the file is what the framework printed: the launch script has to be changed";
+  diff.differs.clear();
+  diff.text.clear();
+  for (ConfigurationEdit& edit : diff.edits) edit.line = 0;
+  return diff;
 }
 
 }  // namespace
@@ -157,26 +219,28 @@ Result<ConfigurationDiff> configuration_diff(const ConfigurationRequest& request
     out.why = cat("the file cannot express the plan: ", after.error().found);
     return out;
   }
-  PlanSettings before;
-  if (const auto now = present == nullptr ? Result<PlanSettings>(Error{}) : exchange::plan_settings(format, job, *present))
-    before = *now;
-  else if (const auto configuration = find_configuration_format(format)->read(request))
-    before = of_file(*configuration, format);
-  const Syntax syntax = syntax_of(format, request);
-  auto file = edited(syntax, format, request, differing(before, *after));
-  if (!file) return file.error();
-  out.edits = std::move(file->edits);
-  ConfigurationRequest again = request;
-  follow_script(before, *after, again, out.edits);
-  if (syntax == Syntax::printed) {
-    out.why = "the file is what the framework printed: the launch script has to be changed";
-    for (ConfigurationEdit& edit : out.edits) edit.line = 0;
-    return out;
+  auto configuration = find_configuration_format(format)->read(request);
+  if (!configuration) return configuration.error();
+  const Task task{request, format, job, wanted, std::move(*configuration), syntax_of(format, request)};
+  // What differs between the two plans; where that leaves the file with another plan, also what it leaves to defaults, which follow from other keys; then
+  // all that it states.
+  const PlanSettings stated = of_file(task.now, format, *after);
+  std::vector<PlanSettings> forms;
+  if (present != nullptr)
+    if (const auto now = exchange::plan_settings(format, job, *present)) {
+      forms.push_back(*now);
+      forms.push_back(*now);
+      std::erase_if(forms.back(), [&](const auto& setting) { return !stated.contains(setting.first); });
+    }
+  forms.push_back(stated);
+  for (std::size_t k = 0; k < forms.size(); ++k) {
+    auto diff = changed(task, forms[k], *after);
+    if (!diff) return diff.error();
+    const bool whole = diff->differs.empty();
+    if (k == 0 || whole) out = std::move(*diff);
+    if (whole) break;
   }
-  again.text = file->text;
-  out.differs = read_again(again, format, job, wanted);
-  out.text = std::move(file->text);
-  return out;
+  return task.syntax == Syntax::printed ? without_text(std::move(out)) : out;
 }
 
 std::string to_text(const ConfigurationDiff& diff, const std::string& name) {

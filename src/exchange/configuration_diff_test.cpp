@@ -28,12 +28,14 @@ ARGS=(
 )";
 
 TEST(FlagEdits, ValuesSwitchesAndVariables) {
-  const EditedFile out = edit_flags(kScript, {{"--tensor-model-parallel-size", "4", "1"},
-                                              {"--sequence-parallel", "on", ""},
-                                              {"--micro-batch-size", "1", "2"},
-                                              {"--overlap-grad-reduce", "on", ""},
-                                              {"--use-distributed-optimizer", "", "on"},
-                                              {"--pipeline-model-parallel-size", "", "2"}});
+  const EditedFile out = edit_flags(kScript,
+                                    {{"--tensor-model-parallel-size", "4", "1"},
+                                     {"--sequence-parallel", "on", ""},
+                                     {"--micro-batch-size", "1", "2"},
+                                     {"--overlap-grad-reduce", "on", ""},
+                                     {"--use-distributed-optimizer", "", "on"},
+                                     {"--pipeline-model-parallel-size", "", "2"}},
+                                    {"--tensor-model-parallel-size"});
   EXPECT_EQ(out.text, R"(#!/bin/bash
 TP=1   # of a node
 ARGS=(
@@ -56,6 +58,28 @@ TEST(FlagEdits, AVariableOfTwoValuesStays) {
       edit_flags("TP=1\nTP=2\nrun --tensor_model_parallel_size ${TP}\n", {{"--tensor-model-parallel-size", "2", "8"}});
   EXPECT_EQ(out.text, "TP=1\nTP=2\nrun --tensor_model_parallel_size 8\n");
   EXPECT_EQ(out.edits.front().key, "--tensor_model_parallel_size");
+}
+
+// A value that the shell would cut is quoted, but not inside a string that is split later; quotes around a value stay, its list goes whole.
+TEST(FlagEdits, Quotes) {
+  const std::vector<WantedValue> layout = {{"--layout", "", "Et|t*2|tL"}};
+  EXPECT_EQ(edit_flags("A=(\n  --tp 2 # don't\n)\n", layout, {"--tp"}).text, "A=(\n  --tp 2 --layout 'Et|t*2|tL' # don't\n)\n");
+  EXPECT_EQ(edit_flags("A=\"--pp 4 \\\n --tp 2\"\n", layout, {"--tp"}).text, "A=\"--pp 4 \\\n --tp 2 --layout Et|t*2|tL\"\n");
+  EXPECT_EQ(edit_flags("run --layout \"E|t\" --tp 2\n", layout).text, "run --layout \"Et|t*2|tL\" --tp 2\n");
+  EXPECT_EQ(edit_flags("run --layout=E --tp 2\n", layout).text, "run --layout='Et|t*2|tL' --tp 2\n");
+  EXPECT_EQ(edit_flags("run --layout 'E|t' --tp 2\n", {{"--layout", "E|t", ""}}).text, "run --tp 2\n");
+  const std::vector<WantedValue> modules = {{"--modules", "mlp moe", "layernorm moe_act", true}};
+  EXPECT_EQ(edit_flags("run --modules mlp moe --tp 2\n", modules).text, "run --modules layernorm moe_act --tp 2\n");
+  EXPECT_EQ(edit_flags("run --tp 2\n", modules, {"--tp"}).text, "run --tp 2 --modules layernorm moe_act\n");
+  EXPECT_EQ(edit_flags("run --modules mlp moe\n", {{"--modules", "mlp moe", "", true}}).text, "run\n");
+  EXPECT_EQ(edit_flags("run --modules mlp $MORE\n", modules).text, "run --modules layernorm moe_act $MORE\n");
+}
+
+// Without a place for them new flags are edits alone.
+TEST(FlagEdits, NoAnchor) {
+  const EditedFile out = edit_flags("run --tp 2\n", {{"--pp", "", "2"}}, {"--dp"});
+  EXPECT_EQ(out.text, "run --tp 2\n");
+  EXPECT_EQ(out.edits, (std::vector<ConfigurationEdit>{{"--pp", "", "2", 0}}));
 }
 
 TEST(TableEdits, TomlKeepsCommentsAndOrder) {
@@ -156,6 +180,13 @@ TEST(ConfigurationDiff, TorchtitanAndDeepSpeed) {
               2, 1, 1, ZeroStage::parameters);
   EXPECT_EQ(toml.diff.differs, "") << toml.diff.text;
   EXPECT_THAT(toml.diff.text, HasSubstr("mode = \"full\""));
+  // Without a global batch it is 8 ranks times the local batch: with fewer data ranks the file has to state it.
+  const Changed derived = changed("torchtitan", "torchtitan",
+                                  "[training]\nlocal_batch_size = 2\nseq_len = 1024\n[activation_checkpoint]\nmode = \"none\"\n"
+                                  "[parallelism]\ntensor_parallel_degree = 1\n",
+                                  2, 1, 1, ZeroStage::parameters);
+  EXPECT_EQ(derived.diff.differs, "") << derived.diff.text;
+  EXPECT_THAT(derived.diff.text, HasSubstr("global_batch_size = 16"));
   const Changed json = changed(
       "deepspeed", "deepspeed",
       R"({"train_micro_batch_size_per_gpu": 1, "train_batch_size": 16, "bf16": {"enabled": true}, "zero_optimization": {"stage": 1}})",

@@ -57,12 +57,12 @@ std::string configuration(const ExportRequest& request) {
     json.end_array();
   }
   json.end_object();
-  json.key("train_batch_size")
-      .value(plan.training.global_batch)
-      .key("train_micro_batch_size_per_gpu")
-      .value(schedule.micro_batch);
+  // Under AutoTP DeepSpeed counts every rank of a tensor group as one with samples of its own (runtime/config.py:471, :602).
+  if (s.tp == 1 || s.sp == SequenceParallel::ulysses) json.key("train_batch_size").value(plan.training.global_batch);
+  json.key("train_micro_batch_size_per_gpu").value(schedule.micro_batch);
   json.key("gradient_accumulation_steps").value(schedule.microbatches);
-  if (plan.training.precision == Precision::bf16 || plan.training.precision == Precision::fp8) json.key("bf16").begin_object().key("enabled").value(true).end_object();
+  if (plan.training.precision == Precision::bf16 || plan.training.precision == Precision::fp8)
+    json.key("bf16").begin_object().key("enabled").value(true).end_object();
   if (plan.training.precision == Precision::fp16) json.key("fp16").begin_object().key("enabled").value(true).end_object();
   write_zero(json, s);
   if (offloads_activations(s.offload))  // inputs of recomputed blocks

@@ -102,17 +102,19 @@ class DeepSpeedReader {
     const std::int64_t steps =
         in_.integer("gradient_accumulation_steps", 0, kMostSamples, 0, "micro-batches a step (0: from the others)");
     const std::int64_t dp = out_.strategy.dp;
-    const std::int64_t own = micro > 0 ? micro : global > 0 ? global / (dp * std::max<std::int64_t>(1, steps)) : 0;
-    const std::int64_t all = global > 0             ? global
+    // The file counts every rank of a tensor group as one with samples of its own (deepspeed/runtime/config.py:471, :602).
+    const std::int64_t same = out_.strategy.sp == SequenceParallel::ulysses ? 1 : out_.strategy.tp, ranks = dp * same;
+    const std::int64_t own = micro > 0 ? micro : global > 0 ? global / (ranks * std::max<std::int64_t>(1, steps)) : 0;
+    const std::int64_t all = global > 0             ? global / same
                              : own > 0 && steps > 0 ? capped_product({own, std::max<std::int64_t>(1, steps), dp})
                                                     : 0;
-    if (global > 0 && own > 0 && (global % (own * dp) != 0 || (steps > 0 && capped_product({own, steps, dp}) != global)))
+    if (global > 0 && own > 0 && (global % (own * ranks) != 0 || (steps > 0 && capped_product({own, steps, ranks}) != global)))
       in_.fail("train_batch_size", std::to_string(global),
-               cat("micro-batch ", own, steps > 0 ? cat(" · ", steps, " steps") : "", " · ", dp,
-                   " replicas, or a multiple (rule DS-BATCH)"),
-               "replicas are devices / tensor or sequence parallelism of the cluster");
+               cat("micro-batch ", own, steps > 0 ? cat(" · ", steps, " steps") : "", " · ", ranks,
+                   " ranks, or a multiple (rule DS-BATCH)"),
+               "the ranks are the devices / sequence_parallel_size; those of a tensor group count each");
     if (global > 0 && micro == 0 && own == 0)
-      in_.fail("train_batch_size", std::to_string(global), cat("at least one sample for each of ", dp, " replicas"));
+      in_.fail("train_batch_size", std::to_string(global), cat("at least one sample for each of ", ranks, " ranks"));
     const std::int64_t length = in_.integer("sequence_length", 0, kMostSamples, 0, "sequence length");
     out_.sequence_length = said_or(in_, "sequence_length", length, request_.sequence_length, "--sequence-length");
     take_batch(in_, request_, own, all, dp, out_);
@@ -127,7 +129,8 @@ class DeepSpeedReader {
     in_.word("optimizer.type", {"Adam", "AdamW", "FusedAdam", "DeepSpeedCPUAdam"}, "Adam", "optimizer");
     out_.optimizer = "adam";
     out_.precision = bf16 ? "bf16" : fp16 ? "fp16" : "fp32";
-    if (in_.has("espalier.precision") && in_.word("espalier.precision", {"none", "fp8"}, "none", "products in") == "fp8") out_.precision = "fp8";
+    if (in_.has("espalier.precision") && in_.word("espalier.precision", {"none", "fp8"}, "none", "products in") == "fp8")
+      out_.precision = "fp8";
     for (const char* key : {"bf16.enabled", "bfloat16.enabled", "fp16.enabled"})
       if (in_.is_auto(key) && !bf16 && !fp16) return filled(key);
   }

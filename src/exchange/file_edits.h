@@ -19,6 +19,7 @@ namespace espalier::exchange {
 /// The wanted value of each key, "on" for a switch; empty: the key goes.
 struct WantedValue {
   std::string key, before, after;
+  bool list = false;  ///< flags: each word of the value is an argument of its own
 };
 
 struct EditedFile {
@@ -26,7 +27,10 @@ struct EditedFile {
   std::vector<ConfigurationEdit> edits;
 };
 
-EditedFile edit_flags(std::string_view text, const std::vector<WantedValue>& wanted);
+/// New flags stand behind the first of `anchors` that the file has; without one they are edits that the text lacks. A value that the shell would not read
+/// as one word is quoted, unless it stands in a quoted string.
+EditedFile edit_flags(std::string_view text, const std::vector<WantedValue>& wanted,
+                      const std::vector<std::string>& anchors = {});
 /// `lines`: of the keys that the file has, by path.
 EditedFile edit_table(std::string_view text, bool toml, const std::map<std::string, std::int64_t>& lines,
                       const std::vector<WantedValue>& wanted);

@@ -89,12 +89,39 @@ std::optional<FormatFault> fault_of(const FormatRows& rows, const Job& job, cons
   return fault_of_rows(rows.prefix, rows.own, job, plan);
 }
 
+std::vector<std::string> engine_options(const Plan& plan) {
+  std::vector<std::string> out;
+  for (std::size_t plus = plan.engine.find('+'); plus != std::string::npos;) {
+    const std::size_t next = plan.engine.find('+', plus + 1);
+    out.push_back(plan.engine.substr(plus + 1, next == std::string::npos ? next : next - plus - 1));
+    plus = next;
+  }
+  return out;
+}
+
+namespace {
+
+/// Of the engine's options those that no file says.
+std::vector<std::string> options_of_script(const Plan& plan) {
+  std::vector<std::string> out;
+  const EngineModel* base = find_engine(base_engine(plan.engine));
+  if (base == nullptr) return out;
+  const auto names = engine_options(plan);
+  for (const EngineOption& option : base->options)
+    if (option.script && std::find(names.begin(), names.end(), option.name) != names.end())
+      out.push_back(cat("option ", option.name, " of the engine: ", option.note));
+  return out;
+}
+
+}  // namespace
+
 std::vector<std::string> left_to_script(const Plan& plan) {
   std::vector<std::string> out;
   if (freezes_weights(plan.training)) out.emplace_back("adapters and frozen parts");
   const Lengths& lengths = plan.training.lengths;
   if (lengths.any() && lengths.packing != Packing::none)
     out.push_back(cat("samples made of several sequences (packing: ", to_string(lengths.packing), ")"));
+  for (std::string& option : options_of_script(plan)) out.push_back(std::move(option));
   return out;
 }
 

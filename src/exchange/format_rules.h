@@ -46,7 +46,9 @@ const EngineModel& engine_written_for(std::string_view format, std::string_view 
 /// The strategy of all layers of a plan of one pipeline that has one: stages of unequal length may recompute all their blocks.
 Strategy strategy_of_all(const Plan& plan);
 
-/// Parts of the training that no format writes, because the script that trains configures it: adapters, frozen parts, packing.
+/// "flex-dispatcher", "cuda-graphs" of the engine "megatron-core+flex-dispatcher+cuda-graphs".
+std::vector<std::string> engine_options(const Plan& plan);
+/// Parts of the training that no format writes, because the script that trains configures it: adapters, frozen parts, packing, some options of engines.
 std::vector<std::string> left_to_script(const Plan& plan);
 /// That, and what was lost, as lines that `mark` begins: "# not said: MEG-P2P: …". Empty: nothing.
 std::string lost_lines(const ExportRequest& request, std::string_view mark);

@@ -106,7 +106,8 @@ ImportedConfiguration megatron(const std::string& flags) { return read("megatron
 
 TEST(NotModelled, IsAKindOfItsOwn) {
   const ImportedConfiguration c = megatron(
-      "--bf16 --use-distributed-optimizer --fp32-residual-connection --deterministic-mode --cross-entropy-loss-fusion --fp8-param-gather --no-rope-fusion "
+      "--bf16 --use-distributed-optimizer --fp32-residual-connection --deterministic-mode --cross-entropy-loss-fusion "
+      "--fp8-param-gather --no-rope-fusion "
       "--transformer-impl local");
   for (const char* key : {"fp32_residual_connection", "deterministic_mode", "cross_entropy_loss_fusion", "fp8_param_gather",
                           "apply_rope_fusion", "transformer_impl"})
@@ -402,12 +403,14 @@ TEST(Fusions, FlagsAndDumpsSayTheSame) {
 }
 
 TEST(Offload, OfEachFormat) {
-  EXPECT_EQ(megatron("--use-precision-aware-optimizer --optimizer-cpu-offload --overlap-cpu-optimizer-d2h-h2d").strategy.offload, Offload::optimizer);
-  EXPECT_EQ(key_of(megatron("--use-precision-aware-optimizer --optimizer-cpu-offload"), "overlap_cpu_optimizer_d2h_h2d").kind, ImportedKey::Kind::defaulted);
-  EXPECT_THAT(
-      refusal("megatron-args",
-              request_of(std::string(kFlags) + "--use-precision-aware-optimizer --optimizer-cpu-offload --optimizer-offload-fraction 0.5")),
-      HasSubstr("--optimizer-offload-fraction = 0.5"));
+  EXPECT_EQ(megatron("--use-precision-aware-optimizer --optimizer-cpu-offload --overlap-cpu-optimizer-d2h-h2d").strategy.offload,
+            Offload::optimizer);
+  EXPECT_EQ(key_of(megatron("--use-precision-aware-optimizer --optimizer-cpu-offload"), "overlap_cpu_optimizer_d2h_h2d").kind,
+            ImportedKey::Kind::defaulted);
+  EXPECT_THAT(refusal("megatron-args",
+                      request_of(std::string(kFlags) +
+                                 "--use-precision-aware-optimizer --optimizer-cpu-offload --optimizer-offload-fraction 0.5")),
+              HasSubstr("--optimizer-offload-fraction = 0.5"));
   const auto device = [](const char* name) {
     return request_of(
         std::string(

@@ -40,7 +40,7 @@ TEST(FlagLines, FollowsTheScriptAndRunsNothing) {
   const auto twice = read_flag_lines("TP=4\nTP=8\n--tp $TP --pp ${PP:-2}\n", "x.sh");
   ASSERT_TRUE(twice.ok());
   EXPECT_EQ(value_of(*twice, "tp"), "8");  // the last assignment before the flag
-  EXPECT_EQ(value_of(*twice, "pp"), "2");    // the default, listed as such
+  EXPECT_EQ(value_of(*twice, "pp"), "2");  // the default, listed as such
   EXPECT_EQ(value_of(*read_flag_lines("--pp ${#X}\n", "x.sh"), "pp"), "${#X}");
   const auto contradiction = read_flag_lines("--tp 4\n\n--tp 8\n", "x.sh");
   ASSERT_FALSE(contradiction.ok());
@@ -154,6 +154,12 @@ TEST(DeepSpeedImport, TwoOfThreeBatchSizes) {
   EXPECT_EQ(read("deepspeed", "{\"train_batch_size\": 64, \"gradient_accumulation_steps\": 4" + tail, 8).schedule.micro_batch, 2);
   EXPECT_EQ(
       read("deepspeed", "{\"train_micro_batch_size_per_gpu\": 2, \"gradient_accumulation_steps\": 4" + tail, 8).global_batch, 64);
+  // The two ranks of a tensor group count as one with samples of its own each: 8 · 2 · 4, of which half are trained.
+  const std::string autotp =
+      "\"train_micro_batch_size_per_gpu\": 2, \"gradient_accumulation_steps\": 4, \"tensor_parallel\": {\"autotp_size\": 2}";
+  EXPECT_EQ(read("deepspeed", "{\"train_batch_size\": 64, " + autotp + tail, 8).global_batch, 32);
+  EXPECT_EQ(read("deepspeed", "{" + autotp + tail, 8).global_batch, 32);
+  EXPECT_THAT(refusal("deepspeed", "{\"train_batch_size\": 32, " + autotp + tail), HasSubstr("DS-BATCH"));
   EXPECT_THAT(refusal("deepspeed", "{\"train_batch_size\": 60, \"train_micro_batch_size_per_gpu\": 8" + tail),
               HasSubstr("DS-BATCH"));
   EXPECT_THAT(refusal("deepspeed", "{\"train_batch_size\": 8, \"train_batch_size\": 8}"), HasSubstr("train_batch_size"));

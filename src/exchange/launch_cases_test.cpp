@@ -172,8 +172,9 @@ TEST(LaunchCases, CompiledPartsOfTorchtitan) {
                 request_of(std::string("[training]\nseq_len = 64\n[compile]\nenable = true\ncomponents = ") + parts + "\n", 1, 8))
         .engine;
   };
-  EXPECT_EQ(engine("[\"loss\"]"), "torchtitan");
+  EXPECT_EQ(engine("[\"loss\"]"), "torchtitan+compiled-loss");
   EXPECT_EQ(engine("[\"model\", \"loss\"]"), "torchtitan-compile");
+  EXPECT_EQ(engine("[\"model\"]"), "torchtitan-compile");
   EXPECT_EQ(read("torchtitan", request_of("[training]\nseq_len = 64\n[compile]\nenable = true\n", 1, 8)).engine,
             "torchtitan-compile");
 }

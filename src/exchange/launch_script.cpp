@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <iterator>
 #include <sstream>
 
 #include "base/check.h"
@@ -17,9 +18,15 @@ using base::cat;
 
 constexpr std::size_t kComment = 68;  // column where reasons begin
 
+std::vector<std::string> arguments_of(const LaunchFlag& flag) {
+  if (!flag.list) return flag.value.empty() ? std::vector<std::string>() : std::vector<std::string>{flag.value};
+  std::istringstream words(flag.value);
+  return {std::istream_iterator<std::string>(words), {}};
+}
+
 std::string line_of(const LaunchFlag& flag) {
   std::string out = cat("  ", flag.name);
-  if (!flag.value.empty()) out += " " + quoted(flag.value);
+  for (const std::string& word : arguments_of(flag)) out += " " + quoted(word);
   if (flag.reason.empty()) return out + "\n";
   out.resize(std::max(out.size() + 2, kComment), ' ');
   return cat(out, "# ", flag.reason, "\n");
@@ -192,7 +199,7 @@ std::string for_kubeflow(const Text& t) {
   for (const auto& [heading, flags] : t.script.groups)
     for (const LaunchFlag& flag : flags) {
       out += yaml_item(flag.name, flag.reason);
-      if (!flag.value.empty()) out += yaml_item(flag.value);
+      for (const std::string& word : arguments_of(flag)) out += yaml_item(word);
     }
   return t.script.last.empty() ? out : out + yaml_item(t.script.last);
 }

@@ -20,6 +20,7 @@ namespace espalier::exchange {
 struct LaunchFlag {
   std::string name, value;  ///< value empty: a switch
   std::string reason;       ///< a comment; empty: none
+  bool list = false;        ///< each word of the value is an argument of its own
 };
 
 struct LaunchScript {

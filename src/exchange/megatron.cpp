@@ -172,7 +172,7 @@ Flags recomputation(const Job& job, const Plan& plan) {
   if (r.kind == RecomputeKind::selective) {
     std::string modules = to_string(modules_said(job, plan));
     std::replace(modules.begin(), modules.end(), ',', ' ');
-    return {{"--recompute-granularity", "selective", ""}, {"--recompute-modules", modules, ""}};
+    return {{"--recompute-granularity", "selective", ""}, {"--recompute-modules", modules, "", true}};
   }
   if (r.layers >= most_blocks_in_a_chunk(job.model, plan.only_pipeline()))
     return {{"--recompute-granularity", "full", ""},
@@ -324,16 +324,6 @@ std::vector<LaunchFlag> megatron_plan_flags(const Job& job, const Plan& plan) {
   Flags out = parallelism(job, plan);
   for (const Flags& more : {data_parallelism(plan.strategy()), batch(plan), recomputation(job, plan), option_flags(plan)})
     out.insert(out.end(), more.begin(), more.end());
-  return out;
-}
-
-std::vector<std::string> engine_options(const Plan& plan) {
-  std::vector<std::string> out;
-  for (std::size_t plus = plan.engine.find('+'); plus != std::string::npos;) {
-    const std::size_t next = plan.engine.find('+', plus + 1);
-    out.push_back(plan.engine.substr(plus + 1, next == std::string::npos ? next : next - plus - 1));
-    plus = next;
-  }
   return out;
 }
 

@@ -19,8 +19,6 @@ Exporter megatron_core();
 /// Flags of how the plan runs, without the model, its data and its precision. Requires one strategy for all layers.
 std::vector<LaunchFlag> megatron_plan_flags(const Job& job, const Plan& plan);
 
-/// "flex-dispatcher", "cuda-graphs" of the engine "megatron-core+flex-dispatcher+cuda-graphs".
-std::vector<std::string> engine_options(const Plan& plan);
 /// The modules that selective recomputation of the plan's first layers names, or those that its engine means.
 RecomputeModules modules_said(const Job& job, const Plan& plan);
 /// "Et*7|t*9|t*9|t*7L": the layout of a pipeline whose chunks hold whole decoder layers, embedding in the first and head in the last. Encoders of images and

@@ -152,7 +152,7 @@ class MegatronReader {
     for (const ShellScript::Source& source : sources_) {
       const std::string name = source.path.substr(source.path.rfind('/') + 1);
       if (!in_.ok())
-        in_.lacks(cat(source.path, ", which line ", source.line, " sources"), "that file as well", cat("--with ", name));
+        in_.lacks_file(cat(source.path, ", which line ", source.line, " sources"), cat("--with ", name));
       else
         out_.notes.push_back(cat("line ", source.line, " sources ", source.path, ", which is not read: --with ", name));
     }

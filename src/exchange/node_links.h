@@ -39,8 +39,8 @@ struct NodeLinks {
   LinksShown shown = LinksShown::yes;
   std::string link_name = "NVLink";  ///< of one link, for people
   bool switched = false;             ///< NVLinks end in a switch, the file says so
-  double pcie = 0;        ///< bytes/s of a device's slot; 0: as the device's generation
-  double socket = 0;      ///< bytes/s between processors; 0: not said
+  double pcie = 0;                   ///< bytes/s of a device's slot; 0: as the device's generation
+  double socket = 0;                 ///< bytes/s between processors; 0: not said
   [[nodiscard]] std::size_t devices() const { return path.size(); }
 };
 

@@ -327,6 +327,11 @@ void SettingReader::lacks(const std::string& found, const std::string& expected,
   lacking_->hint += cat(" ", hint);
 }
 
+void SettingReader::lacks_file(const std::string& found, const std::string& hint) {
+  lacks(found, "that file as well", hint);
+  in_other_files_ = true;
+}
+
 // ---- what no reader took -----------------------------------------------------------------------------------------------------
 
 /// Whether a key is set to something that switches it on.
@@ -430,6 +435,8 @@ void SettingReader::judge_unknown(const Setting& setting) {
 
 /// One fault as it is; several under each other, by line.
 Error SettingReader::all_faults() {
+  if (in_other_files_)
+    std::erase_if(errors_, [](const Fault& fault) { return fault.line == 0; });  // no default is known to be one
   std::stable_sort(errors_.begin(), errors_.end(), [](const Fault& a, const Fault& b) { return a.line < b.line; });
   std::vector<Error> all;
   std::vector<std::string> names;
@@ -440,8 +447,8 @@ Error SettingReader::all_faults() {
   }
   if (lacking_) all.push_back(std::move(*lacking_));
   if (all.size() == 1) return all.front();
-  Error out{ErrorKind::bad_input, request_.name, cat(static_cast<std::int64_t>(all.size()), " faults"), "none of them",
-            "each by itself:"};
+  Error out{ErrorKind::bad_input, request_.name, cat(static_cast<std::int64_t>(all.size()), " faults"), "a file without them",
+            "they are"};
   for (const Error& error : all) out.hint += cat("\n  ", error.message());
   if (names.size() > 1) out.hint += cat("\nwhat the script asks for: ", asked(names));
   return out;

@@ -24,7 +24,12 @@ constexpr const char* kPrefix = "TT";
 
 std::string flag(const char* name) { return cat("--parallelism.", name); }
 
-bool compiles(const Plan& plan) { return plan.engine == "torchtitan-compile"; }
+bool compiles(const Plan& plan) { return base_engine(plan.engine) == "torchtitan-compile"; }
+/// The blocks stay eager.
+bool compiles_loss_alone(const Plan& plan) {
+  const auto options = engine_options(plan);
+  return !compiles(plan) && std::find(options.begin(), options.end(), "compiled-loss") != options.end();
+}
 
 /// Blocks of every chunk, in pipeline order.
 std::vector<std::int64_t> blocks_of_chunks(const Job& job, const Plan& plan) {
@@ -138,7 +143,8 @@ Flags batch(const Plan& plan) {
 Flags kernels(const Plan& plan) {
   Flags out{{"--training.disable_cuda_graphs", "",
              plan.only_pipeline().schedule.stages > 1 ? "they do not support pipelines" : "the prediction launches every kernel"},
-            {compiles(plan) ? "--compile.enable" : "--compile.no-enable", "", ""}};
+            {compiles(plan) || compiles_loss_alone(plan) ? "--compile.enable" : "--compile.no-enable", "", ""}};
+  if (compiles_loss_alone(plan)) out.push_back({"--compile.components", "loss", "", true});
   if (plan.strategy().overlap.tp) out.push_back({"--compile.enable_async_tensor_parallel", "", ""});
   if (plan.training.precision == Precision::fp32) out.push_back({"--training.mixed_precision_param", "float32", ""});
   return out;
@@ -183,6 +189,7 @@ PythonSetting setting_of(const LaunchFlag& flag) {
   if (flag.value.empty()) literal = python_bool(no == std::string::npos);
   if (no != std::string::npos) path.erase(no + 1, 3);
   std::replace(path.begin(), path.end(), '-', '_');
+  if (flag.list) return {path, cat("[", python_text(flag.value), "]"), flag.reason};
   const bool number = !flag.value.empty() && flag.value.find_first_not_of("0123456789") == std::string::npos;
   return {path, flag.value.empty() || number ? literal : python_text(literal), flag.reason};
 }

@@ -6,8 +6,8 @@
 #include <utility>
 
 #include "base/format.h"
-#include "exchange/assertions.h"
 #include "base/toml.h"
+#include "exchange/assertions.h"
 #include "exchange/configuration_readers.h"
 #include "exchange/flag_lines.h"
 
@@ -138,18 +138,17 @@ class TitanReader {
     for (const char* key : {"model.name", "model.flavor"})
       if (in_.has(key)) in_.pass_over(key, "the model is that of --model");
     const bool older = in_.flag("training.compile", false, "compiled"), newer = in_.flag("compile.enable", false, "compiled");
-    out_.engine = older || (newer && compiles_layers()) ? "torchtitan-compile" : "torchtitan";
+    out_.engine = older ? "torchtitan-compile" : newer ? compiled() : "torchtitan";
   }
 
-  /// Which parts are compiled: "model" holds the layers, "loss" the loss alone (torchtitan/config/configs.py, CompileConfig.components).
-  bool compiles_layers() {
+  /// By the parts that are compiled: "model" holds the layers, "loss" the loss alone (torchtitan/config/configs.py, CompileConfig.components).
+  std::string compiled() {
     const char* key = "compile.components";
     const std::string parts = in_.text(key, "[model, loss]", "compiled parts");
-    const bool model = parts.find("model") != std::string::npos;
-    if (!model && parts.find("loss") != std::string::npos)
-      out_.notes.push_back(cat(in_.spelled(key), " = ", parts,
-                               ": the layers are not compiled; the compiled loss is predicted as one that is not"));
-    return model;
+    const bool loss = parts.find("loss") != std::string::npos;
+    if (parts.find("model") == std::string::npos) return loss ? "torchtitan+compiled-loss" : "torchtitan";
+    if (!loss) out_.notes.push_back(cat(in_.spelled(key), " = ", parts, ": the loss is predicted as a compiled one"));
+    return "torchtitan-compile";
   }
 
   void degrees() {
@@ -348,7 +347,9 @@ Result<ImportedConfiguration> read(const ConfigurationRequest& request) {
 }  // namespace
 
 ConfigurationFormat torchtitan_configuration() {
-  return {kFormat, "torchtitan: TOML (up to 0.2.1), the command line of newer ones (--parallelism.tensor_parallel_degree 2 …), or a recipe of export",
+  return {kFormat,
+          "torchtitan: TOML (up to 0.2.1), the command line of newer ones (--parallelism.tensor_parallel_degree 2 …), or a "
+          "recipe of export",
           read};
 }
 

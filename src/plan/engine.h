@@ -234,6 +234,7 @@ struct EngineOption {
   std::string name;  ///< "cuda-graphs": an engine with it is called "megatron-core+cuda-graphs"
   std::string note;
   bool numerics = false;  ///< it changes what is computed, not only how: results of a run differ
+  bool script = false;    ///< the script that trains sets it, or its environment: no file of the engine says it
 };
 
 struct EngineModel {

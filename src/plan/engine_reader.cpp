@@ -316,6 +316,7 @@ void read_options(Reader& engine, Entry& entry) {
   engine.each("options", false, [&](Reader& r) {
     EngineOption option{r.required_string("name"), r.required_string("note")};
     read_flag(r, "numerics", option.numerics);
+    read_flag(r, "script", option.script);
     if (option.name.empty() || option.name.find('+') != std::string::npos) r.fail("name", option.name, "a word without +");
     for (const EngineOption& other : entry.model.options)
       if (other.name == option.name) r.fail("name", cat(option.name, " a second time"), "one entry an option");

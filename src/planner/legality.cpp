@@ -26,7 +26,7 @@ Status illegal(const Job& job, const EngineModel& engine, const Strategy& strate
   if (broken.empty()) return std::nullopt;
   return Error{ErrorKind::usage, "strategy", named_rules(broken),
                "a configuration that keeps every rule of the space and of engine " + engine.name,
-               "espalier plan searches the configurations that keep them"};
+               "espalier plan, or improve for a file, searches the configurations that keep them"};
 }
 
 namespace {

@@ -69,6 +69,7 @@ std::string best_lines(const Improvement& i) {
 
 std::string change_lines(const Improvement& i) {
   const bool runs = i.present && i.present->prediction.fits;
+  if (i.tried == 0) return "\nNo single change keeps the rules.\n";
   if (i.changes.empty())
     return cat("\nOf ", i.tried, " single changes none ", runs ? "is faster and fits" : "makes it run", ".\n");
   std::vector<std::vector<std::string>> rows{{"one change", "step", "saves", "memory", "plan"}};
