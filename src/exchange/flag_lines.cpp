@@ -89,7 +89,7 @@ class Flags {
     for (std::size_t i = 0; i < words_.size() && !error_;) {
       const ShellToken& token = words_[i].token;
       if (is_subcommand(words_[i]))
-        add({"activation_checkpoint.mode", token.text.substr(token.text.find(':') + 1), token.line, token.condition});
+        add({"activation_checkpoint.mode", plain_key(token.text.substr(token.text.find(':') + 1)), token.line, token.condition});
       if (!token.ends && !token.is_word && !is_flag(words_[i]))
         if (const Override found = override_of(token.text); !found.name.empty() && !found.value.empty()) {
           Setting setting{found.name, found.value, token.line, token.condition};

@@ -350,7 +350,8 @@ class MegatronReader {
                       "stages without virtual stages, or a layout");
     if (rest < 0 || (middle == 0 ? rest != 0 : rest % middle != 0))
       return in_.fail("decoder_first_pipeline_num_layers", cat(first, ", last ", last),
-                      cat("counts that leave a multiple of ", middle, " of the ", layers_, " layers"));
+                      middle == 0 ? cat("counts that add up to the ", layers_, " layers: no stage lies between the ends")
+                                  : cat("counts that leave a multiple of ", middle, " of the ", layers_, " layers"));
     for (std::int32_t i = 0; i < pp; ++i) {
       const std::int64_t own = i == 0 && first > 0       ? first
                                : i + 1 == pp && last > 0 ? last

@@ -43,7 +43,12 @@ constexpr std::array<std::pair<const char*, bool Overlap::*>, 4> kOverlaps = {{
 EngineDefaults engine_defaults(const std::string& engine) {
   EngineDefaults out;
   const FrameworkDefault* f = entry_of(engine);
-  if (f == nullptr) return out;
+  if (f == nullptr) {
+    // What overlaps without a switch; rules take out what a strategy has nothing for (usable_overlap).
+    const EngineModel* model = find_engine(engine);
+    out.overlap.grad_reduce = out.overlap.param_gather = model != nullptr && !model->runs.chooses_overlap;
+    return out;
+  }
   out.zero = static_cast<ZeroStage>(value_of(*f, "zero_stage", "zero"));
   out.sp = static_cast<SequenceParallel>(value_of(*f, "sp", "sp"));
   out.recompute = static_cast<RecomputeKind>(value_of(*f, "recompute", "recompute"));

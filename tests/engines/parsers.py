@@ -98,7 +98,7 @@ SCHEDULES = [
 GALVATRON = [
     ("llama-2-7b", A100, 64, 4096, "--dp 16 --zero 3 --micro-batch 1"), ("llama-2-7b", A100, 64, 4096, "--tp 2 --sp megatron --dp 8 --zero 2 --micro-batch 1"),
     ("llama-2-7b", A100, 64, 4096, "--tp 4 --sp ulysses --dp 4 --zero 3 --micro-batch 1 --recompute full --recompute-layers 32"),
-    ("llama-2-7b", A100, 64, 4096, "--pp 4 --dp 4 --zero 0 --micro-batch 1"), ("llama-2-7b", A100, 64, 4096, "--tp 2 --sp megatron --pp 2 --dp 4 --zero 2 --micro-batch 1 --schedule gpipe"),
+    ("llama-2-7b", A100, 64, 4096, "--pp 4 --dp 4 --zero 0 --micro-batch 1"), ("llama-2-7b", A100, 64, 4096, "--tp 2 --sp megatron --pp 2 --dp 4 --zero 2 --micro-batch 1 --schedule gpipe --recompute full"),
 ]
 BRIDGE = [
     ("llama-3-8b", H100, 128, 8192, "--tp 2 --sp megatron --cp 2 --dp 8 --zero 1 --micro-batch 1"),
@@ -343,7 +343,7 @@ def schedule_csv(folder):
 def galvatron(folder):
     cases, names = [], []
     for number, case in enumerate(GALVATRON):
-        text, plan = exported(folder, "generic", "galvatron", case)
+        text, plan = exported(folder, "galvatron", "galvatron", case)
         expect(text is not None, f"{case[4]}: {plan}")
         if text is None:
             continue
