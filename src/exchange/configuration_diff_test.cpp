@@ -4,6 +4,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <rapidcheck.h>
 
 #include "espalier/configuration.h"
 #include "espalier/planner.h"
@@ -80,6 +81,23 @@ TEST(FlagEdits, NoAnchor) {
   const EditedFile out = edit_flags("run --tp 2\n", {{"--pp", "", "2"}}, {"--dp"});
   EXPECT_EQ(out.text, "run --tp 2\n");
   EXPECT_EQ(out.edits, (std::vector<ConfigurationEdit>{{"--pp", "", "2", 0}}));
+}
+
+// Whatever the text is: nothing wanted changes nothing, and a flag is gone where its removal is listed.
+TEST(FlagEdits, OfAnyText) {
+  EXPECT_TRUE(rc::check("edits are as listed", [] {
+    const auto pieces = *rc::gen::container<std::vector<std::string>>(
+        rc::gen::element<std::string>("--tp", "--pp", "--layout", " ", "=", "\"", "'", "\\", "\n", "#", "$TP", "${TP}", "TP=4\n",
+                                      "2", "E|t", "A=(", ")", "\t", "run"));
+    std::string text;
+    for (const std::string& piece : pieces) text += piece;
+    RC_ASSERT(edit_flags(text, {}).text == text);
+    const std::vector<WantedValue> wanted = {{"--tp", "", "8"}, {"--layout", "", "Et|tL"}, {"--pp", "2", ""}};
+    const EditedFile once = edit_flags(text, {wanted[0], wanted[1]}, {"--pp", "--tp"});
+    RC_ASSERT(once.edits.size() <= 2);
+    const EditedFile without = edit_flags(once.text, {wanted[2]});
+    RC_ASSERT(without.edits.empty() == (without.text == once.text));
+  }));
 }
 
 TEST(TableEdits, TomlKeepsCommentsAndOrder) {
