@@ -108,6 +108,8 @@ add_test(NAME style_self_test COMMAND ${Python3_EXECUTABLE} ${PROJECT_SOURCE_DIR
 add_test(NAME published_runs COMMAND ${Python3_EXECUTABLE} ${PROJECT_SOURCE_DIR}/scripts/published_runs.py --check)
 add_test(NAME test_counts COMMAND ${Python3_EXECUTABLE} ${PROJECT_SOURCE_DIR}/scripts/count_tests.py ${PROJECT_SOURCE_DIR})
 add_test(NAME test_counts_self_test COMMAND ${Python3_EXECUTABLE} ${PROJECT_SOURCE_DIR}/scripts/count_tests.py --self-test)
+add_test(NAME structure_counts COMMAND ${Python3_EXECUTABLE} ${PROJECT_SOURCE_DIR}/scripts/count_structure.py ${PROJECT_SOURCE_DIR})
+add_test(NAME structure_counts_self_test COMMAND ${Python3_EXECUTABLE} ${PROJECT_SOURCE_DIR}/scripts/count_structure.py --self-test)
 add_test(NAME spdx COMMAND ${Python3_EXECUTABLE} ${PROJECT_SOURCE_DIR}/scripts/check_spdx.py ${PROJECT_SOURCE_DIR})
 add_test(NAME doc_links COMMAND ${Python3_EXECUTABLE} ${PROJECT_SOURCE_DIR}/scripts/check_links.py ${PROJECT_SOURCE_DIR})
 if(TARGET espalier_binary)  # rule tables, worked example, README output: see scripts/check_docs.py
