@@ -38,6 +38,14 @@ constexpr std::array kOtherNames = {
     OtherNames{"--recompute-granularity", {"--recompute-activations", "--checkpoint-activations", nullptr, nullptr}},
 };
 
+WantedValue::Words words_of(const exchange::KeyTable& table, const std::string& key) {
+  const exchange::KeyRow* row = table.find(key);
+  if (row == nullptr) return WantedValue::Words::one;
+  return row->type == "list"                         ? WantedValue::Words::several
+         : row->type == "flag" || row->type == "off" ? WantedValue::Words::none
+                                                     : WantedValue::Words::one;
+}
+
 /// Keys that differ, and the other names of those; without those of the training script.
 std::vector<WantedValue> differing(const exchange::KeyTable& table, const PlanSettings& before, const PlanSettings& after) {
   std::set<std::string> keys;
@@ -51,12 +59,11 @@ std::vector<WantedValue> differing(const exchange::KeyTable& table, const PlanSe
   for (const std::string& key : keys) {
     ESPALIER_CHECK(!key.empty());
     if (key.front() == '@' || value_in(before, key) == value_in(after, key)) continue;
-    const exchange::KeyRow* known = table.find(key);
-    out.push_back({key, value_in(before, key), value_in(after, key), known != nullptr && known->type == "list"});
+    out.push_back({key, value_in(before, key), value_in(after, key), words_of(table, key)});
     for (const OtherNames& row : kOtherNames)
       if (key == row.key)
         for (const char* other : row.others)
-          if (other != nullptr) out.push_back({other, "", "", false});
+          if (other != nullptr) out.push_back({other, "", "", words_of(table, other)});
   }
   return out;
 }
@@ -102,16 +109,16 @@ std::map<std::string, std::int64_t> lines_of(const Result<base::Document>& docum
   return out;
 }
 
-/// torchtitan's command line writes a key as a flag, and what is recomputed as a subcommand where it is not a flag already.
-std::vector<WantedValue> as_titan_flags(std::vector<WantedValue> wanted, const std::string& text) {
+/// torchtitan's command line writes a key as a flag.
+std::vector<WantedValue> as_titan_flags(std::vector<WantedValue> wanted) {
   std::vector<WantedValue> out;
   for (WantedValue& w : wanted) {
-    if (w.key == "activation_checkpoint.mode" && text.find(w.key) == std::string::npos) continue;
     w.key = cat("--", w.key);
     if (w.after == "true" || w.after == "false") {
       const std::size_t dot = w.key.rfind('.') + 1;
       if (w.after == "false") w.key.insert(dot, "no-");
       w.after = "on";
+      w.words = WantedValue::Words::none;
     }
     out.push_back(std::move(w));
   }
@@ -129,7 +136,7 @@ Result<exchange::EditedFile> edited(Syntax syntax, const std::string& format, co
     case Syntax::printed:
     case Syntax::flags: break;
   }
-  return exchange::edit_flags(request.text, format == "torchtitan" ? as_titan_flags(wanted, request.text) : wanted, anchors);
+  return exchange::edit_flags(request.text, format == "torchtitan" ? as_titan_flags(wanted) : wanted, anchors);
 }
 
 /// Flags that new ones stand next to: those of the plan, then any that the file has.
@@ -222,8 +229,7 @@ Result<ConfigurationDiff> configuration_diff(const ConfigurationRequest& request
   auto configuration = find_configuration_format(format)->read(request);
   if (!configuration) return configuration.error();
   const Task task{request, format, job, wanted, std::move(*configuration), syntax_of(format, request)};
-  // What differs between the two plans; where that leaves the file with another plan, also what it leaves to defaults, which follow from other keys; then
-  // all that it states.
+  // First the keys in which the two plans differ. Where that gives another plan, keys that the file leaves to defaults are stated as well; then every key.
   const PlanSettings stated = of_file(task.now, format, *after);
   std::vector<PlanSettings> forms;
   if (present != nullptr)

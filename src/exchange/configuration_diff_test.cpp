@@ -41,7 +41,7 @@ TEST(FlagEdits, ValuesSwitchesAndVariables) {
 TP=1   # of a node
 ARGS=(
   --num-layers 8 --hidden-size 1024 --num-attention-heads 16
-  --tensor-model-parallel-size $TP --pipeline-model-parallel-size 2 --use-distributed-optimizer
+  --tensor-model-parallel-size $TP --use-distributed-optimizer --pipeline-model-parallel-size 2
   --micro-batch-size=2
   --bf16
 )
@@ -69,11 +69,42 @@ TEST(FlagEdits, Quotes) {
   EXPECT_EQ(edit_flags("run --layout \"E|t\" --tp 2\n", layout).text, "run --layout \"Et|t*2|tL\" --tp 2\n");
   EXPECT_EQ(edit_flags("run --layout=E --tp 2\n", layout).text, "run --layout='Et|t*2|tL' --tp 2\n");
   EXPECT_EQ(edit_flags("run --layout 'E|t' --tp 2\n", {{"--layout", "E|t", ""}}).text, "run --tp 2\n");
-  const std::vector<WantedValue> modules = {{"--modules", "mlp moe", "layernorm moe_act", true}};
+  const std::vector<WantedValue> modules = {{"--modules", "mlp moe", "layernorm moe_act", WantedValue::Words::several}};
   EXPECT_EQ(edit_flags("run --modules mlp moe --tp 2\n", modules).text, "run --modules layernorm moe_act --tp 2\n");
   EXPECT_EQ(edit_flags("run --tp 2\n", modules, {"--tp"}).text, "run --tp 2 --modules layernorm moe_act\n");
-  EXPECT_EQ(edit_flags("run --modules mlp moe\n", {{"--modules", "mlp moe", "", true}}).text, "run\n");
+  EXPECT_EQ(edit_flags("run --modules mlp moe\n", {{"--modules", "mlp moe", "", WantedValue::Words::several}}).text, "run\n");
   EXPECT_EQ(edit_flags("run --modules mlp $MORE\n", modules).text, "run --modules layernorm moe_act $MORE\n");
+}
+
+// A switch has no value: what follows stays. Lines that held nothing else go, with what continued the command into them.
+TEST(FlagEdits, WordsThatAreNoValues) {
+  const std::vector<WantedValue> gone = {{"--sp", "on", "", WantedValue::Words::none},
+                                         {"--modules", "mlp", "", WantedValue::Words::several}};
+  EXPECT_EQ(edit_flags("run --sp $DATA_ARGS\n", gone).text, "run $DATA_ARGS\n");
+  EXPECT_EQ(edit_flags("run --tp 4 --sp \"${A[@]}\"\n", gone).text, "run --tp 4 \"${A[@]}\"\n");
+  EXPECT_EQ(edit_flags("run --sp && echo ok\n", gone).text, "run && echo ok\n");
+  EXPECT_EQ(edit_flags("A+=(\"--sp\")\n", gone).text, "A+=()\n");
+  EXPECT_EQ(edit_flags("run --save /ckpt \\\n  --modules mlp \\\n  moe \\\n  --sp\nrm -rf /tmp/x\n", gone).text,
+            "run --save /ckpt\nrm -rf /tmp/x\n");
+  const std::vector<WantedValue> one = {{"--tp", "4", "1"}};
+  EXPECT_EQ(edit_flags("run --tp $((GPUS/2)) --x\n", one).text, "run --tp 1 --x\n");
+  EXPECT_EQ(edit_flags("if a; then run --tp 4;fi\n", one).text, "if a; then run --tp 1;fi\n");
+  EXPECT_EQ(edit_flags("A=(\"--tp=4\" \"--tp\")\n", one).text, "A=(\"--tp=1\" \"--tp\")\n");
+  EXPECT_EQ(edit_flags("A=(--tp=\"$N\")\nN=2\n", one).text, "A=(--tp=\"$N\")\nN=1\n");
+  EXPECT_EQ(edit_flags("A=(\"--tp\" \"4\")\n", {{"--tp", "4", "1"}, {"--pp", "", "2"}}, {"--tp"}).text,
+            "A=(\"--tp\" \"1\" --pp 2)\n");
+  EXPECT_EQ(edit_flags("run --x 1 activation-checkpoint:full\n", {{"--activation_checkpoint.mode", "full", "none"}}).text,
+            "run --x 1 activation-checkpoint:none\n");
+  const std::vector<WantedValue> recompute = {{"--activation_checkpoint.mode", "selective", "none"}};
+  EXPECT_EQ(edit_flags("run --x 1\nnext\n", recompute).text, "run --x 1 activation-checkpoint:none\nnext\n");
+  EXPECT_EQ(edit_flags("run --x 1 \"$@\"\n", recompute).text, "run --x 1 \"$@\"\n");
+  EXPECT_EQ(edit_flags("run --x 1 \"$@\"\n", recompute).edits.size(), 1U);
+  EXPECT_EQ(edit_flags("run --tp \\\n  4\n", one).text, "run --tp \\\n  1\n");
+  EXPECT_EQ(edit_flags("run --modules \"mlp\"\n", {{"--modules", "mlp", "layernorm moe", WantedValue::Words::several}}).text,
+            "run --modules layernorm moe\n");
+  EXPECT_EQ(edit_flags("run --modules \"core_attn\" \"moe\" --save x\n", gone).text, "run --save x\n");
+  // Two flags of one variable: the second keeps a value of its own.
+  EXPECT_EQ(edit_flags("N=4\nrun --tp $N --pp $N\n", {{"--tp", "4", "1"}, {"--pp", "4", "2"}}).text, "N=1\nrun --tp $N --pp 2\n");
 }
 
 // Without a place for them new flags are edits alone.

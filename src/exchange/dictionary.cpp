@@ -143,7 +143,8 @@ Result<KeyTable> read_key_table(std::string_view yaml, const std::string& where)
 }
 
 const KeyRow* KeyTable::find(std::string_view name) const {
-  const auto at = index.find(name);
+  auto at = index.find(name);
+  if (at == index.end()) at = index.find(plain_key(name));
   if (at != index.end()) return &rows[at->second];
   for (const std::string& other : also)
     if (const KeyRow* row = key_table(other).find(name)) return row;

@@ -7,6 +7,7 @@
 //   json    written anew, two spaces a level: JSON has no comments to keep
 #pragma once
 
+#include <cstdint>
 #include <map>
 #include <string>
 #include <string_view>
@@ -18,8 +19,9 @@ namespace espalier::exchange {
 
 /// The wanted value of each key, "on" for a switch; empty: the key goes.
 struct WantedValue {
+  enum class Words : std::uint8_t { one, several, none };
   std::string key, before, after;
-  bool list = false;  ///< flags: each word of the value is an argument of its own
+  Words words = Words::one;  ///< flags: arguments that follow
 };
 
 struct EditedFile {

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Edits of lists of flags and launch scripts.
+// Edits of lists of flags and launch scripts: whole words of the shell are changed, everything between them stays.
 #include <algorithm>
+#include <iterator>
 #include <optional>
-#include <regex>
 
 #include "base/check.h"
 #include "base/format.h"
 #include "exchange/file_edits.h"
 #include "exchange/launch_script.h"
+#include "exchange/shell_words.h"
 
 namespace espalier::exchange {
 namespace {
@@ -15,23 +16,8 @@ namespace {
 using base::cat;
 
 constexpr const char* kSwitch = "on";
-std::vector<std::string> lines_of(std::string_view text) {
-  std::vector<std::string> out;
-  for (std::size_t at = 0; at < text.size();) {
-    const std::size_t end = text.find('\n', at);
-    out.emplace_back(text.substr(at, end == std::string_view::npos ? end : end - at + 1));
-    ESPALIER_CHECK(!out.back().empty());  // each step goes on
-    at = end == std::string_view::npos ? text.size() : end + 1;
-  }
-  return out;
-}
-
-/// Where a comment begins, or the end of the line.
-std::size_t comment_of(const std::string& line) {
-  for (std::size_t i = 0; i < line.size(); ++i)
-    if (line[i] == '#' && (i == 0 || line[i - 1] == ' ' || line[i - 1] == '\t')) return i;
-  return line.size();
-}
+constexpr const char* kCheckpointing = "--activation_checkpoint.mode";  ///< or a subcommand of torchtitan 0.3
+constexpr char kRemoved = '\x01';  ///< stands where words were until the lines are put in order
 
 /// '-' and '_' inside a name are the same.
 bool same_name(std::string_view a, std::string_view b) {
@@ -39,214 +25,275 @@ bool same_name(std::string_view a, std::string_view b) {
                     [](char x, char y) { return x == y || ((x == '-' || x == '_') && (y == '-' || y == '_')); });
 }
 
-bool ends_value(char c) {
-  return c == ' ' || c == '\t' || c == '\n' || c == '\r' || c == '"' || c == '\'' || c == ')' || c == '\\';
+/// What ends the values of a flag without a line's end.
+bool is_break(const ShellToken& token) {
+  static const std::vector<std::string> kWords = {"|", "||", "&", "&&", ">", ">>", "<", "2>&1"};
+  const std::string& t = token.text;
+  if (token.ends || is_flag_word(t)) return true;
+  if (t.starts_with("${") && (t.find("[@]") != std::string::npos || t.find("[*]") != std::string::npos)) return true;
+  return !token.quoted && std::find(kWords.begin(), kWords.end(), t) != kWords.end();
 }
 
-/// A flag in the file: its name, and its value up to the next blank or inside its own quotes.
+bool is_plain_word(const std::string& text) {
+  return std::all_of(text.begin(), text.end(), [](unsigned char c) { return std::isalnum(c) != 0 || c == '_'; });
+}
+
+/// Bytes of the file; `whole_quotes`: they lie inside quotes of their own.
+struct Range {
+  std::size_t begin = 0, end = 0;
+  bool own_quotes = false;
+};
+
+/// A flag of the file and where its value is; an empty value range: it has none.
 struct Place {
-  std::size_t line = 0, begin = 0, name_end = 0, value = 0, end = 0;  ///< value == end: a switch
-  bool own_quotes = false;                                            ///< around the value
-  [[nodiscard]] std::size_t behind() const { return own_quotes ? end + 1 : end; }
+  std::int64_t line = 0;
+  std::string name;
+  Range flag, value;
+  std::size_t end = 0;     ///< behind flag and values
+  bool in_string = false;  ///< of a quoted string that is split into words later
+  [[nodiscard]] bool has_value() const { return value.begin < value.end || value.own_quotes; }
 };
 
 class FlagFile {
  public:
-  explicit FlagFile(std::string_view text) : lines_(lines_of(text)) { find_strings(); }
+  explicit FlagFile(std::string_view text) : text_(text) {
+    if (auto tokens = read_shell_words(text_, ""); tokens && text_.find(kRemoved) == std::string::npos)
+      tokens_ = std::move(*tokens);
+  }
 
-  [[nodiscard]] std::optional<Place> find(std::string_view flag, bool list = false) const {
-    for (std::size_t l = 0; l < lines_.size(); ++l)
-      if (auto place = find_in(l, flag, list)) return place;
+  [[nodiscard]] std::optional<Place> find(std::string_view flag, WantedValue::Words words) const {
+    bool in_string = false;
+    for (std::size_t i = 0; i < tokens_.size(); ++i) {
+      const ShellToken& token = tokens_[i];
+      if (token.ends && token.text == kString) in_string = !in_string;
+      if (token.ends || !is_flag_word(token.text)) continue;
+      const std::size_t equals = token.text.find('=');
+      if (same_name(std::string_view(token.text).substr(0, equals), flag)) return place_of(i, equals, words, in_string);
+    }
     return std::nullopt;
   }
-  [[nodiscard]] std::string name_of(const Place& p) const { return lines_[p.line].substr(p.begin, p.name_end - p.begin); }
-  [[nodiscard]] std::string value_of(const Place& p) const { return lines_[p.line].substr(p.value, p.end - p.value); }
+  [[nodiscard]] std::string text_of(const Range& range) const { return text_.substr(range.begin, range.end - range.begin); }
 
+  void replace(const Range& range, const std::string& value) { changes_.push_back({range.begin, range.end, value}); }
   void set(const Place& p, const std::string& value, bool list) {
-    const std::string gap = p.value == p.end && p.value == p.name_end ? " " : "";
-    change_line(p.line, p.value, p.end - p.value, gap + spelled(p.line, p.value, value, list || p.own_quotes));
+    const std::string spelled = p.in_string || (list && !p.value.own_quotes) ? value : p.value.own_quotes ? value : quoted(value);
+    if (list && p.value.own_quotes)  // one quoted word becomes several
+      replace({p.value.begin - 1, p.value.end + 1, false}, value);
+    else if (p.has_value())
+      replace(p.value, spelled);
+    else
+      replace({p.end, p.end, false}, cat(" ", spelled));
   }
   void add_behind(const Place& p, const std::string& name, const std::string& value, bool list) {
-    const std::string words = value.empty() ? "" : cat(" ", spelled(p.line, p.begin, value, list));
-    change_line(p.line, p.behind(), 0, cat(" ", name, words));
+    const std::string words = value.empty() ? "" : cat(" ", p.in_string || list ? value : quoted(value));
+    replace({p.end, p.end, false}, cat(" ", name, words));
   }
+  void remove(const Place& p) { replace({p.flag.begin, p.end, false}, std::string(1, kRemoved)); }
 
-  void remove(const Place& p) {
-    std::string& line = lines_[p.line];
-    std::size_t end = p.behind();
-    while (end < line.size() && (line[end] == ' ' || line[end] == '\t')) ++end;
-    std::size_t begin = p.begin;
-    if (end == line.size() || line[end] == '\n' || line[end] == '\r')  // nothing follows: no blank before it either
-      while (begin > 0 && (line[begin - 1] == ' ' || line[begin - 1] == '\t')) --begin;
-    change_line(p.line, begin, end - begin, "");
-    if (line.find_first_not_of(" \t\\\r\n") != std::string::npos) return;
-    // An empty line would end the command: a line that goes on passes that on to the one before.
-    const bool goes_on = line.find('\\') != std::string::npos;
-    lines_[p.line].clear();
-    if (goes_on || p.line == 0) return;
-    std::string& before = lines_[p.line - 1];
-    const std::size_t last = before.find_last_not_of(" \t\r\n");
-    if (last != std::string::npos && before[last] == '\\')
-      before.erase(before.find_last_not_of(" \t", last - 1) + 1, last + 1 - (before.find_last_not_of(" \t", last - 1) + 1));
-  }
-
-  /// The one line that assigns the variable a literal; nothing where none or several do.
-  [[nodiscard]] std::optional<Place> assignment(const std::string& name) const {
-    const std::regex pattern(
-        cat("^\\s*(?:export\\s+|readonly\\s+|local\\s+)?", name, "=[\"']?([A-Za-z0-9._]*)[\"']?\\s*(?:#.*)?$"));
-    std::optional<Place> out;
-    for (std::size_t l = 0; l < lines_.size(); ++l) {
-      std::string line = lines_[l];
-      while (!line.empty() && (line.back() == '\n' || line.back() == '\r')) line.pop_back();
-      std::smatch match;
-      const std::size_t said = line.find(cat(name, "="));
-      const bool assigns = said != std::string::npos && (said == 0 || line[said - 1] == ' ' || line[said - 1] == '\t');
-      if (!std::regex_match(line, match, pattern)) {
-        if (assigns) return std::nullopt;
-        continue;
-      }
-      if (out) return std::nullopt;
-      const auto begin = static_cast<std::size_t>(match.position(1));
-      out = Place{l, said, said + name.size(), begin, begin + static_cast<std::size_t>(match.length(1)), false};
+  /// The value of the one word that assigns the variable a literal; nothing where none or several do.
+  [[nodiscard]] std::optional<std::pair<Range, std::int64_t>> assignment(const std::string& name) const {
+    std::optional<std::pair<Range, std::int64_t>> out;
+    for (const ShellToken& token : tokens_) {
+      if (token.ends || assigned_name(token.text) != name) continue;
+      const std::string value = token.text.substr(token.text.find('=') + 1);
+      const bool literal =
+          std::all_of(value.begin(), value.end(), [](unsigned char c) { return std::isalnum(c) != 0 || c == '.' || c == '_'; });
+      if (out || !literal || token.text.find("+=") < token.text.find('=') + 1) return std::nullopt;
+      out = {behind_equals(token), token.line};
     }
     return out;
   }
 
+  /// "full" of the word "activation-checkpoint:full".
+  [[nodiscard]] std::optional<std::pair<Range, std::int64_t>> subcommand(std::string_view name) const {
+    for (const ShellToken& token : tokens_)
+      if (!token.ends && !token.quoted && token.text.size() > name.size() && token.text[name.size()] == ':' &&
+          same_name(std::string_view(token.text).substr(0, name.size()), name))
+        return std::pair{Range{token.begin + name.size() + 1, token.end, false}, token.line};
+    return std::nullopt;
+  }
+
+  /// Behind the last flag, where nothing follows: flags behind a subcommand would be its own. Whether there is such a place.
+  bool append(const std::string& word) {
+    for (std::size_t i = tokens_.size(); i-- > 0;) {
+      if (tokens_[i].ends || !is_flag_word(tokens_[i].text)) continue;
+      const std::size_t end = place_of(i, tokens_[i].text.find('='), WantedValue::Words::one, false).end;
+      const auto next = std::find_if(tokens_.begin() + static_cast<std::ptrdiff_t>(i), tokens_.end(),
+                                     [&](const ShellToken& t) { return t.ends || t.begin >= end; });
+      if (next != tokens_.end() && (!next->ends || next->text == kString)) return false;
+      replace({end, end, false}, cat(" ", word));
+      return true;
+    }
+    return false;
+  }
+
+  /// The changes from the last to the first; of several at one place the first stands first.
   [[nodiscard]] std::string text() const {
-    std::string out;
-    for (const std::string& line : lines_) out += line;
-    return out;
+    std::vector<Change> changes = changes_;
+    std::stable_sort(changes.begin(), changes.end(), [](const Change& a, const Change& b) { return a.begin < b.begin; });
+    std::string out = text_;
+    for (auto change = changes.rbegin(); change != changes.rend(); ++change) {
+      ESPALIER_CHECK(change->begin <= change->end && change->end <= text_.size());
+      out.replace(change->begin, change->end - change->begin, change->text);
+    }
+    return in_order(out);
   }
 
  private:
-  void change_line(std::size_t l, std::size_t at, std::size_t count, const std::string& text) {
-    lines_[l].replace(at, count, text);
-    find_strings();
+  struct Change {
+    std::size_t begin, end;
+    std::string text;
+  };
+
+  /// Without the quotes that enclose all of it.
+  [[nodiscard]] Range inside_quotes(std::size_t begin, std::size_t end) const {
+    const bool quotes = end - begin >= 2 && (text_[begin] == '"' || text_[begin] == '\'') && text_[end - 1] == text_[begin];
+    return quotes ? Range{begin + 1, end - 1, true} : Range{begin, end, false};
   }
-  /// Where the text stands in a quoted string.
-  void find_strings() {
-    in_string_.clear();
-    char quote = 0;
-    for (const std::string& line : lines_) {
-      std::vector<bool>& inside = in_string_.emplace_back(line.size() + 1, false);
-      for (std::size_t i = 0; i < line.size(); ++i) {
-        inside[i] = quote != 0;
-        if (quote == 0 && line[i] == '#' && (i == 0 || line[i - 1] == ' ' || line[i - 1] == '\t')) break;
-        if (line[i] == '\\' && quote != '\'' && i + 1 < line.size())
-          inside[++i] = quote != 0;
-        else if (quote == 0 && (line[i] == '"' || line[i] == '\''))
-          quote = line[i];
-        else if (line[i] == quote)
-          quote = 0;
-      }
-      inside[line.size()] = quote != 0;
-    }
+  /// Of "NAME=VALUE", whose quotes may be around all of it or around the value.
+  [[nodiscard]] Range behind_equals(const ShellToken& token) const {
+    const Range word = inside_quotes(token.begin, token.end);
+    const std::size_t value = text_.find('=', word.begin) + 1;
+    ESPALIER_CHECK(value > word.begin && value <= word.end);
+    if (word.own_quotes) return {value, word.end, true};
+    return inside_quotes(value, word.end);
   }
-  [[nodiscard]] std::string spelled(std::size_t l, std::size_t at, const std::string& value, bool words) const {
-    ESPALIER_CHECK(l < in_string_.size() && at < in_string_[l].size());
-    return words || in_string_[l][at] ? value : quoted(value);
-  }
-  /// The end of the words behind `p` that are no flags.
-  [[nodiscard]] std::size_t end_of_words(const Place& p, std::size_t most) const {
-    const std::string& line = lines_[p.line];
-    std::size_t end = p.end;
-    for (std::size_t at = end; at < most;) {
-      while (at < most && (line[at] == ' ' || line[at] == '\t')) ++at;
-      const std::size_t begin = at;
-      while (at < most && (std::isalnum(static_cast<unsigned char>(line[at])) != 0 || line[at] == '_')) ++at;
-      if (at == begin || (at < line.size() && !ends_value(line[at]))) break;
-      end = at;
-    }
-    return end;
-  }
-  [[nodiscard]] std::optional<Place> find_in(std::size_t l, std::string_view flag, bool list) const {
-    const std::string& line = lines_[l];
-    const std::size_t most = comment_of(line);
-    for (std::size_t at = line.find("--"); at != std::string::npos && at < most; at = line.find("--", at + 2)) {
-      std::size_t end = at + 2;
-      while (end < line.size() && (std::isalnum(static_cast<unsigned char>(line[end])) != 0 || line[end] == '-' ||
-                                   line[end] == '_' || line[end] == '.'))
-        ++end;
-      if (!same_name(std::string_view(line).substr(at, end - at), flag)) continue;
-      Place p{l, at, end, end, end, false};
-      std::size_t value = end;
-      while (value < most && (line[value] == ' ' || line[value] == '\t' || line[value] == '=')) ++value;
-      if (value == end || value >= most) return p;
-      const bool opens = (line[value] == '"' || line[value] == '\'') && !in_string_[l][value];
-      const std::size_t closes = opens ? line.find(line[value], value + 1) : std::string::npos;
-      if (closes != std::string::npos) {
-        p.value = value + 1;
-        p.end = closes;
-        p.own_quotes = true;
-        return p;
-      }
-      if (ends_value(line[value]) || line.compare(value, 2, "--") == 0) return p;
-      p.value = value;
-      p.end = value;
-      while (p.end < most && !ends_value(line[p.end])) ++p.end;
-      if (list) p.end = end_of_words(p, most);
+  [[nodiscard]] Place place_of(std::size_t i, std::size_t equals, WantedValue::Words words, bool in_string) const {
+    const ShellToken& token = tokens_[i];
+    Place p{token.line, token.text.substr(0, equals), {token.begin, token.end, false}, {}, token.end, in_string};
+    if (equals != std::string::npos) {
+      p.value = behind_equals(token);
       return p;
     }
-    return std::nullopt;
+    if (words == WantedValue::Words::none || i + 1 >= tokens_.size() || is_break(tokens_[i + 1])) return p;
+    std::size_t last = i + 1;
+    if (words == WantedValue::Words::several)
+      while (last + 1 < tokens_.size() && !is_break(tokens_[last + 1]) && is_plain_word(tokens_[last + 1].text)) ++last;
+    p.value = last == i + 1 ? inside_quotes(tokens_[last].begin, tokens_[last].end)
+                            : Range{tokens_[i + 1].begin, tokens_[last].end, false};
+    p.end = tokens_[last].end;
+    return p;
   }
 
-  std::vector<std::string> lines_;
-  std::vector<std::vector<bool>> in_string_;  ///< [line][character], and behind the last one
+  /// Lines that held nothing but what was removed go; a command whose last line goes ends in the line before.
+  static std::string in_order(const std::string& text) {
+    std::vector<std::string> lines;
+    for (std::size_t at = 0; at < text.size();) {
+      const std::size_t end = std::min(text.find('\n', at), text.size() - 1) + 1;
+      std::string line = text.substr(at, end - at);
+      at = end;
+      if (line.find(kRemoved) != std::string::npos) {
+        take_marks(line);
+        if (line.find_first_not_of(" \t\\\r\n") == std::string::npos) {
+          if (line.find('\\') == std::string::npos && !lines.empty()) take_continuation(lines.back());
+          continue;
+        }
+      }
+      lines.push_back(std::move(line));
+    }
+    std::string out;
+    for (const std::string& line : lines) out += line;
+    return out;
+  }
+  static void take_marks(std::string& line) {
+    for (std::size_t at = line.find(kRemoved); at != std::string::npos; at = line.find(kRemoved)) {
+      std::size_t begin = at, end = at + 1;
+      while (end < line.size() && (line[end] == ' ' || line[end] == '\t')) ++end;
+      if (end == line.size() || line[end] == '\n' || line[end] == '\r' || line[end] == ')')
+        while (begin > 0 && (line[begin - 1] == ' ' || line[begin - 1] == '\t')) --begin;
+      line.erase(begin, end - begin);
+    }
+  }
+  static void take_continuation(std::string& line) {
+    const std::size_t last = line.find_last_not_of(" \t\r\n");
+    if (last == std::string::npos || line[last] != '\\') return;
+    const std::size_t kept = last == 0 ? std::string::npos : line.find_last_not_of(" \t", last - 1);
+    const std::size_t begin = kept == std::string::npos ? 0 : kept + 1;
+    line.erase(begin, last + 1 - begin);
+  }
+
+  std::string text_;
+  std::vector<ShellToken> tokens_;
+  std::vector<Change> changes_;
 };
 
 /// NAME of "$NAME" and "${NAME}"; empty: another value.
-std::string variable_in(const std::string& value) {
-  static const std::regex pattern(R"(\$(?:\{([A-Za-z_][A-Za-z0-9_]*)\}|([A-Za-z_][A-Za-z0-9_]*)))");
-  std::smatch match;
-  if (!std::regex_match(value, match, pattern)) return "";
-  return match[1].matched ? match[1].str() : match[2].str();
+std::string variable_in(std::string_view value) {
+  if (!value.starts_with('$')) return "";
+  value.remove_prefix(1);
+  if (value.starts_with('{') && value.ends_with('}')) value = value.substr(1, value.size() - 2);
+  return is_shell_name(value) ? std::string(value) : "";
 }
 
-ConfigurationEdit change(FlagFile& file, const Place& place, const WantedValue& w) {
-  ESPALIER_CHECK(!w.after.empty() && w.after != kSwitch);
-  const std::string value = file.value_of(place);
-  if (const std::string name = variable_in(value); !name.empty()) {
-    if (const auto assigned = file.assignment(name)) {
-      ConfigurationEdit edit{name, file.value_of(*assigned), w.after, static_cast<std::int64_t>(assigned->line) + 1};
-      file.set(*assigned, w.after, false);
-      return edit;
+class Edits {
+ public:
+  explicit Edits(std::string_view text, const std::vector<std::string>& anchors) : file_(text), anchors_(anchors) {}
+
+  void take(const WantedValue& w) {
+    ESPALIER_CHECK(!w.key.empty());
+    if (w.key == kCheckpointing && !file_.find(w.key, WantedValue::Words::one)) return change_subcommand(w);
+    const bool is_switch = w.after == kSwitch || (w.after.empty() && w.before == kSwitch);
+    const auto place = file_.find(w.key, is_switch ? WantedValue::Words::none : w.words);
+    if (w.after.empty()) {
+      if (!place) return;
+      edits_.push_back({place->name, place->has_value() ? file_.text_of(place->value) : kSwitch, "", place->line});
+      file_.remove(*place);
+    } else if (place && !is_switch) {
+      change(*place, w);
+    } else if (!place) {
+      add(w, is_switch);
     }
   }
-  ConfigurationEdit edit{file.name_of(place), value.empty() ? kSwitch : value, w.after,
-                         static_cast<std::int64_t>(place.line) + 1};
-  file.set(place, w.after, w.list);
-  return edit;
-}
+  [[nodiscard]] EditedFile file() && { return {file_.text(), std::move(edits_)}; }
 
-std::optional<Place> anchor_of(const FlagFile& file, const std::vector<std::string>& anchors) {
-  for (const std::string& flag : anchors)
-    if (auto place = file.find(flag)) return place;
-  return std::nullopt;
-}
+ private:
+  void change_subcommand(const WantedValue& w) {
+    constexpr std::string_view kName = "activation-checkpoint";
+    const auto word = file_.subcommand(kName);
+    edits_.push_back({std::string(kName), word ? file_.text_of(word->first) : "", w.after, word ? word->second : 0});
+    if (word)
+      file_.replace(word->first, w.after);
+    else
+      file_.append(cat(kName, ":", w.after));
+  }
+  void change(const Place& place, const WantedValue& w) {
+    const std::string value = file_.text_of(place.value);
+    if (const std::string name = variable_in(value); !name.empty() && assign(name, w.after)) return;
+    edits_.push_back({place.name, place.has_value() ? value : kSwitch, w.after, place.line});
+    file_.set(place, w.after, w.words == WantedValue::Words::several);
+  }
+  /// Whether the variable's own assignment gives the value.
+  bool assign(const std::string& name, const std::string& value) {
+    const auto known = std::find_if(assigned_.begin(), assigned_.end(), [&](const auto& one) { return one.first == name; });
+    if (known != assigned_.end()) return known->second == value;
+    const auto assigned = file_.assignment(name);
+    if (!assigned) return false;
+    const auto& [range, line] = *assigned;
+    edits_.push_back({name, file_.text_of(range), value, line});
+    file_.replace(range, range.own_quotes ? value : quoted(value));
+    assigned_.emplace_back(name, value);
+    return true;
+  }
+  void add(const WantedValue& w, bool is_switch) {
+    edits_.push_back({w.key, "", w.after, 0});
+    for (const std::string& flag : anchors_)
+      if (const auto place = file_.find(flag, WantedValue::Words::one))
+        return file_.add_behind(*place, w.key, is_switch ? "" : w.after, w.words == WantedValue::Words::several);
+  }
+
+  FlagFile file_;
+  const std::vector<std::string>& anchors_;
+  std::vector<ConfigurationEdit> edits_;
+  std::vector<std::pair<std::string, std::string>> assigned_;
+};
 
 }  // namespace
 
 EditedFile edit_flags(std::string_view text, const std::vector<WantedValue>& wanted, const std::vector<std::string>& anchors) {
-  FlagFile file(text);
-  EditedFile out;
-  for (const WantedValue& w : wanted) {
-    ESPALIER_CHECK(!w.key.empty());
-    const auto place = file.find(w.key, w.list);
-    const bool is_switch = w.after == kSwitch;
-    if (w.after.empty()) {
-      if (!place) continue;
-      out.edits.push_back({file.name_of(*place), place->value == place->end ? kSwitch : file.value_of(*place), "",
-                           static_cast<std::int64_t>(place->line) + 1});
-      file.remove(*place);
-    } else if (place && !is_switch) {
-      out.edits.push_back(change(file, *place, w));
-    } else if (!place) {
-      out.edits.push_back({w.key, "", w.after, 0});
-      if (const auto anchor = anchor_of(file, anchors)) file.add_behind(*anchor, w.key, is_switch ? "" : w.after, w.list);
-    }
-  }
+  Edits edits(text, anchors);
+  for (const WantedValue& w : wanted) edits.take(w);
+  EditedFile out = std::move(edits).file();
   ESPALIER_CHECK(out.edits.size() <= wanted.size());
-  out.text = file.text();
   return out;
 }
 

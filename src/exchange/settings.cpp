@@ -436,7 +436,7 @@ void SettingReader::judge_unknown(const Setting& setting) {
 /// One fault as it is; several under each other, by line.
 Error SettingReader::all_faults() {
   if (in_other_files_)
-    std::erase_if(errors_, [](const Fault& fault) { return fault.line == 0; });  // no default is known to be one
+    std::erase_if(errors_, [](const Fault& fault) { return fault.line == 0; });  // the file that lacks may set them
   std::stable_sort(errors_.begin(), errors_.end(), [](const Fault& a, const Fault& b) { return a.line < b.line; });
   std::vector<Error> all;
   std::vector<std::string> names;

@@ -17,7 +17,8 @@ bool is_name_part(char c) { return is_letter(c) || (c >= '0' && c <= '9'); }
 
 class Words {
  public:
-  Words(std::string_view text, const std::string& where) : text_(text), where_(where) {}
+  /// `base`: where the text begins in the file.
+  Words(std::string_view text, const std::string& where, std::size_t base = 0) : text_(text), where_(where), base_(base) {}
 
   Result<std::vector<ShellToken>> read() {
     while (at_ < text_.size() && !error_) step();
@@ -30,13 +31,21 @@ class Words {
   void end_word() {
     if (!word_) return;
     ESPALIER_CHECK(word_->line > 0);
+    ESPALIER_CHECK(word_->begin < word_->end);
     if (!word_->quoted && word_->text.starts_with("<<") && !word_->text.starts_with("<<<")) here_ = word_->text.substr(2);
     tokens_.push_back(std::move(*word_));
     word_.reset();
   }
-  void add(char c) {
-    if (!word_) word_ = ShellToken{"", line_};
-    word_->text += c;
+  /// The character at `from`.
+  void add(std::size_t from) {
+    begin_word(from);
+    word_->text += text_[from];
+    word_->end = base_ + from + 1;
+  }
+  void begin_word(std::size_t from) {
+    if (word_) return;
+    word_ = ShellToken{"", line_};
+    word_->begin = word_->end = base_ + from;
   }
   void end_command(const char* text = "") {
     end_word();
@@ -67,7 +76,7 @@ class Words {
     } else if (c == ';') {
       end_command();
     } else {
-      add(c);
+      add(at_ - 1);
     }
   }
   void closes() {
@@ -137,11 +146,11 @@ class Words {
   void nested() {
     const std::size_t end = closing(at_);
     if (end == std::string_view::npos) {  // prose, or a script that is cut: the character stands for itself
-      add(text_[at_++]);
+      add(at_++);
       return;
     }
     for (; at_ < end; ++at_) {
-      add(text_[at_]);
+      add(at_);
       line_ += text_[at_] == '\n' ? 1 : 0;
     }
   }
@@ -166,18 +175,20 @@ class Words {
       error_ = Error{ErrorKind::bad_input, cat(where_, ":", line_), "a quote that does not end", "one that does", ""};
       return;
     }
-    if (!word_) word_ = ShellToken{"", line_};
+    begin_word(at_ - 1);
     word_->quoted = true;
+    word_->end = base_ + at_;
     const std::string_view inside = text_.substr(at_, end - at_);
     // Flags in a quoted string ("--a 1 --b 2" in a variable) are flags as well.
     if (holds_flags(inside) && (inside.find_first_of(" \n") != std::string_view::npos || !assigned_name(word_->text).empty())) {
       end_word();
       tokens_.push_back({kString, line_, false, true});
-      const auto words = Words(inside, where_).within(line_);
+      const auto words = Words(inside, where_, base_ + at_).within(line_);
       tokens_.insert(tokens_.end(), words.begin(), words.end());
       tokens_.push_back({kString, line_, false, true});
     } else {
       word_->text += inside;
+      word_->end = base_ + end + 1;
     }
     line_ += std::count(inside.begin(), inside.end(), '\n');
     at_ = end + 1;
@@ -197,7 +208,7 @@ class Words {
       if (c == ' ' || c == '\t' || c == '\r' || c == '\n' || c == '\\')
         end_word();
       else
-        add(c);
+        add(at_ - 1);
       line_ += c == '\n' ? 1 : 0;
     }
     end_word();
@@ -208,6 +219,7 @@ class Words {
 
   std::string_view text_;
   const std::string& where_;
+  std::size_t base_;
   std::size_t at_ = 0;
   std::int64_t line_ = 1;
   std::int64_t unclosed_ = 0;

@@ -16,10 +16,11 @@ struct ShellToken {
   std::string text;
   std::int64_t line = 0;
   bool quoted = false;
-  bool ends = false;           ///< the end of a command: what follows is no value of what precedes
-  bool is_word = false;        ///< of a test or of a case's pattern: no flag
-  bool skipped = false;        ///< of a branch that is not taken
-  std::int64_t condition = 0;  ///< line of the unknown condition that guards it; 0: none
+  bool ends = false;               ///< the end of a command: what follows is no value of what precedes
+  bool is_word = false;            ///< of a test or of a case's pattern: no flag
+  bool skipped = false;            ///< of a branch that is not taken
+  std::int64_t condition = 0;      ///< line of the unknown condition that guards it; 0: none
+  std::size_t begin = 0, end = 0;  ///< bytes of the text, with quotes
 };
 inline constexpr const char* kPattern = ")";  ///< text of the end of a case's pattern
 inline constexpr const char* kString = "\"";  ///< text of the beginning and the end of a quoted string: the command continues

@@ -44,7 +44,7 @@ EngineDefaults engine_defaults(const std::string& engine) {
   EngineDefaults out;
   const FrameworkDefault* f = entry_of(engine);
   if (f == nullptr) {
-    // What overlaps without a switch; rules take out what a strategy has nothing for (usable_overlap).
+    // An engine without a switch always overlaps; usable_overlap() removes what the rules do not allow.
     const EngineModel* model = find_engine(engine);
     out.overlap.grad_reduce = out.overlap.param_gather = model != nullptr && !model->runs.chooses_overlap;
     return out;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What an engine does when its user says nothing: ZeRO stage, sequence parallelism, recomputation and overlap, from the cited defaults of
-// data/framework_defaults.yaml. An engine that is not listed there (generic) has 0, none, none, and of overlaps those that it has no switch for.
+// data/framework_defaults.yaml. An engine that is not listed there (generic) has 0, none, none, and the overlaps that it cannot switch off.
 #pragma once
 
 #include <string>

@@ -150,6 +150,7 @@ void Search::search_exact(std::size_t group, std::int64_t nodes, std::int64_t sa
   how.threads = options_.threads;
   how.interrupted = options_.interrupted;
   how.slowest_ns = best_ns();
+  if (options_.node_limit > 0) how.node_limit = std::max<std::int64_t>(1, options_.node_limit - out_.simulations);
   const Outcome found = branch_and_bound(own, evaluator_, how);
   ++exact_searches_;
   exact_choices_ += found.bounded;
@@ -205,7 +206,7 @@ void Search::add_shares() {
   }
 }
 
-/// Numbers of samples below `batch` that divide among `devices` or that these divide by, those nearest to `share` first.
+/// Numbers of samples below `batch` with a common divisor with `devices`, the nearest to `share` first.
 std::vector<std::int64_t> samples_near(std::int64_t share, std::int64_t devices, std::int64_t batch) {
   std::vector<std::int64_t> out;
   for (std::int64_t step = 1; step <= devices; ++step) {
@@ -227,8 +228,8 @@ void Search::add_missing() {
     const std::int64_t devices = group.nodes * group.devices_per_node;
     for (const std::int64_t samples : samples_near(batch * devices / problem_.cluster->devices(), devices, batch)) {
       if (!columns_[g].empty() || stopped()) break;
-      std::vector<Alone>& found = exact_[{g, samples}];
-      if (found.empty()) search_exact(g, group.nodes, samples, found);
+      std::vector<Alone> found;
+      search_exact(g, group.nodes, samples, found);
       for (const Alone& one : found) add_column(g, one.pipeline, one.alone_ns);
     }
   }
