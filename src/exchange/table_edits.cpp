@@ -7,6 +7,7 @@
 #include "base/document.h"
 #include "base/format.h"
 #include "exchange/file_edits.h"
+#include "exchange/settings.h"
 
 namespace espalier::exchange {
 namespace {
@@ -174,13 +175,18 @@ EditedFile edit_table(std::string_view text, bool toml, const std::map<std::stri
 Result<EditedFile> edit_json(std::string_view text, const std::string& where, const std::vector<WantedValue>& wanted) {
   auto document = base::read_json(text, where);
   if (!document) return document.error();
+  std::map<std::string, std::string> stated;
+  for (const Setting& setting : settings_of(document->root)) stated[setting.key] = setting.value;
   EditedFile out;
   for (const WantedValue& w : wanted) {
     ESPALIER_CHECK(!w.key.empty());
+    const auto at = stated.find(w.key);
+    const std::string before = at == stated.end() ? "" : at->second;
+    if (before == w.after) continue;
     set_leaf(document->root, w.key, w.after);
-    out.edits.push_back({w.key, w.before, w.after, 0});
+    out.edits.push_back({w.key, before, w.after, 0});
   }
-  ESPALIER_CHECK(out.edits.size() == wanted.size());
+  ESPALIER_CHECK(out.edits.size() <= wanted.size());
   base::JsonWriter writer;
   write_node(writer, document->root);
   out.text = writer.text() + "\n";
