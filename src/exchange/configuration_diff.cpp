@@ -239,6 +239,7 @@ Result<ConfigurationDiff> configuration_diff(const ConfigurationRequest& request
       std::erase_if(forms.back(), [&](const auto& setting) { return !stated.contains(setting.first); });
     }
   forms.push_back(stated);
+  ESPALIER_CHECK(!forms.empty() && task.now.global_batch >= 0);
   for (std::size_t k = 0; k < forms.size(); ++k) {
     auto diff = changed(task, forms[k], *after);
     if (!diff) return diff.error();

@@ -172,6 +172,7 @@ class FlagFile {
     p.value = last == i + 1 ? inside_quotes(tokens_[last].begin, tokens_[last].end)
                             : Range{tokens_[i + 1].begin, tokens_[last].end, false};
     p.end = tokens_[last].end;
+    ESPALIER_CHECK(p.flag.end <= p.value.begin && p.value.end <= p.end && p.end <= text_.size());  // words follow each other
     return p;
   }
 

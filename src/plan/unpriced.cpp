@@ -105,6 +105,11 @@ Answer beyond_equal_replicas(const Plan& plan) {
   return std::nullopt;
 }
 
+/// Selective recomputation of its modules, any other without modules.
+bool said_by_version_1(const Recompute& r) {
+  return r.kind == RecomputeKind::selective ? r.modules == kModulesOfVersion1 : !r.modules.any();
+}
+
 /// What came after version 1 and has a price.
 Answer beyond_version_1(const Plan& plan) {
   if (freezes_weights(plan.training)) return Said{"$.training", "adapters or frozen parts", "training of all weights"};
@@ -112,9 +117,10 @@ Answer beyond_version_1(const Plan& plan) {
   for (const Stage& stage : plan.only_pipeline().stages)
     for (const Chunk& chunk : stage.chunks)
       for (const LayerRange& range : chunk.ranges)
-        if (range.strategy.recompute.modules.any() && range.strategy.recompute.modules != kModulesOfVersion1)
-          return Said{"$.pipelines[0].stages", cat("recomputation of ", to_string(range.strategy.recompute.modules)),
-                      "none named"};
+        if (const Recompute& r = range.strategy.recompute; !said_by_version_1(r))
+          return Said{"$.pipelines[0].stages",
+                      cat("recomputation of ", r.modules.any() ? to_string(r.modules) : "unnamed modules"),
+                      to_string(kModulesOfVersion1)};
         else if (range.strategy.offload != Offload::none)
           return Said{"$.pipelines[0].stages", cat("offload ", to_string(range.strategy.offload)), "offload none"};
   return std::nullopt;
