@@ -70,8 +70,9 @@ Status write_out(const Context& context, const ImproveFlags& flags, const Job& j
     return Error{ErrorKind::check_failed, flags.out, diff ? diff->why : "no plan", "a plan that the file can express",
                  "-o DIR writes plan.json, result.json and job.yaml"};
   if (!diff->differs.empty())
-    return Error{ErrorKind::check_failed, flags.out, "changes that do not give the best plan by themselves",
-                 "a file that gives it", "-o DIR writes plan.json, result.json and job.yaml"};
+    return Error{ErrorKind::check_failed, flags.out, base::cat("changes after which it gives another plan: ", diff->differs),
+                 "a file that gives the best plan",
+                 "without -o the changes are listed; -o DIR writes plan.json, result.json and job.yaml"};
   files.push_back(flags.out);
   return write_file(flags.out, diff->text);
 }
@@ -94,8 +95,8 @@ int run(Context& context, const ImproveFlags& flags) {
     diff = std::move(*made);
   }
   std::vector<std::string> files;
-  Status unwritten;
-  if (!flags.out.empty() && answer->best) unwritten = write_out(context, flags, imported->job, *answer, diff, files);
+  if (!flags.out.empty() && answer->best)
+    if (Status error = write_out(context, flags, imported->job, *answer, diff, files)) return fail(context, *error);
   if (context.json) {
     print_json(context, to_json(*answer, keys_json(imported->configuration, flags.imported.format), plan_schema_of(context),
                                 diff ? to_json(*diff) : std::string()));
@@ -103,7 +104,6 @@ int run(Context& context, const ImproveFlags& flags) {
     print_answer(context, to_text(*answer, context.width(), diff ? to_text(*diff, imported->request.name) : std::string()));
     for (const std::string& file : files) context.out << "wrote " << file << "\n";
   }
-  if (unwritten) return fail(context, *unwritten);
   return answer->best ? exit_code_of(context, answer->best->search) : context.interrupted() ? kInterrupted : kInfeasible;
 }
 
