@@ -247,7 +247,7 @@ TEST(NodeLinksMade, NetworkInterfaces) {
   EXPECT_THAT(made(links, "h100-sxm-80gb", 4).notes, testing::Contains(HasSubstr("8 of 9 network interfaces count")));
   // Two of them for eight devices: each device alone may use one, together they share: 25 · 2 / 8.
   links.nics.resize(2);
-  const FabricLevel& top = made(links, "h100-sxm-80gb", 4).cluster.inter.front();
+  const FabricLevel top = made(links, "h100-sxm-80gb", 4).cluster.inter.front();
   EXPECT_DOUBLE_EQ(top.bandwidth_alone.count(), 25e9);
   EXPECT_DOUBLE_EQ(top.bandwidth.count(), 6.25e9);
 }
