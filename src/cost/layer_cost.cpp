@@ -19,7 +19,8 @@ PhaseTime phase(double compute, double exposed, double hidden, double launches_s
   t.compute_ns = round_ns(compute);
   t.exposed_ns = round_ns(exposed);
   t.hidden_ns = round_ns(hidden);
-  t.other_ns = std::max<std::int64_t>(0, round_ns(launches_s) - t.compute_ns - t.exposed_ns);
+  if (std::isfinite(compute + exposed))  // an infinite time leaves nothing beside it
+    t.other_ns = std::max<std::int64_t>(0, round_ns(launches_s) - t.compute_ns - t.exposed_ns);
   return t;
 }
 
