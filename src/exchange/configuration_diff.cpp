@@ -168,7 +168,7 @@ void follow_script(const PlanSettings& before, const PlanSettings& after, Config
 }
 
 /// The file that changes, and the plan that it is to give.
-struct Task {
+struct FileTask {
   const ConfigurationRequest& request;
   const std::string& format;
   const Job& job;
@@ -178,7 +178,7 @@ struct Task {
 };
 
 /// The label of the plan that the text gives, or what else it changes, or its error; empty: the wanted plan of the same training.
-std::string read_again(const Task& task, const ConfigurationRequest& changed) {
+std::string read_again(const FileTask& task, const ConfigurationRequest& changed) {
   const auto then = find_configuration_format(task.format)->read(changed);
   if (!then) return then.error().message();
   if (then->global_batch != task.now.global_batch) return cat("global batch ", then->global_batch);
@@ -190,7 +190,7 @@ std::string read_again(const Task& task, const ConfigurationRequest& changed) {
 }
 
 /// The file with the settings that differ.
-Result<ConfigurationDiff> changed(const Task& task, const PlanSettings& before, const PlanSettings& after) {
+Result<ConfigurationDiff> changed(const FileTask& task, const PlanSettings& before, const PlanSettings& after) {
   auto file = edited(task.syntax, task.format, task.request, differing(exchange::key_table(task.format), before, after),
                      anchors_in(task.now));
   if (!file) return file.error();
@@ -228,7 +228,7 @@ Result<ConfigurationDiff> configuration_diff(const ConfigurationRequest& request
   }
   auto configuration = find_configuration_format(format)->read(request);
   if (!configuration) return configuration.error();
-  const Task task{request, format, job, wanted, std::move(*configuration), syntax_of(format, request)};
+  const FileTask task{request, format, job, wanted, std::move(*configuration), syntax_of(format, request)};
   // First the keys in which the two plans differ. Where that gives another plan, keys that the file leaves to defaults are stated as well; then every key.
   const PlanSettings stated = of_file(task.now, format, *after);
   std::vector<PlanSettings> forms;

@@ -39,7 +39,7 @@ bool is_plain_word(const std::string& text) {
 }
 
 /// Bytes of the file; `whole_quotes`: they lie inside quotes of their own.
-struct Range {
+struct ByteRange {
   std::size_t begin = 0, end = 0;
   bool own_quotes = false;
 };
@@ -48,7 +48,7 @@ struct Range {
 struct Place {
   std::int64_t line = 0;
   std::string name;
-  Range flag, value;
+  ByteRange flag, value;
   std::size_t end = 0;     ///< behind flag and values
   bool in_string = false;  ///< of a quoted string that is split into words later
   [[nodiscard]] bool has_value() const { return value.begin < value.end || value.own_quotes; }
@@ -72,9 +72,9 @@ class FlagFile {
     }
     return std::nullopt;
   }
-  [[nodiscard]] std::string text_of(const Range& range) const { return text_.substr(range.begin, range.end - range.begin); }
+  [[nodiscard]] std::string text_of(const ByteRange& range) const { return text_.substr(range.begin, range.end - range.begin); }
 
-  void replace(const Range& range, const std::string& value) { changes_.push_back({range.begin, range.end, value}); }
+  void replace(const ByteRange& range, const std::string& value) { changes_.push_back({range.begin, range.end, value}); }
   void set(const Place& p, const std::string& value, bool list) {
     const std::string spelled = p.in_string || (list && !p.value.own_quotes) ? value : p.value.own_quotes ? value : quoted(value);
     if (list && p.value.own_quotes)  // one quoted word becomes several
@@ -91,8 +91,8 @@ class FlagFile {
   void remove(const Place& p) { replace({p.flag.begin, p.end, false}, std::string(1, kRemoved)); }
 
   /// The value of the one word that assigns the variable a literal; nothing where none or several do.
-  [[nodiscard]] std::optional<std::pair<Range, std::int64_t>> assignment(const std::string& name) const {
-    std::optional<std::pair<Range, std::int64_t>> out;
+  [[nodiscard]] std::optional<std::pair<ByteRange, std::int64_t>> assignment(const std::string& name) const {
+    std::optional<std::pair<ByteRange, std::int64_t>> out;
     for (const ShellToken& token : tokens_) {
       if (token.ends || assigned_name(token.text) != name) continue;
       const std::string value = token.text.substr(token.text.find('=') + 1);
@@ -105,11 +105,11 @@ class FlagFile {
   }
 
   /// "full" of the word "activation-checkpoint:full".
-  [[nodiscard]] std::optional<std::pair<Range, std::int64_t>> subcommand(std::string_view name) const {
+  [[nodiscard]] std::optional<std::pair<ByteRange, std::int64_t>> subcommand(std::string_view name) const {
     for (const ShellToken& token : tokens_)
       if (!token.ends && !token.quoted && token.text.size() > name.size() && token.text[name.size()] == ':' &&
           same_name(std::string_view(token.text).substr(0, name.size()), name))
-        return std::pair{Range{token.begin + name.size() + 1, token.end, false}, token.line};
+        return std::pair{ByteRange{token.begin + name.size() + 1, token.end, false}, token.line};
     return std::nullopt;
   }
 
@@ -146,13 +146,13 @@ class FlagFile {
   };
 
   /// Without the quotes that enclose all of it.
-  [[nodiscard]] Range inside_quotes(std::size_t begin, std::size_t end) const {
+  [[nodiscard]] ByteRange inside_quotes(std::size_t begin, std::size_t end) const {
     const bool quotes = end - begin >= 2 && (text_[begin] == '"' || text_[begin] == '\'') && text_[end - 1] == text_[begin];
-    return quotes ? Range{begin + 1, end - 1, true} : Range{begin, end, false};
+    return quotes ? ByteRange{begin + 1, end - 1, true} : ByteRange{begin, end, false};
   }
   /// Of "NAME=VALUE", whose quotes may be around all of it or around the value.
-  [[nodiscard]] Range behind_equals(const ShellToken& token) const {
-    const Range word = inside_quotes(token.begin, token.end);
+  [[nodiscard]] ByteRange behind_equals(const ShellToken& token) const {
+    const ByteRange word = inside_quotes(token.begin, token.end);
     const std::size_t value = text_.find('=', word.begin) + 1;
     ESPALIER_CHECK(value > word.begin && value <= word.end);
     if (word.own_quotes) return {value, word.end, true};
@@ -170,7 +170,7 @@ class FlagFile {
     if (words == WantedValue::Words::several)
       while (last + 1 < tokens_.size() && !is_break(tokens_[last + 1]) && is_plain_word(tokens_[last + 1].text)) ++last;
     p.value = last == i + 1 ? inside_quotes(tokens_[last].begin, tokens_[last].end)
-                            : Range{tokens_[i + 1].begin, tokens_[last].end, false};
+                            : ByteRange{tokens_[i + 1].begin, tokens_[last].end, false};
     p.end = tokens_[last].end;
     ESPALIER_CHECK(p.flag.end <= p.value.begin && p.value.end <= p.end && p.end <= text_.size());  // words follow each other
     return p;
