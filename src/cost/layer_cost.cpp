@@ -2,7 +2,6 @@
 #include "cost/layer_cost.h"
 
 #include <algorithm>
-#include <cmath>
 
 #include "cost/layer_operators.h"
 #include "cost/partitioned_block.h"
@@ -19,8 +18,7 @@ PhaseTime phase(double compute, double exposed, double hidden, double launches_s
   t.compute_ns = round_ns(compute);
   t.exposed_ns = round_ns(exposed);
   t.hidden_ns = round_ns(hidden);
-  if (std::isfinite(compute + exposed))  // an infinite time leaves nothing beside it
-    t.other_ns = std::max<std::int64_t>(0, round_ns(launches_s) - t.compute_ns - t.exposed_ns);
+  t.other_ns = std::max<std::int64_t>(0, round_ns(launches_s) - t.compute_ns - t.exposed_ns);
   return t;
 }
 

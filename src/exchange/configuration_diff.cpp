@@ -75,7 +75,7 @@ bool states_the_plan(const exchange::KeyTable& table, const std::string& key) {
          (row->text.starts_with("strategy") || row->text.starts_with("schedule") || row->text == "stages");
 }
 
-/// What the file itself states of the plan, by key, and the values that it has for keys of `after`.
+/// Settings that the file states: keys of the plan, and every key of `after`.
 PlanSettings of_file(const ImportedConfiguration& c, const std::string& format, const PlanSettings& after) {
   const bool megatron = format == "megatron-args";
   PlanSettings out;
@@ -205,7 +205,7 @@ Result<ConfigurationDiff> changed(const FileTask& task, const PlanSettings& befo
   return out;
 }
 
-/// What the framework printed is no file to edit.
+/// A block of printed arguments cannot be edited.
 ConfigurationDiff without_text(ConfigurationDiff diff) {
   diff.why = "the file is what the framework printed: the launch script has to be changed";
   diff.differs.clear();
@@ -239,7 +239,6 @@ Result<ConfigurationDiff> configuration_diff(const ConfigurationRequest& request
       std::erase_if(forms.back(), [&](const auto& setting) { return !stated.contains(setting.first); });
     }
   forms.push_back(stated);
-  ESPALIER_CHECK(!forms.empty() && task.now.global_batch >= 0);
   for (std::size_t k = 0; k < forms.size(); ++k) {
     auto diff = changed(task, forms[k], *after);
     if (!diff) return diff.error();

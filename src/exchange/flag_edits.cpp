@@ -25,7 +25,7 @@ bool same_name(std::string_view a, std::string_view b) {
                     [](char x, char y) { return x == y || ((x == '-' || x == '_') && (y == '-' || y == '_')); });
 }
 
-/// What ends the values of a flag without a line's end.
+/// Ends the values of a flag: the end of a command, the next flag, an array, an operator of the shell.
 bool is_break(const ShellToken& token) {
   static const std::vector<std::string> kWords = {"|", "||", "&", "&&", ">", ">>", "<", "2>&1"};
   const std::string& t = token.text;
@@ -150,7 +150,7 @@ class FlagFile {
     const bool quotes = end - begin >= 2 && (text_[begin] == '"' || text_[begin] == '\'') && text_[end - 1] == text_[begin];
     return quotes ? ByteRange{begin + 1, end - 1, true} : ByteRange{begin, end, false};
   }
-  /// Of "NAME=VALUE", whose quotes may be around all of it or around the value.
+  /// The value of "NAME=VALUE"; quotes may enclose all of it or the value.
   [[nodiscard]] ByteRange behind_equals(const ShellToken& token) const {
     const ByteRange word = inside_quotes(token.begin, token.end);
     const std::size_t value = text_.find('=', word.begin) + 1;

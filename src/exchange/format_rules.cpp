@@ -94,7 +94,6 @@ std::vector<std::string> engine_options(const Plan& plan) {
   for (std::size_t plus = plan.engine.find('+'); plus != std::string::npos;) {
     const std::size_t next = plan.engine.find('+', plus + 1);
     out.push_back(plan.engine.substr(plus + 1, next == std::string::npos ? next : next - plus - 1));
-    ESPALIER_CHECK(!out.back().empty());  // names of engines are read from the catalogue
     plus = next;
   }
   return out;
@@ -102,7 +101,7 @@ std::vector<std::string> engine_options(const Plan& plan) {
 
 namespace {
 
-/// Of the engine's options those that no file says.
+/// Options of the plan's engine that the training script sets.
 std::vector<std::string> options_of_script(const Plan& plan) {
   std::vector<std::string> out;
   const EngineModel* base = find_engine(base_engine(plan.engine));

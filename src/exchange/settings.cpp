@@ -329,7 +329,7 @@ void SettingReader::lacks(const std::string& found, const std::string& expected,
 
 void SettingReader::lacks_file(const std::string& found, const std::string& hint) {
   lacks(found, "that file as well", hint);
-  in_other_files_ = true;
+  lacks_files_ = true;
 }
 
 // ---- what no reader took -----------------------------------------------------------------------------------------------------
@@ -435,8 +435,7 @@ void SettingReader::judge_unknown(const Setting& setting) {
 
 /// One fault as it is; several under each other, by line.
 Error SettingReader::all_faults() {
-  if (in_other_files_)
-    std::erase_if(errors_, [](const Fault& fault) { return fault.line == 0; });  // the file that lacks may set them
+  if (lacks_files_) std::erase_if(errors_, [](const Fault& fault) { return fault.line == 0; });
   std::stable_sort(errors_.begin(), errors_.end(), [](const Fault& a, const Fault& b) { return a.line < b.line; });
   std::vector<Error> all;
   std::vector<std::string> names;
@@ -448,7 +447,7 @@ Error SettingReader::all_faults() {
   if (lacking_) all.push_back(std::move(*lacking_));
   if (all.size() == 1) return all.front();
   Error out{ErrorKind::bad_input, request_.name, cat(static_cast<std::int64_t>(all.size()), " faults"), "a file without them",
-            "they are"};
+            "mend each of these:"};
   for (const Error& error : all) out.hint += cat("\n  ", error.message());
   if (names.size() > 1) out.hint += cat("\nwhat the script asks for: ", asked(names));
   return out;

@@ -75,10 +75,10 @@ class SettingReader {
 
   /// The first error of a key counts. `key`: the setting it is about, or the one that is missing.
   void fail(std::string_view key, const std::string& found, const std::string& expected, const std::string& hint = "");
-  /// The file has too little: no line to point at. Of several calls all are named.
-  /// A file with more settings, that is not given: what this one leaves to defaults may stand there.
-  void lacks_file(const std::string& found, const std::string& hint);
+  /// The file has too little: no line to point at. All calls are named together.
   void lacks(const std::string& found, const std::string& expected, const std::string& hint);
+  /// A sourced file is missing. It may set what this file leaves to defaults, so that no default is a fault.
+  void lacks_file(const std::string& found, const std::string& hint);
   [[nodiscard]] bool ok() const { return errors_.empty() && !lacking_; }
   /// Whether something of the key is wrong.
   [[nodiscard]] bool failed(std::string_view key) const;
@@ -122,7 +122,7 @@ class SettingReader {
   std::optional<std::size_t> filled_;  ///< of keys_: the setting last found to be "auto", for which nothing was taken yet
   std::vector<Fault> errors_;
   Status lacking_;  ///< all that the file lacks
-  bool in_other_files_ = false;
+  bool lacks_files_ = false;
 };
 
 /// What the request says where the file is silent; a file that says otherwise is an error of the reader. 0: neither does.

@@ -25,10 +25,9 @@ constexpr const char* kPrefix = "TT";
 std::string flag(const char* name) { return cat("--parallelism.", name); }
 
 bool compiles(const Plan& plan) { return base_engine(plan.engine) == "torchtitan-compile"; }
-/// The blocks stay eager.
-bool compiles_loss_alone(const Plan& plan) {
+bool compiles_loss(const Plan& plan) {
   const auto options = engine_options(plan);
-  return !compiles(plan) && std::find(options.begin(), options.end(), "compiled-loss") != options.end();
+  return std::find(options.begin(), options.end(), "compiled-loss") != options.end();
 }
 
 /// Blocks of every chunk, in pipeline order.
@@ -143,8 +142,8 @@ Flags batch(const Plan& plan) {
 Flags kernels(const Plan& plan) {
   Flags out{{"--training.disable_cuda_graphs", "",
              plan.only_pipeline().schedule.stages > 1 ? "they do not support pipelines" : "the prediction launches every kernel"},
-            {compiles(plan) || compiles_loss_alone(plan) ? "--compile.enable" : "--compile.no-enable", "", ""}};
-  if (compiles_loss_alone(plan)) out.push_back({"--compile.components", "loss", "", true});
+            {compiles(plan) || compiles_loss(plan) ? "--compile.enable" : "--compile.no-enable", "", ""}};
+  if (!compiles(plan) && compiles_loss(plan)) out.push_back({"--compile.components", "loss", "", true});
   if (plan.strategy().overlap.tp) out.push_back({"--compile.enable_async_tensor_parallel", "", ""});
   if (plan.training.precision == Precision::fp32) out.push_back({"--training.mixed_precision_param", "float32", ""});
   return out;

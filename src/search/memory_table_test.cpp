@@ -9,14 +9,13 @@
 namespace espalier::search {
 namespace {
 
-using plan_test::cluster;
 using plan_test::decoder;
 using plan_test::training;
 
 /// Four blocks on two stages of one device.
 struct Small {
   Model model = decoder({.blocks = 4, .heads = 4, .kv_heads = 2});
-  Cluster machines = cluster(1, 2);
+  Cluster machines = load_cluster("{nodes: 1, devices_per_node: 2, device: a100-sxm-80gb}", "test").value();
   Training job = training(16, 8);
   Problem problem;
   Configuration choice;

@@ -49,6 +49,7 @@ TEST(NodeSets, EqualGroupsAreTakenInOrder) {
   problem.cluster = &cluster;
   problem.training.sequence.main = 128;
   problem.training.global_batch = 8;
+  problem.training.precision = Precision::fp16;  // a T4 has no bf16
   problem.engine = find_engine("generic");
   const NodeSets sets = node_sets(problem, WorkBound(problem), 2, INT64_MAX);
   ASSERT_EQ(sets.sets.size(), 3U);  // 2 + 2, 2 + 1 and 1 + 1 nodes, not 1 + 2

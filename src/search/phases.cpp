@@ -119,18 +119,24 @@ void leave_to_others(const Problem& on, EachGroupOutcome& found) {
   found.lower_bound_ns = INT64_MAX;
 }
 
+/// Adds what the same phase found on other groups of the same devices.
+template <typename Outcome>
+void add(Outcome& found, const Outcome& more) {
+  if (more.best && (!found.best || more.best->iteration_ns < found.best->iteration_ns)) found.best = more.best;
+  found.simulations += more.simulations;
+  found.complete = found.complete && more.complete;
+  found.interrupted = found.interrupted || more.interrupted;
+  found.lower_bound_ns = std::min(found.lower_bound_ns, more.lower_bound_ns);
+}
+
 /// Adds the plans on each class.
 void add_classes(const State& s, EachGroupOutcome& found) {
   s.found.of_classes = each_group(s.by_class, *s.of_classes, s.options.how);
   EachGroupOutcome& more = *s.found.of_classes;
   leave_to_others(s.by_class, more);
   on_devices(s, more);
-  if (more.best && (!found.best || more.best->iteration_ns < found.best->iteration_ns)) found.best = more.best;
+  add(found, more);
   found.bounded += more.bounded;
-  found.simulations += more.simulations;
-  found.complete = found.complete && more.complete;
-  found.interrupted = found.interrupted || more.interrupted;
-  found.lower_bound_ns = std::min(found.lower_bound_ns, more.lower_bound_ns);
 }
 
 void run_each_group(State& s, PhaseReport& out) {
@@ -210,18 +216,6 @@ void run_whole_cluster(State& s, PhaseReport& out) {
   report(*s.found.across, s.found.across->bounded, out);
 }
 
-/// Adds what the same phase found on other groups of the same devices.
-void add(UnlikePipelinesOutcome& found, UnlikePipelinesOutcome more) {
-  if (more.best && (!found.best || more.best->iteration_ns < found.best->iteration_ns)) found.best = std::move(more.best);
-  found.columns += more.columns;
-  found.combinations += more.combinations;
-  found.simulations += more.simulations;
-  found.without_room += more.without_room;
-  found.complete = found.complete && more.complete;
-  found.interrupted = found.interrupted || more.interrupted;
-  found.lower_bound_ns = std::min(found.lower_bound_ns, more.lower_bound_ns);
-}
-
 void run_unlike_pipelines(State& s, PhaseReport& out) {
   const auto search = [&](const Problem& problem, Evaluator& evaluator, const EachGroupOutcome& columns) {
     Options how = s.options.how;
@@ -231,7 +225,13 @@ void run_unlike_pipelines(State& s, PhaseReport& out) {
   s.found.beside = search(unlike_problem(s), unlike_evaluator(s), s.classes != nullptr ? *s.found.of_classes : *s.found.alone);
   on_devices(s, *s.found.beside);
   // A pipeline may hold a slow device among fast ones: where every device must have work it may be the only way to use it.
-  if (s.classes != nullptr && !s.found.beside->interrupted) add(*s.found.beside, search(s.problem, s.evaluator, *s.found.alone));
+  if (s.classes != nullptr && !s.found.beside->interrupted) {
+    const UnlikePipelinesOutcome groups = search(s.problem, s.evaluator, *s.found.alone);
+    add(*s.found.beside, groups);
+    s.found.beside->columns += groups.columns;
+    s.found.beside->combinations += groups.combinations;
+    s.found.beside->without_room += groups.without_room;
+  }
   report(*s.found.beside, s.found.beside->combinations, out);
 }
 

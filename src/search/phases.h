@@ -12,7 +12,8 @@
 //   unlike pipelines    pipelines beside each other, one on each of several node groups (unlike_pipelines.h)
 //   unequal replicas    one stage, its data-parallel replicas on several node groups with unequal samples and states (unequal_replicas.h)
 //
-// Devices of unequal speed are node groups of their own to the last three, and to each group besides (speed_classes.h).
+// Devices of unequal speed are node groups of their own to the last three and to each group (speed_classes.h); each group and unlike pipelines search
+// the groups of the file as well.
 //
 // A phase runs when the space of the job has its plans, the job did not leave it out by name, and no phase before it was interrupted. It
 // starts from what the phases before it found and simulates nothing that they simulated. The certificate is that of the phases together:

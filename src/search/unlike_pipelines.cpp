@@ -60,7 +60,7 @@ class Search {
   void add_column(std::size_t group, const Pipeline& pipeline, std::int64_t iteration_ns);
   /// Columns of searches with about the samples that each group trains in the least time.
   void add_shares();
-  /// Where no plan fits yet: columns of groups that have none, of numbers of samples that divide among their devices.
+  /// Where no plan fits yet: columns of fewer samples for groups that have none.
   void add_missing();
   /// The fastest uniform plans of a group with exactly so many samples, by time, one for each number of samples in a micro-batch. Remembers.
   const std::vector<Alone>& exact(std::size_t group, std::int64_t samples);
@@ -380,11 +380,6 @@ void Search::improve(Deal deal, std::int64_t ns) {
 /// Pipelines of each group with each number of samples, alone, by time; which of them to put beside each other.
 class Splits {
  public:
-  struct One {
-    Pipeline pipeline;
-    std::int64_t alone_ns = 0;
-  };
-
   /// False: too many.
   bool fill(const Problem& problem, Evaluator& evaluator, const EachGroupOutcome& alone, std::int64_t below_ns) {
     double all = 0;
@@ -414,12 +409,12 @@ class Splits {
     }
   }
   [[nodiscard]] std::size_t groups() const { return of_.size(); }
-  [[nodiscard]] const std::vector<One>& of(std::size_t g, std::int64_t samples) const {
+  [[nodiscard]] const std::vector<Alone>& of(std::size_t g, std::int64_t samples) const {
     return of_[g][static_cast<std::size_t>(samples)];
   }
 
  private:
-  std::vector<std::vector<std::vector<One>>> of_;  ///< [group][samples]
+  std::vector<std::vector<std::vector<Alone>>> of_;  ///< [group][samples]
 };
 
 /// Those that end soonest alone go first, so that the others are known to be slower.
@@ -439,7 +434,7 @@ bool Search::close(const EachGroupOutcome& alone) {
     }
     if (problem_.space.devices != DeviceChoice::all && !extend(g + 1, samples)) return false;
     for (std::int64_t own = 1; own <= std::min(samples, problem_.training.global_batch - 1); ++own)
-      for (const Splits::One& one : splits.of(g, own)) {
+      for (const Alone& one : splits.of(g, own)) {
         const std::int64_t before = chosen.alone_ns;
         chosen.alone_ns = std::max(before, one.alone_ns);
         chosen.pipelines.push_back(&one.pipeline);

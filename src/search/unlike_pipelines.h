@@ -4,7 +4,8 @@
 // one pipeline through all of them, whose activations cross it with every micro-batch.
 //
 // A *column* is a pipeline on one group, on all of its nodes or fewer: of the uniform plans of the phase "each group", and of searches with the samples that are
-// the group's share (pipeline_splits.h says how many it trains in a time), the fastest for each number of samples in a micro-batch. With m
+// the group's share (pipeline_splits.h says how many it trains in a time), the fastest for each number of samples in a micro-batch. Where no plan fits yet, a group
+// without a column is searched with numbers of samples that divide well among its devices. With m
 // micro-batches a column takes about α + τ·m, from two simulations. For every set of two or more groups and every choice of their columns samples are dealt
 // so that the slowest pipeline ends soonest,
 //     min max_g (α_g + τ_g·m_g)   with Σ m_g·b_g = global batch, m_g ≥ 1,
