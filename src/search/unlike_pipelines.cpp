@@ -380,8 +380,9 @@ void Search::improve(Deal deal, std::int64_t ns) {
 /// Pipelines of each group with each number of samples, alone, by time; which of them to put beside each other.
 class Splits {
  public:
-  /// False: too many.
-  bool fill(const Problem& problem, Evaluator& evaluator, const EachGroupOutcome& alone, std::int64_t below_ns) {
+  /// False: too many, or stopped.
+  bool fill(const Problem& problem, Evaluator& evaluator, const EachGroupOutcome& alone, std::int64_t below_ns,
+            const std::function<bool()>& stopped) {
     double all = 0;
     for (std::size_t g = 0; g < alone.groups.size(); ++g)
       all += alone.groups[g].space_size * static_cast<double>(problem.training.global_batch * problem.cluster->groups[g].nodes);
@@ -390,46 +391,71 @@ class Splits {
       of_.emplace_back(static_cast<std::size_t>(problem.training.global_batch));
       const std::int64_t nodes = problem.cluster->groups[g].nodes;
       for (std::int64_t n = problem.space.devices == DeviceChoice::all ? nodes : 1; n <= nodes; ++n)
-        fill_nodes(problem, evaluator, g, n, below_ns);
+        if (!fill_nodes(problem, evaluator, g, n, below_ns, stopped)) return false;
     }
+    find_shares(problem.training.global_batch, problem.space.devices != DeviceChoice::all);
     return true;
   }
-  void fill_nodes(const Problem& problem, Evaluator& evaluator, std::size_t g, std::int64_t nodes, std::int64_t below_ns) {
+  bool fill_nodes(const Problem& problem, Evaluator& evaluator, std::size_t g, std::int64_t nodes, std::int64_t below_ns,
+                  const std::function<bool()>& stopped) {
     const Cluster cluster = nodes_alone(*problem.cluster, g, nodes);
     Problem own = problem;
     own.cluster = &cluster;
     own.space = space_of_pipelines(problem.space);
     for (std::int64_t samples = 1; samples < problem.training.global_batch; ++samples) {
       own.training.global_batch = samples;
-      for (const Candidate& found : exhaustive(own, evaluator, {}).simulated) {
+      // Searched for fewer samples a group has other configurations than those counted for the whole batch.
+      if (looked_ > kMostAlone || stopped()) return false;
+      const Outcome all = exhaustive(own, evaluator, {});
+      looked_ += static_cast<double>(all.space_size);
+      for (const Candidate& found : all.simulated) {
         if (found.iteration_ns >= below_ns) break;
         const Plan plan = in_cluster(own, cluster, problem.cluster->first_device(g), found.configuration);
         of_.back()[static_cast<std::size_t>(samples)].push_back({plan.only_pipeline(), found.iteration_ns});
       }
     }
+    return true;
   }
   [[nodiscard]] std::size_t groups() const { return of_.size(); }
   [[nodiscard]] const std::vector<Alone>& of(std::size_t g, std::int64_t samples) const {
     return of_[g][static_cast<std::size_t>(samples)];
   }
+  /// Whether group `g` and those after it hold plans that take exactly `samples` together.
+  [[nodiscard]] bool can_take(std::size_t g, std::int64_t samples) const { return takes_[g][static_cast<std::size_t>(samples)]; }
 
  private:
+  void find_shares(std::int64_t batch, bool may_idle) {
+    takes_.assign(groups() + 1, std::vector<bool>(static_cast<std::size_t>(batch) + 1, false));
+    takes_.back()[0] = true;
+    for (std::size_t g = groups(); g-- > 0;)
+      for (std::int64_t samples = 0; samples <= batch; ++samples) {
+        bool takes = may_idle && can_take(g + 1, samples);
+        for (std::int64_t own = 1; !takes && own <= std::min(samples, batch - 1); ++own)
+          takes = !of(g, own).empty() && can_take(g + 1, samples - own);
+        takes_[g][static_cast<std::size_t>(samples)] = takes;
+      }
+  }
+
+  double looked_ = 0;                                ///< configurations
   std::vector<std::vector<std::vector<Alone>>> of_;  ///< [group][samples]
+  std::vector<std::vector<bool>> takes_;             ///< [group][samples]; one group more, which takes none
 };
 
 /// Those that end soonest alone go first, so that the others are known to be slower.
 bool Search::close(const EachGroupOutcome& alone) {
   Splits splits;
-  if (!splits.fill(problem_, evaluator_, alone, best_ns())) return false;
+  if (!splits.fill(problem_, evaluator_, alone, best_ns(), [this] { return stopped(); })) return false;
   struct Choice {
     std::int64_t alone_ns = 0;  ///< of the slowest
     std::vector<const Pipeline*> pipelines;
   };
   std::vector<Choice> choices;
   Choice chosen;
+  // Every step of the recursion leads to a choice: shares that later groups cannot take are never begun.
   const std::function<bool(std::size_t, std::int64_t)> extend = [&](std::size_t g, std::int64_t samples) {
+    if (!splits.can_take(g, samples)) return true;
     if (g == splits.groups()) {
-      if (samples == 0 && chosen.pipelines.size() > 1) choices.push_back(chosen);
+      if (chosen.pipelines.size() > 1) choices.push_back(chosen);
       return choices.size() < kMostChoices;
     }
     if (problem_.space.devices != DeviceChoice::all && !extend(g + 1, samples)) return false;
