@@ -22,6 +22,7 @@ struct Layer {
   double output_copies = 1;  ///< of the attention kernel
   double loss = 4;           ///< bytes kept per logit
   double loss_tokens = 0;    ///< most tokens that have logits at once; 0: all
+  double loss_parts = 1;     ///< of the tokens, each with its logits after the other
   bool fused = true, eager_gate = false;
   double rotated_copies = 1;  ///< of queries and keys
   double activation = 2;      ///< bytes of what an activation keeps of an element of its input
@@ -52,6 +53,7 @@ Layer layer_of(const View& view, const LayerKind& kind, RecomputeKind recompute)
   layer.output_copies = view.engine.memory.copies_attention_output && view.micro_batch > 1 ? 2 : 1;
   layer.loss = view.engine.memory.loss.saved;
   layer.loss_tokens = view.engine.memory.loss.chunk;
+  layer.loss_parts = view.engine.memory.loss.chunks;
   layer.eager_gate = view.engine.memory.eager_gate;
   layer.rotated_copies = view.engine.memory.copies_rotated ? 2 : 1;
   layer.fused = view.engine.memory.activations == ActivationPolicy::fused_attention;
@@ -145,7 +147,8 @@ class Walk {
       case OperatorKind::combine:
         return l_.weighs_inside || again_[i].dropped ? 0 : l_.a * in * op.top_k * l_.tokens / l_.sequence;
       case OperatorKind::cross_entropy: {
-        const double tokens = l_.loss_tokens > 0 ? std::min(l_.tokens, l_.loss_tokens) : l_.tokens;
+        const double part = std::ceil(l_.tokens / l_.loss_parts);
+        const double tokens = l_.loss_tokens > 0 ? std::min(part, l_.loss_tokens) : part;
         return l_.loss * in * (op.split == TpSplit::vocab ? l_.padding : 1) * tokens / region;
       }
       case OperatorKind::causal_conv: return l_.a * in * l_.tokens / l_.split;

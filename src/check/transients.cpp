@@ -70,7 +70,8 @@ Both scan_set(const Sizes& x, const Operator& op) {
 
 Both loss_set(const Sizes& x, const Operator& op, const LossPolicy& loss) {
   const bool vocabulary = op.split == TpSplit::vocab;
-  const double tokens = loss.chunk > 0 ? std::min(x.tokens, static_cast<double>(loss.chunk)) : x.tokens;
+  const double part = std::ceil(x.tokens / loss.chunks), most = loss.chunk;
+  const double tokens = loss.chunk > 0 ? std::min(part, most) : part;
   const double logits = tokens * static_cast<double>(op.in) * (vocabulary ? x.padding / x.split : 1 / x.sequence);
   const double copy = x.a == 4 ? 2 : 0;  // in fp32 the logits need no copy
   return {logits * (loss.forward - copy), logits * (loss.backward - copy)};

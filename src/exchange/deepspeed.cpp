@@ -22,9 +22,20 @@ constexpr FormatRows kRows = {kName, kName, kPrefix};
 std::vector<FormatRule> rules() { return rules_of(kRows); }
 std::optional<FormatFault> fault(const Job& job, const Plan& plan) { return fault_of(kRows, job, plan); }
 
-void write_zero(base::JsonWriter& json, const Strategy& s) {
-  // One data rank: stage 0 would keep states on the device.
-  const int least = offloads_parameters(s.offload) ? 3 : offloads_optimizer(s.offload) ? 1 : 0;
+bool states_in_bf16(const Plan& plan) {
+  const std::vector<std::string> options = engine_options(plan);
+  return std::find(options.begin(), options.end(), "bf16-states") != options.end();
+}
+
+void write_bf16(base::JsonWriter& json, const Plan& plan) {
+  json.key("bf16").begin_object().key("enabled").value(true);
+  if (states_in_bf16(plan)) json.key("bf16_master_weights_and_grads").value(true).key("bf16_optimizer_states").value(true);
+  json.end_object();
+}
+
+void write_zero(base::JsonWriter& json, const Strategy& s, bool bf16_states) {
+  // One data rank: stage 0 would keep states on the device, and has none in bf16.
+  const int least = offloads_parameters(s.offload) ? 3 : offloads_optimizer(s.offload) || bf16_states ? 1 : 0;
   json.key("zero_optimization").begin_object().key("stage").value(std::max(least, static_cast<int>(s.zero)));
   json.key("overlap_comm").value(s.overlap.grad_reduce || s.overlap.param_gather);
   json.key("contiguous_gradients").value(true).key("reduce_scatter").value(true);
@@ -61,10 +72,9 @@ std::string configuration(const ExportRequest& request) {
   if (s.tp == 1 || s.sp == SequenceParallel::ulysses) json.key("train_batch_size").value(plan.training.global_batch);
   json.key("train_micro_batch_size_per_gpu").value(schedule.micro_batch);
   json.key("gradient_accumulation_steps").value(schedule.microbatches);
-  if (plan.training.precision == Precision::bf16 || plan.training.precision == Precision::fp8)
-    json.key("bf16").begin_object().key("enabled").value(true).end_object();
+  if (plan.training.precision == Precision::bf16 || plan.training.precision == Precision::fp8) write_bf16(json, plan);
   if (plan.training.precision == Precision::fp16) json.key("fp16").begin_object().key("enabled").value(true).end_object();
-  write_zero(json, s);
+  write_zero(json, s, states_in_bf16(plan));
   if (offloads_activations(s.offload))  // inputs of recomputed blocks
     json.key("activation_checkpointing").begin_object().key("cpu_checkpointing").value(true).end_object();
   if (s.sp == SequenceParallel::ulysses)

@@ -139,14 +139,41 @@ TEST(TorchtitanImport, ShardsTheRestOfTheDevices) {
 
 TEST(TorchtitanImport, CommandLineCountsTokens) {
   // 8 devices, pp 2: 4 replicas; 256 tokens a micro-batch of 128: 2 samples; 3 micro-batches: 2 · 3 · 4 = 24 samples a step.
-  const auto c = read("torchtitan",
-                      "--parallelism.pipeline-parallel-degree 2 --parallelism.num_pp_microbatches 3 --compile.no-enable "
-                      "--training.max_context_length 128 --training.num_tokens_per_microbatch_per_dp_rank 256",
-                      8);
+  const auto c =
+      read("torchtitan",
+           "--parallelism.pipeline-parallel-degree 2 --parallelism.num_pp_microbatches 3 --compile.no-enable "
+           "--training.max_context_length 128 --training.num_tokens_per_microbatch_per_dp_rank 256 --loss.num_chunks 1",
+           8);
   EXPECT_EQ(c.schedule.micro_batch, 2);
   EXPECT_EQ(c.global_batch, 24);
   EXPECT_EQ(c.strategy.zero, ZeroStage::gradients);
   EXPECT_EQ(c.engine, "torchtitan");
+}
+
+TEST(TorchtitanImport, LossInPartsAndTypeOfStates) {
+  const auto engine = [](const char* text) { return read("torchtitan", text, 8).engine; };
+  EXPECT_EQ(engine("--training.seq_len 128"),
+            "torchtitan+chunked-loss");  // the default of 0.3, whose arguments are a command line
+  EXPECT_EQ(engine("--training.seq_len 128 --loss.num_chunks 1"), "torchtitan");
+  EXPECT_EQ(engine("[training]\nseq_len = 128\n"), "torchtitan");  // 0.2 had no such loss
+  EXPECT_EQ(engine("[training]\nseq_len = 128\ndtype = \"bfloat16\"\n"), "torchtitan+bf16-states");
+}
+
+TEST(DeepSpeedImport, StatesInTwoBytes) {
+  const auto engine = [](const char* more) {
+    return read(
+               "deepspeed",
+               std::string(
+                   R"({"train_batch_size": 8, "sequence_length": 128, "zero_optimization": {"stage": 2}, "bf16": {"enabled": true)") +
+                   more + "}}",
+               8)
+        .engine;
+  };
+  EXPECT_EQ(engine(""), "deepspeed");
+  EXPECT_EQ(engine(R"(, "bf16_master_weights_and_grads": true, "bf16_optimizer_states": true)"), "deepspeed+bf16-states");
+  EXPECT_THAT(refusal("deepspeed", R"({"train_batch_size": 8, "sequence_length": 128, "zero_optimization": {"stage": 2},
+                                       "bf16": {"enabled": true, "bf16_master_weights_and_grads": true}})"),
+              HasSubstr("bf16_optimizer_states as well"));
 }
 
 TEST(DeepSpeedImport, TwoOfThreeBatchSizes) {

@@ -114,7 +114,7 @@ TEST(Refusals, OfTorchtitan) {
        "parameters on the host"},
       {"[training]\nenable_cpu_offload = true\n", "accepted"},
       {"[training]\nenable_cpu_offload = false\n", "accepted"},
-      {"[training]\ndtype = \"bfloat16\"\n", "states in bf16"},
+      {"[loss]\nnum_chunks = 4\n", "1 or 8"},
       {"[model]\nconverters = [\"mx\"]\n", "MX formats"},
       {"[model]\nconverters = [\"float8\"]\n", "accepted"},
       {"[optimizer]\nname = \"Muon\"\n", "one of Adam, AdamW"},

@@ -139,6 +139,18 @@ class TitanReader {
       if (in_.has(key)) in_.pass_over(key, "the model is that of --model");
     const bool older = in_.flag("training.compile", false, "compiled"), newer = in_.flag("compile.enable", false, "compiled");
     out_.engine = older ? "torchtitan-compile" : newer ? compiled() : "torchtitan";
+    chunks_of_loss();
+    if (in_.word("training.dtype", {"float32", "bfloat16"}, "float32", "type of states") == "bfloat16")
+      out_.engine += "+bf16-states";
+  }
+
+  /// ChunkedLossWrapper stands in the configurations of all models of text since 0.3; the TOML of 0.2 had none.
+  void chunks_of_loss() {
+    const char* key = "loss.num_chunks";
+    if (toml_ && !in_.has(key)) return;
+    const std::int64_t chunks = in_.integer(key, 1, kMostDegree, 8, "parts of the sequence that the loss takes one by one");
+    if (chunks == 8) out_.engine += "+chunked-loss";
+    if (chunks != 1 && chunks != 8) in_.fail(key, std::to_string(chunks), "1 or 8: other numbers of parts have no engine here");
   }
 
   /// By the parts that are compiled: "model" holds the layers, "loss" the loss alone (torchtitan/config/configs.py, CompileConfig.components).
@@ -316,8 +328,6 @@ class TitanReader {
 
   void precision() {
     const std::string type = in_.word("training.mixed_precision_param", {"bfloat16", "float32"}, "bfloat16", "precision");
-    const std::string master = in_.word("training.dtype", {"float32", "bfloat16"}, "float32", "type of states");
-    if (master == "bfloat16") in_.fail("training.dtype", master, "float32: states in bf16 have no price here");
     out_.precision = type == "float32" ? "fp32" : "bf16";
     const std::string converters = in_.text("model.converters", "[]", "converters of the model");
     if (converters.find("float8") != std::string::npos) out_.precision = "fp8";

@@ -61,9 +61,12 @@ struct LossPolicy {
   std::int32_t deferred = 0;
   /// Tokens of a micro-batch whose logits exist at once (fused or chunked linear losses, which compute the gradient of a chunk with it); 0: all.
   std::int32_t chunk = 0;
+  /// Equal parts of a micro-batch's tokens whose logits exist one after the other (torchtitan's ChunkedLossWrapper).
+  std::int32_t chunks = 1;
   /// Tokens of a micro-batch whose logits exist at once.
   [[nodiscard]] std::int64_t tokens_at_once(std::int64_t tokens) const {
-    return chunk > 0 && chunk < tokens ? std::int64_t{chunk} : tokens;
+    const std::int64_t part = (tokens + chunks - 1) / chunks;
+    return chunk > 0 && chunk < part ? std::int64_t{chunk} : part;
   }
 };
 

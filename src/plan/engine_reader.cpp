@@ -146,6 +146,8 @@ void read_loss(Reader r, LossPolicy& l) {
   read_count(r, "backward", l.backward);
   read_count(r, "deferred", l.deferred);
   read_count(r, "chunk", l.chunk);
+  read_count(r, "chunks", l.chunks);
+  if (l.chunks < 1) r.fail("chunks", std::to_string(l.chunks), "at least 1");
   r.finish();
 }
 
@@ -307,24 +309,32 @@ struct Entry {
 
 /// What an option says replaces what the engine says.
 void apply_option(Reader& r, EngineModel& e) {
+  read_part(r, "runs", e.runs, read_runs);
   read_part(r, "memory", e.memory, read_memory);
   read_part(r, "kernels", e.kernels, read_kernels);
   read_part(r, "communication", e.communication, read_communication);
 }
 
+/// An option that another engine hands down (`like`) is replaced by one of the same name.
 void read_options(Reader& engine, Entry& entry) {
+  std::set<std::string> own;
   engine.each("options", false, [&](Reader& r) {
     EngineOption option{r.required_string("name"), r.required_string("note")};
     read_flag(r, "numerics", option.numerics);
     read_flag(r, "script", option.script);
     if (option.name.empty() || option.name.find('+') != std::string::npos) r.fail("name", option.name, "a word without +");
-    for (const EngineOption& other : entry.model.options)
-      if (other.name == option.name) r.fail("name", cat(option.name, " a second time"), "one entry an option");
+    if (!own.insert(option.name).second) r.fail("name", cat(option.name, " a second time"), "one entry an option");
+    std::size_t at = 0;
+    while (at < entry.model.options.size() && entry.model.options[at].name != option.name) ++at;
     EngineModel tried = entry.model;
     apply_option(r, tried);
     r.finish();
-    entry.model.options.push_back(option);
-    entry.options.push_back(r.node());
+    if (at == entry.model.options.size()) {
+      entry.model.options.emplace_back();
+      entry.options.emplace_back();
+    }
+    entry.model.options[at] = option;
+    entry.options[at] = r.node();
   });
   if (entry.model.options.size() > kMostOptions)
     engine.fail("options", std::to_string(entry.model.options.size()), cat("at most ", kMostOptions));

@@ -52,6 +52,33 @@ const std::string kOptions =
     "      - name: graphs\n        note: n\n        kernels: [{source: s, host_launches: 0}]\n"
     "      - name: short\n        note: n\n        memory: [{source: s, states: {gradient: 2}}]\n";
 
+TEST(EngineReader, AnOwnOptionReplacesTheInheritedOneOfItsName) {
+  const auto read = read_engines(file(kBase + kOptions +
+                                      "  - name: other\n    like: base\n    note: n\n    options:\n"
+                                      "      - name: graphs\n        note: own\n        runs: [{source: s, zero: [1]}]\n"),
+                                 "engines.yaml");
+  ASSERT_TRUE(read.ok()) << read.error().message();
+  ASSERT_EQ(read->with_options.size(), 6u);
+  const EngineModel &of_base = read->with_options[0], &own = read->with_options[3];
+  EXPECT_EQ(of_base.name, "base+graphs");
+  EXPECT_EQ(of_base.kernels.host_launches, 0);
+  EXPECT_EQ(own.name, "other+graphs");
+  EXPECT_EQ(own.options.front().note, "own");
+  EXPECT_EQ(own.kernels.host_launches, EngineKernels{}.host_launches);
+  EXPECT_EQ(own.runs.zero, std::vector{ZeroStage::optimizer});
+}
+
+TEST(EngineReader, TokensWhoseLogitsExistAtOnce) {
+  EXPECT_EQ(LossPolicy{}.tokens_at_once(1000), 1000);
+  LossPolicy loss;
+  loss.chunks = 8;
+  EXPECT_EQ(loss.tokens_at_once(1000), 125);
+  EXPECT_EQ(loss.tokens_at_once(1001), 126);
+  loss.chunk = 100;
+  EXPECT_EQ(loss.tokens_at_once(1000), 100);
+  EXPECT_EQ(loss.tokens_at_once(80), 10);
+}
+
 // Two options make three engines beside the one without; an engine that is like it has them too, under its own name.
 TEST(EngineReader, OptionsMakeEnginesOfTheirOwn) {
   const auto read = read_engines(file(kBase + kOptions + "  - name: other\n    like: base\n    note: n\n    fitted_as: base\n"),

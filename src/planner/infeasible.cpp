@@ -109,6 +109,80 @@ std::vector<std::string> by_fewer_pins(const Job& job, const EngineModel& engine
   return out;
 }
 
+/// Options of the engine, and what is kept in host memory beside them.
+struct Relief {
+  std::vector<std::string> options;
+  std::optional<Offload> offload;
+};
+
+/// Those that keep what is computed come first: none, each, all of them; then each that changes it, alone and with them. Each also with offload.
+std::vector<std::vector<std::string>> sets_of_options(const EngineModel& engine) {
+  std::vector<std::vector<std::string>> out = {{}};
+  std::vector<std::string> execution;
+  for (const EngineOption& option : engine.options) {
+    if (option.numerics) continue;
+    out.push_back({option.name});
+    execution.push_back(option.name);
+  }
+  if (execution.size() > 1) out.push_back(execution);
+  for (const EngineOption& option : engine.options) {
+    if (!option.numerics) continue;
+    out.push_back({option.name});
+    if (execution.empty()) continue;
+    out.push_back(execution);
+    out.back().push_back(option.name);
+  }
+  return out;
+}
+
+std::vector<Relief> reliefs(const Job& job, const EngineModel& engine) {
+  const bool stated = job.search.allow.contains(std::string(to_string(Dimension::offload)));
+  std::vector<Relief> out;
+  for (std::vector<std::string>& options : sets_of_options(engine)) {
+    if (!options.empty()) out.push_back({options, {}});
+    for (const Offload offload : {Offload::activations, Offload::optimizer, Offload::optimizer_activations})
+      if (!stated) out.push_back({options, offload});
+  }
+  return out;
+}
+
+std::string text_of(const Relief& relief, const EngineModel& engine) {
+  std::vector<std::string> parts;
+  if (!relief.options.empty()) {
+    std::string name = "engine: " + engine.name;
+    bool numerics = false;
+    for (const EngineOption& option : engine.options)
+      if (std::find(relief.options.begin(), relief.options.end(), option.name) != relief.options.end()) {
+        name += "+" + option.name;
+        numerics = numerics || option.numerics;
+      }
+    parts.push_back(name + (numerics ? " (another arithmetic)" : ""));
+  }
+  if (relief.offload) parts.push_back("search.fix.offload: " + std::string(to_string(*relief.offload)));
+  return base::joined(parts, " with ");
+}
+
+/// "engine: fsdp2+chunked-loss with search.fix.offload: activations would fit (52.7 GiB a device)".
+std::string by_options_or_offload(const Job& job, const EngineModel& engine, std::int64_t limit, Watch& watch) {
+  if (job.engine_model || job.calibration || engine.name != engine.base) return "";
+  for (const Relief& relief : reliefs(job, engine)) {
+    std::string name = engine.name;
+    for (const std::string& option : relief.options) name += "+" + option;
+    const EngineModel* with = find_engine(name);
+    if (with == nullptr || watch.stopped()) continue;
+    SearchSpace space = job.search;
+    if (relief.offload) {
+      const std::string dimension(to_string(Dimension::offload));
+      space.allow[dimension] = {static_cast<std::int64_t>(*relief.offload)};
+      space.fixed.insert(dimension);
+    }
+    const auto lean = leanest(job, *with, space, watch);
+    if (lean && lean->host.fits() && lean->peak_bytes <= limit)
+      return text_of(relief, engine) + " would fit (" + size_text(lean->peak_bytes) + " a device)";
+  }
+  return "";
+}
+
 Job with_nodes(const Job& job, std::int64_t nodes) {
   Job more = job;
   auto& group = more.cluster.groups.front();
@@ -229,6 +303,7 @@ Error infeasible(const Job& job, const EngineModel& engine, const search::Outcom
     changes.push_back("search.memory_margin: 0 would fit (now " + base::percent(memory_margin_of(job).share) + " of " +
                       size_text(whole) + " are kept free for the error of the memory model)");
   for (std::string& change : by_fewer_pins(job, engine, limit, watch)) changes.push_back(std::move(change));
+  if (auto relief = by_options_or_offload(job, engine, limit, watch); !relief.empty()) changes.push_back(relief);
   if (lean && job.cluster.memory_limit) changes.push_back(by_more_memory(job, lean->peak_bytes));
   if (auto more = by_more_nodes(job, engine, watch); !more.empty()) changes.push_back(more);
   if (auto shorter = by_shorter_sequence(job, engine, watch); !shorter.empty()) changes.push_back(shorter);

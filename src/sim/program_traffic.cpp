@@ -15,7 +15,8 @@
 namespace espalier::sim {
 namespace {
 
-constexpr double kUnit = 1e12;  // bytes
+constexpr double kUnit = 1e12;      // bytes
+constexpr double kSameTime = 1e-9;  // of a time, as a share
 
 using Devices = std::vector<std::int64_t>;
 
@@ -284,13 +285,10 @@ TrafficPiece piece_of(const cluster::Topology& topology, const LinkLoads& loads,
   piece.activity.duration_ns = duration_ns;
   piece.activity.fixed_ns = duration_ns;
   double slowest_s = 0, on_slowest = 0;
-  for (const auto& [link, bytes] : loads) {
-    const double seconds = bytes / topology.range_of(link).capacity;
-    if (seconds > slowest_s) {
-      slowest_s = seconds;
-      on_slowest = bytes;
-    }
-  }
+  for (const auto& [link, bytes] : loads) slowest_s = std::max(slowest_s, bytes / topology.range_of(link).capacity);
+  // Links take shares of what the flow counts in: of equally slow ones that with most bytes, whatever numbers links have.
+  for (const auto& [link, bytes] : loads)
+    if (bytes / topology.range_of(link).capacity >= slowest_s * (1 - kSameTime)) on_slowest = std::max(on_slowest, bytes);
   const double longest_s = static_cast<double>(duration_ns) * 1e-9;
   const double carried = slowest_s > longest_s ? std::floor(on_slowest * longest_s / slowest_s) : std::floor(on_slowest);
   if (duration_ns == 0 || carried < 1) return piece;
