@@ -14,7 +14,7 @@
 //
 // Job i of a seed is the same whatever the other arguments are: `--from 17 --clusters 1` runs it alone. --tries: rivals of each cluster. --time: begin no
 // job after so many seconds. --plan-time: limit of a search. --job: this job file instead, attacked with another seed for each "cluster". --brief: a tenth
-// of the clusters. --out: folder for the job and the fastest rival of every violation (NAME.yaml, NAME.faster.plan.json, NAME.wide.plan.json).
+// of the clusters. --out: folder for every job and the fastest rival of each violation (NAME.yaml, NAME.faster.plan.json, NAME.wide.plan.json).
 #include <algorithm>
 #include <array>
 #include <climits>
@@ -333,8 +333,7 @@ Outcome attack(const Arguments& arguments, std::int64_t index, std::string& line
   }
   const std::int64_t tries = arguments.whole("--tries");
   Attack(*job, name, out, seed_of(arguments.whole("--seed"), index) ^ 0x5eedU, o).run(tries, answer ? &*answer : nullptr);
-  const bool found = o.internal || o.broken > 0 || o.denied[0] + o.denied[1] > 0;
-  if (found) write_file(out, name + ".yaml", subject.text);
+  write_file(out, name + ".yaml", subject.text);
   line = line_of(name, *job, o, answer ? answer->plan.label() : "", plan_s, watch.seconds());
   return o;
 }

@@ -7,6 +7,7 @@
 
 #include "base/check.h"
 #include "base/parallel.h"
+#include "plan/engine.h"
 #include "plan/split.h"
 #include "search/across_prices.h"
 
@@ -65,6 +66,7 @@ class Search {
   };
 
   void search(const NodeSet& nodes);
+  void search_schedules(Across& across, std::vector<Node> schedules);
   /// What a limit left of a set is not below the best plan on its nodes under the best of the networks.
   std::int64_t joined_bound(const NodeSet& nodes);
   void try_all(const NodeSet& nodes, const std::vector<Candidate>& candidates);
@@ -85,8 +87,7 @@ class Search {
   }
   [[nodiscard]] bool stopped() {
     if (options_.interrupted && options_.interrupted()) out_.interrupted = true;
-    return out_.interrupted || priced_ >= kMostAcrossPrices ||
-           (options_.node_limit > 0 && out_.simulations >= options_.node_limit);
+    return out_.interrupted || priced_ >= most_prices_ || (options_.node_limit > 0 && out_.simulations >= options_.node_limit);
   }
 
   const Problem& problem_;
@@ -96,7 +97,7 @@ class Search {
   const WorkBound work_;
   LayerCompute compute_;
   const std::int64_t incumbent_ns_;
-  std::int64_t priced_ = 0;
+  std::int64_t priced_ = 0, most_prices_ = kMostAcrossPrices;
   std::int64_t joined_ns_ = 0;        ///< of the set that is searched: no plan takes less
   bool joined_broken_ = false;        ///< some plan does
   std::int64_t left_ns_ = INT64_MAX;  ///< least bound of what was not looked at
@@ -279,22 +280,35 @@ void Search::search(const NodeSet& nodes) {
   Space space(*problem_.model, own, problem_.training, *problem_.engine, uniform_part(problem_.space));
   Across across{nodes, classes_of(*problem_.cluster, nodes), std::move(own), devices_of(*problem_.cluster, nodes),
                 std::move(space)};
+  // Bounds of schedule choices know the network, those of layer choices do not: schedule choices are taken in the order of their bounds over all layer
+  // choices, as far as half the prices that are left reach.
   const std::vector<Node> layers = layer_choices(across);
-  for (std::size_t i = 0; i < layers.size(); ++i) {
-    if (layers[i].bound_ns >= best_ns()) break;
-    if (stopped()) return leave(layers[i].bound_ns);
-    const std::vector<Node> schedules = schedule_choices(across, layers[i].configuration);
-    for (const Node& node : schedules) {
-      if (node.bound_ns >= best_ns()) break;
+  const std::int64_t enough = priced_ + (most_prices_ - priced_) / 2;
+  std::size_t next = 0;
+  while (next < layers.size()) {
+    std::vector<Node> schedules;
+    for (; next < layers.size() && (schedules.empty() || priced_ < enough); ++next) {
+      if (layers[next].bound_ns >= best_ns()) return search_schedules(across, std::move(schedules));
       if (stopped()) {
-        leave(node.bound_ns);
-        break;
+        leave(layers[next].bound_ns);
+        return search_schedules(across, std::move(schedules));
       }
-      const std::int64_t before = left_ns_;
-      search_schedule(across, node.configuration);
-      // What a limit left of the schedule choice is not below its bound.
-      if (left_ns_ < before) left_ns_ = std::max(left_ns_, std::min(before, node.bound_ns));
+      const std::vector<Node> own_schedules = schedule_choices(across, layers[next].configuration);
+      schedules.insert(schedules.end(), own_schedules.begin(), own_schedules.end());
     }
+    search_schedules(across, std::move(schedules));
+  }
+}
+
+void Search::search_schedules(Across& across, std::vector<Node> schedules) {
+  std::sort(schedules.begin(), schedules.end(), by_bound);
+  for (const Node& node : schedules) {
+    if (node.bound_ns >= best_ns()) return;
+    if (stopped()) return leave(node.bound_ns);
+    const std::int64_t before = left_ns_;
+    search_schedule(across, node.configuration);
+    // What a limit left of the schedule choice is not below its bound.
+    if (left_ns_ < before) left_ns_ = std::max(left_ns_, std::min(before, node.bound_ns));
   }
 }
 
@@ -347,10 +361,13 @@ WholeClusterOutcome Search::run() {
     if (joined_ns >= best_ns()) continue;
     const GroupOrders orders = orders_of(*problem_.cluster, sets.sets[n]);
     if (!orders.all) leave(joined_ns);
+    std::int64_t orders_left = static_cast<std::int64_t>(orders.orders.size());
     for (const NodeSet& nodes : orders.orders) {
+      most_prices_ = priced_ + (kMostAcrossPrices - priced_) / orders_left--;  // what an order leaves is the next one's
       if (stopped() || joined_ns >= best_ns()) leave(joined_ns);
       if (!stopped() && joined_ns < best_ns()) search(nodes);
     }
+    most_prices_ = kMostAcrossPrices;
     if (left_ns_ < before) left_ns_ = std::max(left_ns_, std::min(before, joined_ns));
   }
   if (out_.interrupted || joined_broken_) leave(0);
