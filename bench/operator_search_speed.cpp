@@ -8,6 +8,7 @@
 #include <ctime>
 #include <string>
 
+#include "plan/engine.h"
 #include "search/operator_space.h"
 
 namespace {

@@ -7,6 +7,7 @@
 #include "base/statistics.h"
 #include "calibrate/least_squares.h"
 #include "lab/protocol.h"
+#include "plan/engine.h"
 
 namespace espalier::lab {
 namespace {

@@ -14,6 +14,7 @@
 
 #include "attack_layered.h"
 #include "attack_uniform.h"
+#include "plan/engine.h"
 #include "planner/prediction.h"
 #include "search/partition_choices.h"
 

@@ -19,6 +19,7 @@
 #include <memory>
 #include <string>
 
+#include "plan/engine.h"
 #include "search/operator_space.h"
 
 namespace {

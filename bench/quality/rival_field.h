@@ -12,9 +12,12 @@
 #include <vector>
 
 #include "cost/cluster_costs.h"
+#include "espalier/plan.h"
 #include "espalier/planner.h"
 #include "plan/dimension.h"
 #include "plan/engine.h"
+#include "plan/engine_fwd.h"
+#include "plan/engine_rules.h"
 #include "plan/rules.h"
 #include "plan/split.h"
 #include "planner/memory_margin.h"

@@ -9,6 +9,7 @@
 
 #include "adapt/loads.h"
 #include "base/check.h"
+#include "plan/engine.h"
 
 namespace espalier::adapt {
 namespace {

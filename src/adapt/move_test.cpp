@@ -9,6 +9,7 @@
 
 #include "adapt/settle.h"
 #include "adapt/test_jobs.h"
+#include "plan/engine.h"
 
 namespace espalier::adapt {
 namespace {

@@ -11,6 +11,7 @@
 #include "cluster/topology_builders.h"
 #include "cost/cluster_costs.h"
 #include "cost/rank_contexts.h"
+#include "plan/engine.h"
 #include "planner/prediction.h"
 #include "sim/flow_executor.h"
 #include "sim/program_traffic.h"

@@ -13,7 +13,8 @@
 #include <cstdint>
 
 #include "espalier/long_run.h"
-#include "plan/engine.h"
+#include "espalier/plan.h"
+#include "plan/engine_fwd.h"
 
 namespace espalier::adapt {
 

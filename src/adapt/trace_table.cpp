@@ -10,6 +10,7 @@
 #include "adapt/settle.h"
 #include "base/check.h"
 #include "base/format.h"
+#include "plan/engine.h"
 
 namespace espalier::adapt {
 namespace {

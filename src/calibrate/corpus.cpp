@@ -8,6 +8,7 @@
 #include <set>
 
 #include "base/parallel.h"
+#include "plan/engine.h"
 #include "plan/structure.h"
 #include "planner/estimate.h"
 

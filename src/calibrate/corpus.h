@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "plan/engine.h"
+#include "plan/framework_coefficients.h"
 #include "runs/validate.h"
 
 namespace espalier::calibrate {

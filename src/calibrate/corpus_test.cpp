@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "calibrate/corpus.h"
+#include "plan/engine.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -13,6 +13,7 @@
 #include "calibrate/user_calibration.h"
 #include "cost/chunk_sum.h"
 #include "job/calibration_file.h"
+#include "plan/engine.h"
 #include "planner/prediction.h"
 #include "profile/measured_operators.h"
 

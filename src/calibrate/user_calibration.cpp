@@ -6,6 +6,7 @@
 
 #include "base/document.h"
 #include "base/format.h"
+#include "plan/engine.h"
 
 namespace espalier::calibrate {
 namespace {

@@ -9,6 +9,7 @@
 
 #include "espalier/configuration.h"
 #include "job/calibration_file.h"
+#include "plan/engine.h"
 #include "planner/estimate.h"
 #include "planner/interval.h"
 #include "planner/own_confidence.h"

@@ -9,6 +9,7 @@
 #include "base/format.h"
 #include "calibrate/least_squares.h"
 #include "job/calibration_file.h"
+#include "plan/engine.h"
 #include "planner/interval.h"
 
 namespace espalier::calibrate {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "calibrate/user_memory.h"
+#include "plan/engine.h"
 
 #include <algorithm>
 #include <cmath>

@@ -8,6 +8,7 @@
 #include "base/document.h"
 #include "base/format.h"
 #include "calibrate/log_arguments.h"
+#include "plan/engine.h"
 #include "plan/step_tokens.h"
 #include "planner/estimate.h"
 #include "runlog/step_log.h"

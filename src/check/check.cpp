@@ -18,6 +18,7 @@
 #include "check/structure.h"
 #include "check/verdict.h"
 #include "check/view.h"
+#include "plan/engine.h"
 
 namespace espalier {
 

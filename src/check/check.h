@@ -11,7 +11,7 @@
 #include "espalier/findings.h"
 #include "espalier/model.h"
 #include "espalier/plan.h"
-#include "plan/engine.h"
+#include "plan/engine_fwd.h"
 #include "plan/program.h"
 
 namespace espalier::check {

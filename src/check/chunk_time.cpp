@@ -12,6 +12,7 @@
 #include "check/messages.h"
 #include "check/saved_activations.h"
 #include "check/static_memory.h"
+#include "plan/engine.h"
 #include "plan/transformer_engine.h"
 #include "profile/measured_operators.h"
 

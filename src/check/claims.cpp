@@ -15,6 +15,7 @@
 #include "check/static_memory.h"
 #include "check/step_time.h"
 #include "check/verdict.h"
+#include "plan/engine.h"
 
 namespace espalier::check {
 namespace {

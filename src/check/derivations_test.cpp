@@ -4,6 +4,7 @@
 
 #include "base/check.h"
 #include "check/test_problem.h"
+#include "plan/engine.h"
 
 namespace espalier::check {
 namespace {

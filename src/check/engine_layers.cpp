@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "check/verdict.h"
+#include "plan/engine.h"
 
 namespace espalier::check {
 namespace {

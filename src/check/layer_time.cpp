@@ -9,6 +9,7 @@
 #include "check/packed_lengths.h"
 #include "check/run_again.h"
 #include "check/static_memory.h"
+#include "plan/engine.h"
 #include "plan/transformer_engine.h"
 
 namespace espalier::check {

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "plan/engine.h"
 #include "profile/measured_operators.h"
 
 namespace espalier::check {

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "check/static_memory.h"
+#include "plan/engine.h"
 
 namespace espalier::check {
 namespace {

@@ -13,6 +13,7 @@
 #include "check/static_memory.h"
 #include "check/verdict.h"
 #include "check/view.h"
+#include "plan/engine.h"
 
 namespace espalier::check {
 namespace {

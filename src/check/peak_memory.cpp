@@ -7,6 +7,7 @@
 #include "base/check.h"
 #include "check/saved_activations.h"
 #include "check/transients.h"
+#include "plan/engine.h"
 
 namespace espalier::check {
 namespace {

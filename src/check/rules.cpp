@@ -8,6 +8,7 @@
 #include "check/operator_partition.h"
 #include "check/trained_parts.h"
 #include "check/verdict.h"
+#include "plan/engine.h"
 
 namespace espalier::check {
 namespace {

@@ -7,6 +7,7 @@
 #include "check/arithmetic.h"
 #include "check/operator_partition.h"
 #include "check/run_again.h"
+#include "plan/engine.h"
 
 namespace espalier::check {
 namespace {

@@ -5,6 +5,7 @@
 
 #include "check/test_problem.h"
 #include "check/transients.h"
+#include "plan/engine.h"
 
 namespace espalier::check {
 namespace {

@@ -8,6 +8,7 @@
 #include "check/arithmetic.h"
 #include "check/expert_shard.h"
 #include "check/operator_partition.h"
+#include "plan/engine.h"
 
 namespace espalier::check {
 namespace {

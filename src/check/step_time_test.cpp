@@ -6,6 +6,7 @@
 #include "check/graph.h"
 #include "check/kernels.h"
 #include "check/test_problem.h"
+#include "plan/engine.h"
 
 namespace espalier::check {
 namespace {

@@ -9,6 +9,7 @@
 #include "check/operator_partition.h"
 #include "check/saved_activations.h"
 #include "check/static_memory.h"
+#include "plan/engine.h"
 
 namespace espalier::check {
 namespace {

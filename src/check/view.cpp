@@ -6,6 +6,7 @@
 
 #include "base/check.h"
 #include "check/arithmetic.h"
+#include "plan/engine.h"
 
 namespace espalier::check {
 

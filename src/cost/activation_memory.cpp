@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "cost/operator_cost.h"
+#include "plan/engine.h"
 #include "plan/key_value.h"
 #include "plan/latent_attention.h"
 #include "plan/recompute_modules.h"

@@ -47,7 +47,8 @@
 
 #include "espalier/model.h"
 #include "espalier/plan.h"
-#include "plan/engine.h"
+#include "plan/engine_fwd.h"
+#include "plan/engine_policies.h"
 
 namespace espalier::cost {
 
@@ -75,8 +76,8 @@ struct LayerGeometry {
   RecomputeModules again;                ///< what runs again under selective recomputation
   bool fuses_norms = false;              ///< of the engine
   bool exchanges_tokens = false;         ///< experts lie on several ranks
-  std::int32_t activation_bytes = 0;   ///< of what activations keep of their inputs; 0: as `element_bytes`
-  std::int64_t padded_vocabulary = 0;  ///< replaces the vocabulary where an operator has split == vocab; 0 = as in the model
+  std::int32_t activation_bytes = 0;     ///< of what activations keep of their inputs; 0: as `element_bytes`
+  std::int64_t padded_vocabulary = 0;    ///< replaces the vocabulary where an operator has split == vocab; 0 = as in the model
 };
 
 struct SavedBytes {

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "espalier/model.h"
+#include "plan/engine.h"
 
 namespace espalier::cost {
 namespace {

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "plan/engine.h"
 
 namespace espalier::cost {
 namespace {

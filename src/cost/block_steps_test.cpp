@@ -10,6 +10,7 @@
 #include "cost/test_opt_block.h"
 #include "cost/test_problem.h"
 #include "partition/operators.h"
+#include "plan/engine.h"
 #include "plan/operator_partition.h"
 
 namespace espalier::cost {

@@ -10,6 +10,7 @@
 #include "cost/redistribution.h"
 #include "cost/rounding.h"
 #include "cost/span_list.h"
+#include "plan/engine.h"
 #include "plan/shared_table.h"
 
 namespace espalier::cost {
@@ -139,8 +140,7 @@ class Pass {
     const ZeroSpans spans = zero_spans(s, groups, table, forward ? zero.forward : zero.backward);
     spans_.begin_zero(at.layer, spans);
     spans_.end_zero(at.layer, spans);
-    const HostCopies copies =
-        host_copies(c_.device.host, *c_.engine, states, table, zero, s, RecomputeKind::none);
+    const HostCopies copies = host_copies(c_.device.host, *c_.engine, states, table, zero, s, RecomputeKind::none);
     spans_.add_copies(at.layer, forward ? copies.forward : copies.backward);
     if (at.layer == ranges().front().first)
       spans_.add_edge(at.layer, "token table", forward ? zero.gather_ns : zero.reduce_ns, edge_part(), spans);

@@ -5,6 +5,7 @@
 #include "cost/collective.h"
 #include "cost/rounding.h"
 #include "cost/table_exchange.h"
+#include "plan/engine.h"
 #include "plan/expert_shard.h"
 
 namespace espalier::cost {

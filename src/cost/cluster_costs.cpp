@@ -12,6 +12,7 @@
 #include "cost/rounding.h"
 #include "cost/sampled_contexts.h"
 #include "cost/state_memory.h"
+#include "plan/engine.h"
 #include "plan/shared_table.h"
 
 namespace espalier::cost {

@@ -3,6 +3,7 @@
 
 #include "cost/offload.h"
 #include "cost/partitioned_block.h"
+#include "plan/engine.h"
 
 namespace espalier::cost {
 

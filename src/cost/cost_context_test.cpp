@@ -4,6 +4,7 @@
 
 #include "cost/cost_context.h"
 #include "cost/test_problem.h"
+#include "plan/engine.h"
 
 namespace espalier::cost {
 namespace {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cost/device_cost.h"
 
+#include "plan/engine.h"
 #include "profile/measured_operators.h"
 
 namespace espalier::cost {

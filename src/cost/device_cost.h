@@ -10,7 +10,8 @@
 #include "cost/operator_cost.h"
 #include "cost/overlap.h"
 #include "espalier/cluster.h"
-#include "plan/engine.h"
+#include "espalier/plan.h"
+#include "plan/engine_fwd.h"
 
 namespace espalier::cost {
 

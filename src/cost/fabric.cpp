@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "plan/device_block.h"
+#include "plan/engine.h"
 
 namespace espalier::cost {
 namespace {

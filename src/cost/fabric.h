@@ -11,7 +11,7 @@
 #include "cost/placement.h"
 #include "espalier/cluster.h"
 #include "espalier/plan.h"
-#include "plan/engine.h"
+#include "plan/engine_fwd.h"
 #include "plan/listed_devices.h"
 
 namespace espalier::cost {

@@ -8,6 +8,7 @@
 #include "cost/price.h"
 #include "cost/state_memory.h"
 #include "cost/test_problem.h"
+#include "plan/engine.h"
 
 namespace espalier::cost {
 namespace {

@@ -8,6 +8,7 @@
 #include "cost/queued_outputs.h"
 #include "cost/rounding.h"
 #include "cost/state_memory.h"
+#include "plan/engine.h"
 #include "plan/structure.h"
 
 namespace espalier::cost {

@@ -4,6 +4,7 @@
 
 #include "cost/activation_memory.h"
 #include "cost/operator_cost.h"
+#include "plan/engine_policies.h"
 
 namespace espalier::cost {
 namespace {

@@ -9,6 +9,7 @@
 #include "cost/collective.h"
 #include "cost/layer_cost.h"
 #include "cost/layer_sums.h"
+#include "plan/engine.h"
 
 namespace espalier::cost {
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "cost/chunk_sum.h"
+#include "plan/engine.h"
 #include "plan/expert_shard.h"
 #include "plan/structure.h"
 

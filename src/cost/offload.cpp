@@ -5,6 +5,7 @@
 
 #include "base/check.h"
 #include "cost/rounding.h"
+#include "plan/engine.h"
 #include "plan/expert_shard.h"
 
 namespace espalier::cost {

@@ -31,7 +31,9 @@
 #include "cost/state_memory.h"
 #include "cost/zero_steps.h"
 #include "espalier/cluster.h"
-#include "plan/engine.h"
+#include "espalier/plan.h"
+#include "plan/engine_fwd.h"
+#include "plan/engine_policies.h"
 
 namespace espalier::cost {
 

@@ -8,6 +8,7 @@
 #include "cost/chunk_sum.h"
 #include "cost/price.h"
 #include "cost/test_problem.h"
+#include "plan/engine.h"
 
 namespace espalier::cost {
 namespace {

@@ -7,6 +7,7 @@
 
 #include "cost/state_memory.h"
 #include "espalier/model.h"
+#include "plan/engine.h"
 #include "plan/ownership.h"
 
 namespace espalier::cost {

@@ -11,6 +11,7 @@
 #include "cost/layer_sums.h"
 #include "cost/rounding.h"
 #include "cost/state_memory.h"
+#include "plan/engine.h"
 
 namespace espalier::cost {
 

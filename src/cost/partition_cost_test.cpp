@@ -7,6 +7,7 @@
 
 #include "cost/collective.h"
 #include "cost/test_problem.h"
+#include "plan/engine.h"
 
 namespace espalier::cost {
 namespace {

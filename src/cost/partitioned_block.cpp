@@ -9,6 +9,7 @@
 #include "base/check.h"
 #include "cost/block_steps.h"
 #include "cost/rounding.h"
+#include "plan/engine.h"
 #include "plan/operator_partition.h"
 
 namespace espalier::cost {

@@ -9,6 +9,7 @@
 #include "cost/price_parts.h"
 #include "cost/rounding.h"
 #include "cost/table_exchange.h"
+#include "plan/engine.h"
 #include "plan/shared_table.h"
 
 namespace espalier::cost {

@@ -5,6 +5,7 @@
 #include "cost/offload.h"
 #include "cost/price_parts.h"
 #include "cost/queued_outputs.h"
+#include "plan/engine.h"
 
 namespace espalier::cost {
 namespace {

@@ -8,6 +8,7 @@
 #include "cost/by_chunk.h"
 #include "cost/state_memory.h"
 #include "cost/test_problem.h"
+#include "plan/engine.h"
 #include "plan/generators.h"
 #include "plan/rules.h"
 

@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "base/check.h"
+#include "plan/engine.h"
 #include "plan/split.h"
 
 namespace espalier::cost {

@@ -9,6 +9,7 @@
 
 #include "base/check.h"
 #include "base/format.h"
+#include "plan/engine.h"
 #include "plan/process_groups.h"
 
 namespace espalier::cost {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cost/spread_stages.h"
+#include "plan/engine.h"
 
 #include <gtest/gtest.h>
 

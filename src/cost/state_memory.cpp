@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "base/check.h"
+#include "plan/engine.h"
 #include "plan/expert_shard.h"
 #include "plan/key_value.h"
 

@@ -21,7 +21,8 @@
 #include "cost/costs.h"
 #include "espalier/model.h"
 #include "espalier/plan.h"
-#include "plan/engine.h"
+#include "plan/engine_fwd.h"
+#include "plan/engine_policies.h"
 
 namespace espalier::cost {
 
@@ -75,8 +76,6 @@ inline std::int64_t gathered_bytes(const ParameterElements& e, const StatePolicy
 inline std::int64_t scattered_bytes(const ParameterElements& e, const StatePolicy& states) {
   return (e.dense + e.expert) * states.reduce;
 }
-
-using espalier::states_of;
 
 /// Elements whose states a rank holds, as a share: divided over shards where the optimizer's states are.
 struct OwnElements {

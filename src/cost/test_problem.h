@@ -15,6 +15,7 @@
 #include "cost/layer_cost.h"
 #include "espalier/cluster.h"
 #include "espalier/model.h"
+#include "plan/engine.h"
 
 namespace espalier::cost::test {
 

@@ -6,6 +6,7 @@
 #include "base/check.h"
 #include "cost/bound_formulas.h"
 #include "cost/offload.h"
+#include "plan/engine.h"
 #include "plan/shared_table.h"
 
 namespace espalier::cost {

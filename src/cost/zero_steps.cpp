@@ -7,6 +7,7 @@
 #include "base/check.h"
 #include "cost/collective.h"
 #include "cost/rounding.h"
+#include "plan/engine.h"
 
 namespace espalier::cost {
 namespace {

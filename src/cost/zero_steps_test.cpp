@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "cost/test_problem.h"
+#include "plan/engine.h"
 
 namespace espalier::cost {
 namespace {

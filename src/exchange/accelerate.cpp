@@ -9,6 +9,7 @@
 #include "base/format.h"
 #include "exchange/format_rules.h"
 #include "exchange/launch_script.h"
+#include "plan/engine.h"
 
 namespace espalier::exchange {
 namespace {

@@ -6,6 +6,7 @@
 
 #include "base/check.h"
 #include "base/format.h"
+#include "plan/engine.h"
 #include "plan/engine_faults.h"
 
 namespace espalier::exchange {

@@ -11,7 +11,8 @@
 #include <vector>
 
 #include "espalier/exchange.h"
-#include "plan/engine.h"
+#include "espalier/plan.h"
+#include "plan/engine_fwd.h"
 
 namespace espalier::exchange {
 

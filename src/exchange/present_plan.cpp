@@ -16,6 +16,7 @@
 #include "job/engine_defaults.h"
 #include "job/files.h"
 #include "job/overrides.h"
+#include "plan/engine.h"
 #include "plan/rules.h"
 #include "planner/legality.h"
 

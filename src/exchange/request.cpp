@@ -7,6 +7,7 @@
 
 #include "base/check.h"
 #include "base/format.h"
+#include "plan/engine.h"
 #include "planner/prediction.h"
 
 namespace espalier::exchange {

@@ -11,6 +11,7 @@
 #include "exchange/format_rules.h"
 #include "exchange/launch_script.h"
 #include "exchange/python_recipe.h"
+#include "plan/engine.h"
 
 namespace espalier::exchange {
 namespace {

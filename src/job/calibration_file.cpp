@@ -8,6 +8,7 @@
 #include "base/document.h"
 #include "base/format.h"
 #include "plan/coefficients.h"
+#include "plan/engine.h"
 
 namespace espalier::job {
 namespace {

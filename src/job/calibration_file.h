@@ -14,7 +14,7 @@
 
 #include "cluster/fabric_calibration.h"
 #include "espalier/calibration.h"
-#include "plan/engine.h"
+#include "plan/framework_coefficients.h"
 #include "profile/measured_operators.h"
 
 namespace espalier::job {

@@ -6,6 +6,7 @@
 #include "job/framework_defaults.h"
 #include "job/space.h"
 #include "plan/engine.h"
+#include "plan/engine_rules.h"
 
 namespace espalier::job {
 namespace {

@@ -2,6 +2,7 @@
 #include "job/pins.h"
 
 #include "job/space.h"
+#include "plan/engine.h"
 
 namespace espalier::job {
 namespace {

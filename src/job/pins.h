@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "espalier/job.h"
-#include "plan/engine.h"
+#include "plan/engine_fwd.h"
 
 namespace espalier::job {
 

@@ -5,6 +5,7 @@
 #include <string>
 #include <utility>
 
+#include "plan/engine.h"
 #include "plan/operator_partition.h"
 
 namespace espalier {

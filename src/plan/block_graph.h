@@ -15,7 +15,7 @@
 #include "espalier/plan.h"
 #include "espalier/result.h"
 #include "partition/operators.h"
-#include "plan/engine.h"
+#include "plan/engine_fwd.h"
 
 namespace espalier {
 

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "plan/engine.h"
 
 namespace espalier {
 

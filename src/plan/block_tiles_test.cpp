@@ -8,6 +8,7 @@
 #include <string>
 
 #include "espalier/model.h"
+#include "plan/engine.h"
 #include "plan/operator_partition.h"
 #include "plan/test_problem.h"
 

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "espalier/result.h"
-#include "plan/engine.h"
+#include "plan/framework_coefficients.h"
 
 namespace espalier {
 

@@ -5,6 +5,8 @@
 #include <array>
 
 #include "base/format.h"
+#include "plan/engine.h"
+#include "plan/engine_rules.h"
 #include "plan/layer_freedom.h"
 
 namespace espalier {

@@ -5,7 +5,10 @@
 
 #include <span>
 
-#include "plan/engine.h"
+#include "espalier/plan.h"
+#include "plan/engine_fwd.h"
+#include "plan/engine_rules.h"
+#include "plan/rules.h"
 
 namespace espalier {
 

@@ -6,6 +6,8 @@
 #include <utility>
 
 #include "base/format.h"
+#include "plan/engine.h"
+#include "plan/engine_rules.h"
 
 namespace espalier {
 namespace {

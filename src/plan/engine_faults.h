@@ -6,7 +6,9 @@
 #include <string_view>
 #include <vector>
 
-#include "plan/engine.h"
+#include "espalier/plan.h"
+#include "plan/engine_fwd.h"
+#include "plan/rules.h"
 
 namespace espalier {
 

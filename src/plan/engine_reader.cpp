@@ -12,6 +12,7 @@
 #include "base/check.h"
 #include "base/document.h"
 #include "base/format.h"
+#include "plan/engine.h"
 
 namespace espalier {
 namespace {

@@ -9,6 +9,7 @@
 #include "base/format.h"
 #include "plan/engine.h"
 #include "plan/engine_assertions.h"
+#include "plan/engine_rules.h"
 
 namespace espalier {
 namespace {
@@ -35,9 +36,7 @@ bool schedule_kind(E e, F, S, C c) { return c.stages == 1 || contains(e.runs.sch
 std::string schedule_kind_text(E e, F, S, C c) { return cat(e.name, " has no schedule ", to_string(c.kind)); }
 
 /// Over one rank nothing is sharded, whatever the stage is called.
-bool zero_stage(E e, F, S s, C) {
-  return contains(e.runs.zero, s.zero) || (s.zero == ZeroStage::none && s.data_ranks() == 1);
-}
+bool zero_stage(E e, F, S s, C) { return contains(e.runs.zero, s.zero) || (s.zero == ZeroStage::none && s.data_ranks() == 1); }
 std::string zero_stage_text(E e, F, S s, C) { return cat(e.name, " does not run zero ", number_of(s.zero)); }
 
 bool hybrid_shard(E, F, S s, C) { return !shards_optimizer(s.zero) || s.shard == s.data_ranks(); }
@@ -65,8 +64,10 @@ std::string no_frozen_text(E e, F, S, C) { return cat(e.name, " trains all weigh
 bool no_packs(E, F f, S, C) { return !f.packs; }
 bool no_loops(E, F f, S, C) { return f.experts.empty(); }
 std::string no_loops_text(E e, F, S, C) {
-  return cat(e.name, " runs experts one after the other, 9 to 35 times slower than as grouped products where that was measured: not predicted; ",
-             e.name, "+grouped-experts is for code that groups them");
+  return cat(
+      e.name,
+      " runs experts one after the other, 9 to 35 times slower than as grouped products where that was measured: not predicted; ",
+      e.name, "+grouped-experts is for code that groups them");
 }
 std::string no_packs_text(E e, F, S, C) { return cat(e.name, " does not pack sequences that attend to themselves alone"); }
 /// Of the optimizer alone; beside parameters it is part of what is theirs.
@@ -185,9 +186,7 @@ std::string no_overlap_text(E e, F, S, C) { return cat(e.name, " cannot run this
 
 /// arguments.py asserts it of ep, the MoE layer itself of any experts in training.
 bool meg_ep(E, F f, S s, C) { return f.experts.empty() || s.tp == 1 || s.sp == SequenceParallel::megatron; }
-std::string meg_ep_text(E, F, S s, C) {
-  return cat("experts with tp ", s.tp, " require sp megatron, not ", to_string(s.sp));
-}
+std::string meg_ep_text(E, F, S s, C) { return cat("experts with tp ", s.tp, " require sp megatron, not ", to_string(s.sp)); }
 
 bool meg_vpp(E, F, S s, C c) { return c.kind != ScheduleKind::interleaved || c.stages > (s.overlap.p2p ? 1 : 2); }
 std::string meg_vpp_text(E, F, S, C c) { return cat("interleaving without overlap_p2p needs pp above 2, not ", c.stages); }
@@ -253,8 +252,8 @@ constexpr std::array kEngineRules = {
                [](E e) { return !e.runs.zero_with_pipeline; }, zero_pipeline, zero_pipeline_text},
     EngineRule{"FROZEN", "all weights are trained", 0, D::tp, [](E e) { return !e.runs.frozen_weights; }, no_frozen,
                no_frozen_text},
-    EngineRule{"EXPERT-LOOP", "experts of a layer run as grouped products", 0, D::tp, [](E e) { return e.kernels.looped_experts; },
-               no_loops, no_loops_text},
+    EngineRule{"EXPERT-LOOP", "experts of a layer run as grouped products", 0, D::tp,
+               [](E e) { return e.kernels.looped_experts; }, no_loops, no_loops_text},
     EngineRule{"PACKED", "a sample is one sequence", 0, D::tp, [](E e) { return !e.runs.packed_sequences; }, no_packs,
                no_packs_text},
     EngineRule{"OFFLOAD", "optimizer state stays on the device", dimension_set(D::offload), D::offload,
@@ -283,8 +282,9 @@ constexpr std::array kEngineRules = {
                no_ep, no_ep_text},
     EngineRule{"PP-EVEN", "every chunk has the same number of blocks", dimension_set(D::pp, D::vpp), D::pp,
                [](E e) { return !e.runs.uneven_stages; }, even_stages, even_stages_text},
-    EngineRule{"PP-BLOCKS", "every chunk has a block, or the embedding or the head where a layout says so", dimension_set(D::pp, D::vpp), D::pp,
-               [](E e) { return e.split == SplitPolicy::even_blocks; }, block_a_chunk, block_a_chunk_text},
+    EngineRule{"PP-BLOCKS", "every chunk has a block, or the embedding or the head where a layout says so",
+               dimension_set(D::pp, D::vpp), D::pp, [](E e) { return e.split == SplitPolicy::even_blocks; }, block_a_chunk,
+               block_a_chunk_text},
     EngineRule{"RECOMP-LAYERS", "no more blocks are recomputed than a chunk has",
                dimension_set(D::recompute, D::recompute_layers, D::pp, D::vpp), D::recompute_layers,
                [](E e) { return e.split == SplitPolicy::even_blocks; }, recompute_count, recompute_count_text},
@@ -309,8 +309,8 @@ constexpr std::array kEngineRules = {
                [](E e) { return !e.runs.overlap_p2p; }, no_overlap_p2p, no_overlap_text},
     EngineRule{"OVERLAP-TP", "tensor-parallel collectives cannot overlap", dimension_set(D::overlap_tp), D::overlap_tp,
                [](E e) { return !e.runs.overlap_tp; }, no_overlap_tp, no_overlap_text},
-    EngineRule{"EP", "experts with TP require Megatron's sequence parallelism", dimension_set(D::tp, D::sp), D::sp,
-               is_megatron, meg_ep, meg_ep_text},
+    EngineRule{"EP", "experts with TP require Megatron's sequence parallelism", dimension_set(D::tp, D::sp), D::sp, is_megatron,
+               meg_ep, meg_ep_text},
     EngineRule{"VPP", "interleaving needs PP > 1, or PP > 2 without overlapped p2p",
                dimension_set(D::schedule, D::pp, D::overlap_p2p), D::overlap_p2p, is_megatron, meg_vpp, meg_vpp_text},
     EngineRule{"EP-OVERLAP", "overlapped all-to-alls of experts need one stage or interleaving",

@@ -14,6 +14,7 @@
 #include "plan/dimension.h"
 #include "plan/engine.h"
 #include "plan/engine_faults.h"
+#include "plan/engine_rules.h"
 #include "plan/test_problem.h"
 
 namespace espalier {
@@ -160,7 +161,9 @@ std::vector<std::function<void(RuleFacts&)>> engine_problems() {
           [](RuleFacts& f) { f.precision = Precision::tf32; },
           [](RuleFacts& f) { f.precision = Precision::fp8; },
           [](RuleFacts& f) { f.context_length = f.tokens - 1; },
-          [](RuleFacts& f) { f.node_sizes = {8, 4}; },
+          [](RuleFacts& f) {
+            f.node_sizes = {8, 4};
+          },
           [](RuleFacts& f) { f.first_blocks = 7; },
           [](RuleFacts& f) { f.adam = false; }};
 }

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 
+#include "plan/engine_rules.h"
 #include "plan/generators.h"
 #include "plan/test_problem.h"
 

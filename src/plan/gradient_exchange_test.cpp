@@ -7,6 +7,7 @@
 #include <map>
 #include <tuple>
 
+#include "plan/engine.h"
 #include "plan/test_problem.h"
 
 namespace espalier {

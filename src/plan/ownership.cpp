@@ -9,6 +9,7 @@
 #include "base/check.h"
 #include "base/format.h"
 #include "plan/block_tiles.h"
+#include "plan/engine.h"
 #include "plan/key_value.h"
 #include "plan/process_groups.h"
 #include "plan/shared_table.h"

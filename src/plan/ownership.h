@@ -27,7 +27,8 @@
 
 #include "espalier/model.h"
 #include "espalier/plan.h"
-#include "plan/engine.h"
+#include "plan/engine_fwd.h"
+#include "plan/engine_policies.h"
 
 namespace espalier {
 

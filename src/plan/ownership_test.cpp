@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include "plan/engine.h"
 #include "plan/test_problem.h"
 
 namespace espalier::plan_test {

@@ -12,10 +12,9 @@
 
 #include "espalier/model.h"
 #include "espalier/recompute_modules.h"
+#include "plan/engine_fwd.h"
 
 namespace espalier {
-
-struct EngineModel;
 
 enum class BlockPart : std::uint8_t { other, attention, mlp, experts, shared_experts };
 

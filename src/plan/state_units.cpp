@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "plan/engine.h"
 #include "plan/process_groups.h"
 #include "plan/shared_table.h"
 

@@ -8,6 +8,7 @@
 #include <tuple>
 
 #include "base/format.h"
+#include "plan/engine.h"
 #include "planner/legality.h"
 #include "planner/prediction.h"
 #include "planner/time_parts.h"

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "plan/engine.h"
 #include "plan/rules.h"
 #include "planner/recipes.h"
 

@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "espalier/planner.h"
-#include "plan/engine.h"
+#include "plan/engine_fwd.h"
 #include "search/space.h"
 
 namespace espalier::planner {

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <set>
 
+#include "plan/engine.h"
 #include "plan/rules.h"
 #include "planner/prediction.h"
 

@@ -10,7 +10,7 @@
 #include <optional>
 
 #include "espalier/planner.h"
-#include "plan/engine.h"
+#include "plan/engine_fwd.h"
 #include "search/search.h"
 
 namespace espalier::planner {

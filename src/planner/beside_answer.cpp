@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "planner/beside_answer.h"
 
+#include "plan/engine.h"
 #include "planner/alternatives.h"
 #include "planner/batch_hint.h"
 #include "planner/engine_options.h"

@@ -3,8 +3,9 @@
 // fastest plan where the simplest was asked for.
 #pragma once
 
+#include "espalier/plan.h"
 #include "espalier/planner.h"
-#include "plan/engine.h"
+#include "plan/engine_fwd.h"
 #include "search/search.h"
 
 namespace espalier::planner {

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "data/source_dir.h"
+#include "plan/engine.h"
 #include "planner/alternatives.h"
 #include "planner/pipeline_bottleneck.h"
 #include "planner/prediction.h"

@@ -5,6 +5,8 @@
 #include <optional>
 
 #include "job/space_values.h"
+#include "plan/engine.h"
+#include "plan/engine_rules.h"
 #include "plan/rules.h"
 #include "planner/legality.h"
 #include "planner/pin_space.h"

@@ -8,7 +8,7 @@
 
 #include "espalier/job.h"
 #include "job/pins.h"
-#include "plan/engine.h"
+#include "plan/engine_fwd.h"
 
 namespace espalier::planner {
 

@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "base/document.h"
+#include "plan/engine.h"
 
 namespace espalier::planner {
 namespace {

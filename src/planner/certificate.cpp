@@ -5,6 +5,7 @@
 #include <string>
 #include <utility>
 
+#include "plan/engine.h"
 #include "plan/layer_freedom.h"
 #include "planner/memory_margin.h"
 

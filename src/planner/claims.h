@@ -4,9 +4,14 @@
 
 #include "check/check.h"
 #include "espalier/planner.h"
+#include "plan/engine_fwd.h"
+#include "planner/prediction.h"
 
 namespace espalier::planner {
 
+/// Of a plan as it was timed.
+check::Claims claims_of(const Job& job, const EngineModel& engine, const Timed& timed);
+/// Of a plan that somebody brings: it is timed for it.
 Result<check::Claims> claims_of(const Job& job, const Plan& plan);
 
 }  // namespace espalier::planner

@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "plan/dimension.h"
+#include "plan/engine.h"
 #include "planner/legality.h"
 #include "planner/prediction.h"
 

@@ -3,6 +3,7 @@
 
 #include <utility>
 
+#include "plan/engine.h"
 #include "planner/legality.h"
 #include "planner/partition_report.h"
 

@@ -2,8 +2,9 @@
 // What `plan`, `estimate` and `simulate` share: a job made ready, and a plan with its prediction.
 #pragma once
 
+#include "espalier/plan.h"
 #include "espalier/planner.h"
-#include "plan/engine.h"
+#include "plan/engine_fwd.h"
 #include "planner/prediction.h"
 #include "search/search.h"
 

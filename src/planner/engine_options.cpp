@@ -6,6 +6,7 @@
 #include <string>
 
 #include "base/format.h"
+#include "plan/engine.h"
 #include "planner/estimate.h"
 #include "planner/prediction.h"
 #include "planner/runs_on.h"

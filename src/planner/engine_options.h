@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "espalier/planner.h"
-#include "plan/engine.h"
+#include "plan/engine_fwd.h"
 #include "search/search.h"
 
 namespace espalier::planner {

@@ -2,6 +2,7 @@
 #include "espalier/engines.h"
 
 #include "plan/engine.h"
+#include "plan/engine_rules.h"
 #include "planner/runs_on.h"
 
 namespace espalier {

@@ -7,6 +7,7 @@
 #include "job/pins.h"
 #include "job/space.h"
 #include "job/space_values.h"
+#include "plan/engine.h"
 #include "planner/broken_rule.h"
 #include "planner/pin_space.h"
 

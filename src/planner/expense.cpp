@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "planner/expense.h"
+#include "plan/engine.h"
 
 #include <set>
 

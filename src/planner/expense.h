@@ -12,7 +12,7 @@
 #include <optional>
 
 #include "espalier/planner.h"
-#include "plan/engine.h"
+#include "plan/engine_fwd.h"
 #include "planner/prediction.h"
 
 namespace espalier::planner {

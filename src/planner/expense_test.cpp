@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "espalier/job.h"
+#include "plan/engine.h"
 
 namespace espalier::planner {
 namespace {

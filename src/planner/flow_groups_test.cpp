@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "cost/cluster_costs.h"
+#include "plan/engine.h"
 #include "planner/flow_prediction.h"
 #include "planner/prediction.h"
 #include "planner/test_jobs.h"

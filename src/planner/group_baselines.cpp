@@ -7,6 +7,7 @@
 #include <set>
 
 #include "base/format.h"
+#include "plan/engine.h"
 #include "planner/alternatives.h"
 #include "planner/baselines.h"
 #include "planner/compute_split.h"

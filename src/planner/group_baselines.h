@@ -17,8 +17,9 @@
 #include <string>
 #include <vector>
 
+#include "espalier/plan.h"
 #include "espalier/planner.h"
-#include "plan/engine.h"
+#include "plan/engine_fwd.h"
 #include "search/each_group.h"
 
 namespace espalier::planner {

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 
+#include "plan/engine.h"
 #include "planner/compute_split.h"
 #include "planner/test_jobs.h"
 

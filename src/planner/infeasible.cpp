@@ -8,6 +8,7 @@
 #include "base/format.h"
 #include "cost/offload.h"
 #include "job/pins.h"
+#include "plan/engine.h"
 #include "plan/recompute_modules.h"
 #include "plan/rules.h"
 #include "planner/excluded.h"

@@ -5,7 +5,7 @@
 #include <functional>
 
 #include "espalier/planner.h"
-#include "plan/engine.h"
+#include "plan/engine_fwd.h"
 #include "planner/watch.h"
 #include "search/phases.h"
 #include "search/search.h"

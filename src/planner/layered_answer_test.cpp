@@ -7,6 +7,7 @@
 #include <string>
 
 #include "plan/engine.h"
+#include "plan/engine_rules.h"
 #include "plan/rules.h"
 #include "planner/test_jobs.h"
 

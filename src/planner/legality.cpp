@@ -7,6 +7,8 @@
 #include "base/document.h"
 #include "cost/cluster_costs.h"
 #include "plan/device_block.h"
+#include "plan/engine.h"
+#include "plan/engine_rules.h"
 #include "plan/layer_freedom.h"
 #include "plan/listed_devices.h"
 #include "planner/plan_layers.h"

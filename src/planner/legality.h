@@ -5,8 +5,9 @@
 #include <string>
 #include <vector>
 
+#include "espalier/plan.h"
 #include "espalier/planner.h"
-#include "plan/engine.h"
+#include "plan/engine_fwd.h"
 #include "plan/rules.h"
 
 namespace espalier::planner {

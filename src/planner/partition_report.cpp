@@ -6,6 +6,7 @@
 #include "base/format.h"
 #include "cost/partitioned_block.h"
 #include "cost/rounding.h"
+#include "plan/engine.h"
 
 namespace espalier::planner {
 namespace {

@@ -7,7 +7,7 @@
 
 #include "espalier/job.h"
 #include "job/pins.h"
-#include "plan/engine.h"
+#include "plan/engine_fwd.h"
 #include "search/space.h"
 
 namespace espalier::planner {

@@ -6,6 +6,7 @@
 
 #include "cost/collective.h"
 #include "cost/spread_stages.h"
+#include "plan/engine.h"
 #include "plan/process_groups.h"
 #include "planner/prediction.h"
 

@@ -13,7 +13,7 @@
 
 #include "espalier/job.h"
 #include "espalier/plan.h"
-#include "plan/engine.h"
+#include "plan/engine_fwd.h"
 
 namespace espalier::planner {
 

@@ -5,6 +5,7 @@
 #include "base/check.h"
 #include "espalier/engines.h"
 #include "espalier/planner.h"
+#include "plan/engine.h"
 #include "planner/alternatives.h"
 #include "planner/beside_answer.h"
 #include "planner/certificate.h"
@@ -89,7 +90,7 @@ Result<PlannerResult> plan(const Job& job, const PlannerOptions& options) {
   auto result = describe(job, engine, simple ? *simplest->plan : fastest, false, &timed);
   if (!result) return result;
   ESPALIER_CHECK(result->prediction.iteration_ns == (simple ? simplest->iteration_ns : best->iteration_ns));
-  if (auto broken = verify(job, result->plan, timed.program)) return *broken;
+  if (auto broken = verify(job, engine, result->plan, timed)) return *broken;
   result->search = certificate_of(job, engine, all, watch);
   result->search.asked = request_of(job, options);
   restate(result->search, result->prediction.iteration_ns);

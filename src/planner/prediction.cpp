@@ -12,6 +12,7 @@
 #include "cost/price.h"
 #include "cost/state_memory.h"
 #include "job/calibration_file.h"
+#include "plan/engine.h"
 #include "plan/listed_devices.h"
 #include "plan/operator_partition.h"
 #include "plan/recompute_modules.h"
@@ -499,24 +500,28 @@ check::Claims claims_under(const cost::Costs& costs, const Program& program, con
 
 }  // namespace
 
+check::Claims claims_of(const Job& job, const EngineModel& engine, const Timed& timed) {
+  const StatePolicy states = states_of(engine, job.training);
+  check::Claims claims = claims_under(timed.costs, timed.program, states);
+  claims.iteration_ns = timed.simulation.iteration_ns;
+  for (const auto& rank : timed.simulation.ranks) claims.peak_bytes_per_stage.push_back(rank.memory.bytes);
+  for (const KindMemory& kind : timed.kinds) {
+    claims.kinds.push_back(claims_under(kind.kind.costs, timed.program, states));
+    for (const MemoryPeak& peak : kind.peaks) claims.kinds.back().peak_bytes_per_stage.push_back(peak.bytes);
+  }
+  claims.memory_limit_bytes = limit_of(job, timed.program.ranks.front());
+  for (const RankClass& rank : timed.program.ranks)
+    claims.memory_limit_bytes = std::min(claims.memory_limit_bytes, limit_of(job, rank));
+  return claims;
+}
+
 Result<check::Claims> claims_of(const Job& job, const Plan& plan) {
   const auto engine = engine_of(job);
   if (!engine) return engine.error();
   if (auto refused = plannable(job)) return *refused;
   const auto timed = time_plan(job, **engine, plan, false);
   if (!timed) return timed.error();
-  const StatePolicy states = cost::states_of(**engine, job.training);
-  check::Claims claims = claims_under(timed->costs, timed->program, states);
-  claims.iteration_ns = timed->simulation.iteration_ns;
-  for (const auto& rank : timed->simulation.ranks) claims.peak_bytes_per_stage.push_back(rank.memory.bytes);
-  for (const KindMemory& kind : timed->kinds) {
-    claims.kinds.push_back(claims_under(kind.kind.costs, timed->program, states));
-    for (const MemoryPeak& peak : kind.peaks) claims.kinds.back().peak_bytes_per_stage.push_back(peak.bytes);
-  }
-  claims.memory_limit_bytes = limit_of(job, timed->program.ranks.front());
-  for (const RankClass& rank : timed->program.ranks)
-    claims.memory_limit_bytes = std::min(claims.memory_limit_bytes, limit_of(job, rank));
-  return claims;
+  return claims_of(job, **engine, *timed);
 }
 
 }  // namespace espalier::planner

@@ -3,8 +3,9 @@
 #pragma once
 
 #include "cost/costs.h"
+#include "espalier/plan.h"
 #include "espalier/planner.h"
-#include "plan/engine.h"
+#include "plan/engine_fwd.h"
 #include "plan/program.h"
 #include "search/evaluator.h"
 #include "search/phases.h"

@@ -5,6 +5,7 @@
 
 #include "base/format.h"
 #include "cost/offload.h"
+#include "plan/engine.h"
 #include "planner/alternatives.h"
 #include "planner/estimate.h"
 #include "planner/layerwise_reasons.h"

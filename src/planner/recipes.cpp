@@ -10,6 +10,7 @@
 #include "base/shipped.h"
 #include "data/recipes_yaml.h"
 #include "plan/dimension.h"
+#include "plan/engine.h"
 
 namespace espalier::planner {
 namespace {

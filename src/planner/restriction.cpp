@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "base/check.h"
+#include "plan/engine.h"
 #include "planner/described.h"
 #include "planner/group_baselines.h"
 #include "planner/memory_margin.h"

@@ -7,7 +7,7 @@
 #pragma once
 
 #include "espalier/planner.h"
-#include "plan/engine.h"
+#include "plan/engine_fwd.h"
 
 namespace espalier::planner {
 

@@ -6,6 +6,7 @@
 
 #include "base/format.h"
 #include "base/parallel.h"
+#include "plan/engine.h"
 #include "plan/engine_faults.h"
 #include "planner/memory.h"
 #include "planner/memory_margin.h"

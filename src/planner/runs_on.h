@@ -10,8 +10,9 @@
 #include <vector>
 
 #include "espalier/engines.h"
+#include "espalier/plan.h"
 #include "espalier/planner.h"
-#include "plan/engine.h"
+#include "plan/engine_fwd.h"
 #include "search/search.h"
 
 namespace espalier::planner {

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "base/parallel.h"
+#include "plan/engine.h"
 #include "plan/layer_freedom.h"
 #include "planner/legality.h"
 

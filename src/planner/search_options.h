@@ -3,7 +3,7 @@
 #pragma once
 
 #include "espalier/planner.h"
-#include "plan/engine.h"
+#include "plan/engine_fwd.h"
 #include "planner/watch.h"
 #include "search/phases.h"
 

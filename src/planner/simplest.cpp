@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "plan/dimensions_used.h"
+#include "plan/engine.h"
 #include "planner/prediction.h"
 
 namespace espalier::planner {

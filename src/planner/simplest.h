@@ -7,8 +7,9 @@
 // another order (search/preference.h), so that "simplest" is proven and not picked from what happened to be simulated.
 #pragma once
 
+#include "espalier/plan.h"
 #include "espalier/planner.h"
-#include "plan/engine.h"
+#include "plan/engine_fwd.h"
 #include "search/search.h"
 
 namespace espalier::planner {

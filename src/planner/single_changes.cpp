@@ -10,6 +10,7 @@
 #include "job/engine_defaults.h"
 #include "job/space_values.h"
 #include "plan/dimension.h"
+#include "plan/engine.h"
 #include "planner/estimate.h"
 #include "planner/legality.h"
 #include "planner/prediction.h"

@@ -7,8 +7,9 @@
 #include <cstdint>
 #include <vector>
 
+#include "espalier/plan.h"
 #include "espalier/planner.h"
-#include "plan/engine.h"
+#include "plan/engine_fwd.h"
 
 namespace espalier::planner {
 

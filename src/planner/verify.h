@@ -3,11 +3,12 @@
 #pragma once
 
 #include "espalier/planner.h"
-#include "plan/program.h"
+#include "plan/engine_fwd.h"
+#include "planner/prediction.h"
 
 namespace espalier::planner {
 
-/// Error (kind internal) with the first finding that fails.
-Status verify(const Job& job, const Plan& plan, const Program& program);
+/// Error (kind internal) with the first finding that fails. `timed` is what the prediction of the plan was made from.
+Status verify(const Job& job, const EngineModel& engine, const Plan& plan, const Timed& timed);
 
 }  // namespace espalier::planner

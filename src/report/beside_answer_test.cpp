@@ -7,6 +7,7 @@
 
 #include "espalier/planner.h"
 #include "plan/dimensions_used.h"
+#include "plan/engine.h"
 #include "planner/batch_hint.h"
 #include "planner/recipes.h"
 #include "planner/runs_on.h"

@@ -5,6 +5,8 @@
 
 #include "base/document.h"
 #include "base/format.h"
+#include "plan/engine.h"
+#include "plan/engine_rules.h"
 #include "report/brief_text.h"
 
 namespace espalier::report {

@@ -11,7 +11,6 @@
 #include "data/report_page.h"
 #include "espalier/explain.h"
 #include "espalier/step_comparison.h"
-#include "plan/engine.h"
 #include "planner/prediction.h"
 #include "report/page_parts.h"
 #include "report/page_searched.h"

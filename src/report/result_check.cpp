@@ -10,6 +10,7 @@
 #include "check/verdict.h"
 #include "job/calibration_file.h"
 #include "job/space.h"
+#include "plan/engine.h"
 #include "plan/process_groups.h"
 #include "planner/estimate.h"
 #include "planner/group_baselines.h"

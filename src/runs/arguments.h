@@ -9,7 +9,7 @@
 
 #include "espalier/measured_runs.h"
 #include "espalier/model.h"
-#include "plan/engine.h"
+#include "plan/engine_fwd.h"
 
 namespace espalier::runs {
 

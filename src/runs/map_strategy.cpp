@@ -5,6 +5,7 @@
 
 #include "base/format.h"
 #include "plan/engine.h"
+#include "plan/rules.h"
 #include "plan/structure.h"
 #include "runs/mapper.h"
 #include "runs/record_words.h"

@@ -11,6 +11,7 @@
 #include "base/document.h"
 #include "base/format.h"
 #include "plan/block_tiles.h"
+#include "plan/engine.h"
 #include "plan/ownership.h"
 #include "plan/process_groups.h"
 #include "plan/shared_table.h"

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "espalier/plan.h"
 #include "plan/block_tiles.h"
 #include "plan/engine.h"
 #include "runtime/rank_model.h"

@@ -6,6 +6,7 @@
 #include "base/check.h"
 #include "cost/bound.h"
 #include "cost/chunk_sum.h"
+#include "plan/engine.h"
 
 namespace espalier::search {
 namespace {

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "cost/bound.h"
+#include "plan/engine.h"
 #include "search/cost_book.h"
 #include "search/search.h"
 

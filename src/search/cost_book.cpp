@@ -5,6 +5,7 @@
 
 #include "base/check.h"
 #include "cost/state_memory.h"
+#include "plan/engine.h"
 
 namespace espalier::search {
 
@@ -65,7 +66,7 @@ std::int64_t layer_group_least_bytes(const CostBook& book, const Configuration& 
     leanest.zero = ZeroStage::parameters;
     leanest.shard = static_cast<std::int32_t>(leanest.data_ranks());
   }
-  const auto states = cost::states_of(*book.context().engine, book.context().workload.training);
+  const auto states = states_of(*book.context().engine, book.context().workload.training);
   return cost::state_memory(all, states, leanest).total() + saved / p;
 }
 

@@ -6,6 +6,7 @@
 
 #include "base/check.h"
 #include "base/parallel.h"
+#include "plan/engine.h"
 #include "plan/stage_schedules.h"
 #include "search/group_chains.h"
 #include "search/group_closing.h"

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "plan/engine.h"
 #include "search/node_sets.h"
 #include "search/work_bound.h"
 

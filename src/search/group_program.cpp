@@ -5,6 +5,7 @@
 #include <cmath>
 #include <utility>
 
+#include "plan/engine.h"
 #include "plan/program.h"
 #include "solve/shadow_price.h"
 

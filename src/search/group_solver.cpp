@@ -6,6 +6,7 @@
 #include <set>
 #include <utility>
 
+#include "plan/engine.h"
 #include "plan/program.h"
 #include "search/layered_candidate.h"
 #include "search/layered_rules.h"
@@ -38,7 +39,7 @@ double least_coefficient(const std::vector<ChunkOrders::Coefficients>& coefficie
 double host_bytes(const GroupTools& tools, std::int32_t strategy, std::int32_t kind) {
   const Strategy& s = tools.table.strategy(strategy);
   const cost::LayerCost& l = tools.table.costs(strategy)[static_cast<std::size_t>(kind)];
-  const StatePolicy states = cost::states_of(*tools.book.context().engine, tools.book.context().workload.training);
+  const StatePolicy states = states_of(*tools.book.context().engine, tools.book.context().workload.training);
   return static_cast<double>(cost::state_memory(l.elements(), states, s).host + l.hosted.under(s.recompute.kind));
 }
 

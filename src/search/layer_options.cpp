@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "search/layer_options.h"
+#include "plan/engine.h"
+#include "plan/engine_rules.h"
 
 #include <algorithm>
 #include <cmath>

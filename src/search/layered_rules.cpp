@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "search/layered_rules.h"
 
+#include "plan/engine.h"
 #include "plan/shared_table.h"
 #include "plan/structure.h"
 #include "search/layered_candidate.h"

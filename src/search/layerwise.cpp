@@ -10,6 +10,8 @@
 
 #include "base/check.h"
 #include "base/parallel.h"
+#include "plan/engine.h"
+#include "plan/engine_rules.h"
 #include "search/group_solver.h"
 #include "search/layered_candidate.h"
 #include "search/layered_rules.h"

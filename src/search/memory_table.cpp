@@ -6,6 +6,7 @@
 #include "base/check.h"
 #include "cost/bound.h"
 #include "cost/price.h"
+#include "plan/engine.h"
 #include "search/cost_book.h"
 #include "search/space.h"
 

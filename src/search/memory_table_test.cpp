@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include "plan/engine.h"
 #include "plan/test_problem.h"
 #include "search/cost_book.h"
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "search/node_sets.h"
+#include "plan/engine.h"
 
 #include <gtest/gtest.h>
 

@@ -9,6 +9,7 @@
 
 #include "cost/collective.h"
 #include "data/source_dir.h"
+#include "plan/engine.h"
 
 namespace espalier::search {
 namespace {

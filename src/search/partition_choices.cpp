@@ -9,6 +9,7 @@
 #include "base/parallel.h"
 #include "cost/partitioned_block.h"
 #include "cost/state_memory.h"
+#include "plan/engine.h"
 #include "plan/operator_partition.h"
 #include "search/cost_book.h"
 #include "search/operator_space.h"
@@ -85,7 +86,7 @@ class Chooser {
   [[nodiscard]] Result<std::unique_ptr<BlockSpace>> space_of(const Pair& p, std::size_t kind, double sync) const {
     PartitionWeights weights;
     weights.sync = sync;
-    const StatePolicy states = cost::states_of(*problem_.engine, problem_.training);
+    const StatePolicy states = states_of(*problem_.engine, problem_.training);
     weights.state_bytes = states.parameter + states.gradient + states.master + states.optimizer;
     return BlockSpace::make(book_.context(), problem_.model->kinds[kind], p.micro_batch, bits(p), {false, true}, weights);
   }

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "cost/partitioned_block.h"
+#include "plan/engine.h"
 #include "plan/operator_partition.h"
 #include "search/cost_book.h"
 

@@ -6,6 +6,7 @@
 #include <chrono>
 
 #include "base/check.h"
+#include "plan/engine.h"
 #include "search/speed_classes.h"
 #include "search/work_bound.h"
 

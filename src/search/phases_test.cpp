@@ -6,6 +6,7 @@
 
 #include "espalier/cluster.h"
 #include "espalier/model.h"
+#include "plan/engine.h"
 
 namespace espalier::search {
 namespace {

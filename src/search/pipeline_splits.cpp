@@ -8,6 +8,7 @@
 #include "cost/cluster_costs.h"
 #include "cost/collective.h"
 #include "cost/state_memory.h"
+#include "plan/engine.h"
 #include "plan/sequence_lengths.h"
 #include "search/each_group.h"
 
@@ -123,7 +124,7 @@ std::int64_t meeting_floor_ns(const Problem& problem) {
   const Cluster& cluster = *problem.cluster;
   const cost::ClusterCosts costs(*problem.model, cluster, problem.training, *problem.engine);
   const double bytes =
-      static_cast<double>(trained_parameter_count(*problem.model)) * cost::states_of(*problem.engine, problem.training).reduce;
+      static_cast<double>(trained_parameter_count(*problem.model)) * states_of(*problem.engine, problem.training).reduce;
   cost::Group pair;
   pair.size = pair.members[0] = 2;
   pair.levels = 1;

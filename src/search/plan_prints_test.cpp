@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "base/check.h"
+#include "plan/engine.h"
 #include "plan/test_problem.h"
 #include "search/chunk_bound.h"
 #include "search/known_bounds.h"

@@ -3,6 +3,7 @@
 // offload, sharding, micro-batches and degrees varied, of models with images, of frozen parts, adapters and packed samples.
 #include <gtest/gtest.h>
 
+#include "plan/engine.h"
 #include "search/cost_book.h"
 #include "search/space.h"
 

@@ -5,6 +5,8 @@
 #include <array>
 
 #include "base/check.h"
+#include "plan/engine.h"
+#include "plan/engine_rules.h"
 
 namespace espalier::search {
 namespace {

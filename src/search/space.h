@@ -24,7 +24,8 @@
 
 #include "espalier/plan.h"
 #include "espalier/search_space.h"
-#include "plan/engine.h"
+#include "plan/engine_fwd.h"
+#include "plan/engine_rules.h"
 #include "plan/rules.h"
 
 namespace espalier::search {

@@ -10,6 +10,8 @@
 #include <set>
 #include <string>
 
+#include "plan/engine.h"
+#include "plan/engine_rules.h"
 #include "plan/test_problem.h"
 
 namespace espalier::search {

@@ -7,6 +7,8 @@
 
 #include "cost/chunk_sum.h"
 #include "cost/collective.h"
+#include "plan/engine.h"
+#include "plan/engine_rules.h"
 #include "search/stage_ports.h"
 
 namespace espalier::search {

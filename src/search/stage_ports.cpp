@@ -6,6 +6,7 @@
 #include <tuple>
 
 #include "cost/collective.h"
+#include "plan/engine.h"
 
 namespace espalier::search {
 namespace {

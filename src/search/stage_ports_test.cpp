@@ -7,6 +7,7 @@
 #include <map>
 
 #include "cost/price.h"
+#include "plan/engine.h"
 #include "search/device_groups.h"
 #include "search/test_fixture.h"
 

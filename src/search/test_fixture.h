@@ -7,6 +7,7 @@
 #include "cost/cluster_costs.h"
 #include "espalier/cluster.h"
 #include "espalier/model.h"
+#include "plan/engine.h"
 #include "search/search.h"
 
 namespace espalier::search::test {

@@ -9,6 +9,7 @@
 
 #include "base/check.h"
 #include "cost/chunk_sum.h"
+#include "plan/engine.h"
 #include "plan/rules.h"
 #include "plan/sequence_lengths.h"
 #include "search/replica_levels.h"

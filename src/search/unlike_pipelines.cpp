@@ -10,6 +10,8 @@
 #include <numeric>
 
 #include "base/check.h"
+#include "plan/engine.h"
+#include "plan/engine_rules.h"
 #include "plan/rules.h"
 #include "search/pipeline_splits.h"
 

@@ -6,6 +6,7 @@
 #include <memory>
 #include <random>
 
+#include "plan/engine.h"
 #include "profile/measured_operators.h"
 #include "search/test_fixture.h"
 

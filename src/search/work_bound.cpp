@@ -7,6 +7,7 @@
 
 #include "base/check.h"
 #include "cost/chunk_sum.h"
+#include "plan/engine.h"
 #include "profile/measured_operators.h"
 
 namespace espalier::search {

@@ -8,6 +8,7 @@
 
 #include "cost/partitioned_block.h"
 #include "cost/test_opt_block.h"
+#include "plan/engine.h"
 
 namespace espalier::sim {
 namespace {

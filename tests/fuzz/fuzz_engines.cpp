@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // read_engines on any bytes: an error that helps, or engines that can be asked.
 #include "fuzz_expect.h"
+#include "plan/engine.h"
 #include "plan/engine_reader.h"
+#include "plan/engine_rules.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace espalier;

@@ -13,6 +13,7 @@
 
 #include "check/test_problem.h"
 #include "cost/price.h"
+#include "plan/engine.h"
 #include "planner/claims.h"
 #include "sim/simulator.h"
 

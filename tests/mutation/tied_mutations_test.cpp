@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Tied and shared tables: embedding and head under two layouts, copies forgotten or counted twice, gradients not exchanged.
 #include "cases.h"
+#include "plan/engine_policies.h"
 #include "tables.h"
 #include "tools.h"
 

@@ -6,6 +6,7 @@
 
 #include "attack_layered.h"
 #include "attack_uniform.h"
+#include "plan/engine.h"
 #include "random_problem.h"
 
 namespace espalier::property {

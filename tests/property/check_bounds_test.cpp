@@ -7,6 +7,8 @@
 #include <string>
 
 #include "check/check.h"
+#include "plan/engine.h"
+#include "plan/engine_rules.h"
 #include "planner/claims.h"
 #include "planner/prediction.h"
 #include "random_layered.h"

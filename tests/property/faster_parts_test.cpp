@@ -17,6 +17,7 @@
 #include "cost/cluster_costs.h"
 #include "cost/cost_context.h"
 #include "cost/price.h"
+#include "plan/engine.h"
 #include "plan/program.h"
 #include "plan/rules.h"
 #include "sim/simulator.h"

@@ -5,6 +5,7 @@
 
 #include "cluster/topology_builders.h"
 #include "cost/price.h"
+#include "plan/engine.h"
 #include "random_layered.h"
 #include "random_problem.h"
 #include "sim/flow_executor.h"

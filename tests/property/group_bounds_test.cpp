@@ -3,6 +3,7 @@
 // group, and the configuration itself; and more recomputed layers never need more memory or less time.
 #include <gtest/gtest.h>
 
+#include "plan/engine.h"
 #include "random_problem.h"
 #include "search/pipeline_floor.h"
 

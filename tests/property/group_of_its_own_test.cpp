@@ -10,6 +10,7 @@
 #include "espalier/job.h"
 #include "espalier/plan.h"
 #include "plan/device_block.h"
+#include "plan/engine.h"
 #include "planner/claims.h"
 #include "planner/prediction.h"
 #include "random.h"

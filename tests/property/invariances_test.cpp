@@ -10,6 +10,7 @@
 #include "espalier/job.h"
 #include "espalier/planner.h"
 #include "mixed_clusters.h"
+#include "plan/engine.h"
 #include "random.h"
 #include "search/unlike_pipelines.h"
 
@@ -46,7 +47,8 @@ std::string without_source(std::string answer) {
     if (at != std::string::npos && end != std::string::npos) answer.erase(at, end - at);
   }
   const std::string digest = "\"digest\": \"";
-  if (const std::size_t at = answer.rfind(digest); at != std::string::npos) answer.erase(at, answer.find('"', at + digest.size()) + 1 - at);
+  if (const std::size_t at = answer.rfind(digest); at != std::string::npos)
+    answer.erase(at, answer.find('"', at + digest.size()) + 1 - at);
   return answer;
 }
 

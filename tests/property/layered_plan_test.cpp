@@ -10,6 +10,8 @@
 #include "check/check.h"
 #include "cost/bound.h"
 #include "cost/by_chunk.h"
+#include "plan/engine.h"
+#include "plan/engine_rules.h"
 #include "plan/layer_freedom.h"
 #include "planner/claims.h"
 #include "random_layered.h"

@@ -11,6 +11,7 @@
 
 #include "cost/offload.h"
 #include "espalier/planner.h"
+#include "plan/engine.h"
 #include "plan/rules.h"
 #include "plan/shared_table.h"
 #include "plan/structure.h"

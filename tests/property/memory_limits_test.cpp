@@ -3,6 +3,7 @@
 // limit; the expected answer under a limit is then the first of them that fits.
 #include <gtest/gtest.h>
 
+#include "plan/engine.h"
 #include "random_problem.h"
 
 namespace espalier::property {

@@ -12,6 +12,7 @@
 #include "base/format.h"
 #include "espalier/cluster.h"
 #include "espalier/model.h"
+#include "plan/engine.h"
 #include "plan/rules.h"
 #include "plan/stage_schedules.h"
 #include "planner/simulated_evaluator.h"

@@ -11,6 +11,7 @@
 #include "check/move_check.h"
 #include "espalier/job.h"
 #include "espalier/planner.h"
+#include "plan/engine.h"
 
 namespace espalier {
 namespace {

@@ -8,6 +8,7 @@
 #include "check/test_problem.h"
 #include "cost/partitioned_block.h"
 #include "partition/operators.h"
+#include "plan/engine.h"
 #include "plan/operator_partition.h"
 
 namespace espalier::check {

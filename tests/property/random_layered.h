@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "cost/price.h"
+#include "plan/engine.h"
 #include "plan/program.h"
 #include "plan/shared_table.h"
 #include "plan/structure.h"

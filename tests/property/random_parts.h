@@ -8,7 +8,7 @@
 
 #include "espalier/model.h"
 #include "espalier/plan.h"
-#include "plan/engine.h"
+#include "plan/engine_fwd.h"
 #include "random.h"
 
 namespace espalier::property {

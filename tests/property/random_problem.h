@@ -17,6 +17,7 @@
 
 #include "cost/offload.h"
 #include "plan/dimension.h"
+#include "plan/engine.h"
 #include "planner/simulated_evaluator.h"
 #include "random.h"
 #include "random_parts.h"

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "plan/block_graph.h"
+#include "plan/engine.h"
 #include "plan/operator_partition.h"
 #include "runtime/small_plans.h"
 
