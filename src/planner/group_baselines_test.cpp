@@ -215,5 +215,24 @@ TEST(GroupBaselines, FullRecomputationOfUnevenStages) {
   EXPECT_EQ(again->prediction.iteration_ns, given->prediction.iteration_ns);
 }
 
+// Five devices divide 25 of 32 samples among them and the two others take 7; a share in proportion, 23, is divided by one or by four of them.
+TEST(GroupBaselines, SharesThatAllDevicesOfAGroupDivide) {
+  const Job one =
+      load_job(
+          "model: {model_type: llama, hidden_size: 512, intermediate_size: 1024, num_hidden_layers: 5, "
+          "num_attention_heads: 8, num_key_value_heads: 2, vocab_size: 32000, tie_word_embeddings: true}\n"
+          "cluster: {groups: [{name: a, nodes: 2, devices_per_node: 1, device: v100-sxm-16gb, inter_node: {bandwidth: "
+          "400Gb/s, nics_per_node: 1, latency: 2us}}, {name: b, nodes: 5, devices_per_node: 1, device: v100-sxm-32gb, "
+          "inter_node: {bandwidth: 100Gb/s, nics_per_node: 2, latency: 20us}}], inter_group: {bandwidth: 200Gb/s, "
+          "latency: 50us}}\n"
+          "training: {sequence_length: 2048, global_batch: 32, precision: fp16}\n",
+          "test", ".", {})
+          .value();
+  const PlannerResult result = testing::planned(one);
+  ASSERT_EQ(result.plan.pipelines.size(), 2u);
+  EXPECT_EQ(result.plan.pipelines[1].samples, 25);
+  EXPECT_EQ(result.plan.pipelines[1].strategy().dp, 5);
+}
+
 }  // namespace
 }  // namespace espalier::planner

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cmath>
 #include <functional>
 #include <limits>
@@ -186,6 +187,18 @@ const std::vector<Alone>& Search::exact(std::size_t group, std::int64_t samples)
 }
 
 /// Shares in proportion to what the groups train in the time that is too short by the least, and numbers of samples near them that divide well.
+/// Multiples, near the share, of powers of two and of divisors of the devices; those next to it of all devices, however far.
+std::vector<std::int64_t> shares_near(std::int64_t share, std::int64_t devices, std::int64_t batch) {
+  std::vector<std::int64_t> out;
+  for (std::int64_t step = 1; step <= std::max<std::int64_t>(16, devices); ++step)
+    if ((step <= 16 && std::has_single_bit(static_cast<std::uint64_t>(step))) || devices % step == 0)
+      for (const std::int64_t near : {share / step * step, (share / step + 1) * step})
+        if (near >= 1 && near < batch && (step == devices || std::abs(near - share) * 8 <= std::max<std::int64_t>(share, 8)) &&
+            std::find(out.begin(), out.end(), near) == out.end())
+          out.push_back(near);
+  return out;
+}
+
 void Search::add_shares() {
   const std::int64_t batch = problem_.training.global_batch;
   if (!reach_.known() || problem_.cluster->groups.size() < 2 || floor_ns_ >= best_ns()) return;
@@ -194,18 +207,21 @@ void Search::add_shares() {
   std::vector<std::int64_t> reached;
   std::int64_t all = 0;
   for (std::size_t g = 0; g < problem_.cluster->groups.size(); ++g) all += reached.emplace_back(reach_.samples(g, least));
-  for (std::size_t g = 0; g < reached.size() && all > 0; ++g) {
-    const std::int64_t share =
-        std::llround(static_cast<double>(batch) * static_cast<double>(reached[g]) / static_cast<double>(all));
-    std::vector<std::int64_t> tried;
-    for (const std::int64_t step : {1, 2, 4, 8, 16})  // multiples of powers of two near the share
-      for (const std::int64_t near : {share / step * step, (share / step + 1) * step})
-        if (near >= 1 && near < batch && std::abs(near - share) * 8 <= std::max<std::int64_t>(share, 8) &&
-            std::find(tried.begin(), tried.end(), near) == tried.end())
-          tried.push_back(near);
-    for (const std::int64_t samples : tried)
-      for (const Alone& one : exact(g, samples)) add_column(g, one.pipeline, one.alone_ns);
+  if (all <= 0) return;
+  std::vector<std::vector<std::int64_t>> tried;
+  for (std::size_t g = 0; g < reached.size(); ++g) {
+    const NodeGroup& group = problem_.cluster->groups[g];
+    const auto share = static_cast<double>(reached[g]) / static_cast<double>(all) * static_cast<double>(batch);
+    tried.push_back(shares_near(std::llround(share), group.nodes * group.devices_per_node, batch));
   }
+  if (tried.size() == 2)  // what one of two leaves is the other's
+    for (const std::size_t g : {0, 1})
+      for (const std::int64_t samples : std::vector<std::int64_t>(tried[g]))
+        if (std::find(tried[1 - g].begin(), tried[1 - g].end(), batch - samples) == tried[1 - g].end())
+          tried[1 - g].push_back(batch - samples);
+  for (std::size_t g = 0; g < tried.size(); ++g)
+    for (const std::int64_t samples : tried[g])
+      for (const Alone& one : exact(g, samples)) add_column(g, one.pipeline, one.alone_ns);
 }
 
 /// Numbers of samples below `batch` with a common divisor with `devices`, the nearest to `share` first.
