@@ -57,6 +57,9 @@ FILES = {
     'models/nothing/config.json': '{"architectures": ["RwkvForCausalLM"]}\n',
     'models/half/config.json': '{"model_type": "llama", "hidden_size": 1024',
     'models/empty/README.md': 'nothing\n',
+    'long.yaml': job(model='{root}/models/llama-3-8b/config.json', training='{sequence_length: 1048576, global_batch: 1}',
+                     cluster='{nodes: 1, devices_per_node: 8, device: h100-sxm-80gb, host: {memory: 2TB, memory_bandwidth: 400GB/s, bandwidth: 50GB/s}}',
+                     more='engine: fsdp2\n'),
     'big.yaml': job(model='{root}/models/llama-3-70b/config.json', cluster='{nodes: 1, devices_per_node: 1, device: rtx-4090}',
                     training='{sequence_length: 4096, global_batch: 8}'),
     't5.yaml': job(model='{root}/models/t5-base/config.json'),
@@ -301,6 +304,9 @@ MISTAKES = [
 
     # ---- memory --------------------------------------------------------------------------------------------------------------------
     ('memory-70b', '70 B parameters on one card', ['plan', 'big.yaml'], 4, ['none of', 'the leanest', 'GiB a device', 'cluster.nodes: 80 would fit']),
+    ('memory-options', 'whole logits of a million tokens', ['plan', 'long.yaml'], 4,
+     ['none of', 'engine: fsdp2+chunked-loss with search.fix.offload: activations would fit'],
+     ['plan', 'long.yaml', '--engine', 'fsdp2+chunked-loss', '--set', 'search={fix: {offload: activations}}']),
     ('memory-limit', 'a limit below what anything needs', sets('cluster.memory_limit=256MiB'), 4, ['none of', 'cluster.memory_limit: ', 'would fit']),
     ('memory-pin', 'a pin that costs the memory', pins('{fix: {zero: 0, tp: 1, pp: 1}}', '--set', 'model={root}/models/llama-3-8b/config.json', '--set',
                                                        'cluster.device=a100-sxm-80gb'), 4,
