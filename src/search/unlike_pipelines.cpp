@@ -62,7 +62,8 @@ class Search {
   void add_columns(const EachGroupOutcome& alone);
   void add_column(std::size_t group, const Pipeline& pipeline, std::int64_t iteration_ns);
   /// Columns of searches with about the samples that each group trains in the least time.
-  void add_shares();
+  std::vector<double> paces(const EachGroupOutcome& alone);
+  void add_shares(const EachGroupOutcome& alone);
   /// Where no plan fits yet: columns of fewer samples for groups that have none.
   void add_missing();
   /// The fastest uniform plans of a group with exactly so many samples, by time, one for each number of samples in a micro-batch. Remembers.
@@ -199,20 +200,34 @@ std::vector<std::int64_t> shares_near(std::int64_t share, std::int64_t devices, 
   return out;
 }
 
-void Search::add_shares() {
+/// Samples of each group in the least time in which all of them together take the batch; where that is not known, by the time of the whole batch alone.
+/// Empty: some group has none.
+std::vector<double> Search::paces(const EachGroupOutcome& alone) {
+  std::vector<double> out;
+  if (!reach_.known()) {
+    for (const GroupAlone& group : alone.groups) {
+      if (group.simulated.empty()) return {};
+      out.push_back(1.0 / static_cast<double>(group.simulated.front().iteration_ns));
+    }
+    return out;
+  }
+  const std::int64_t least = least_time(floor_ns_, best_ns() == INT64_MAX ? 16 * floor_ns_ : best_ns(),
+                                        problem_.training.global_batch, [&](std::int64_t ns) { return reach_.samples(ns); });
+  for (std::size_t g = 0; g < problem_.cluster->groups.size(); ++g) out.push_back(static_cast<double>(reach_.samples(g, least)));
+  return out;
+}
+
+void Search::add_shares(const EachGroupOutcome& alone) {
   const std::int64_t batch = problem_.training.global_batch;
-  if (!reach_.known() || problem_.cluster->groups.size() < 2 || floor_ns_ >= best_ns()) return;
-  const std::int64_t least = least_time(floor_ns_, best_ns() == INT64_MAX ? 16 * floor_ns_ : best_ns(), batch,
-                                        [&](std::int64_t ns) { return reach_.samples(ns); });
-  std::vector<std::int64_t> reached;
-  std::int64_t all = 0;
-  for (std::size_t g = 0; g < problem_.cluster->groups.size(); ++g) all += reached.emplace_back(reach_.samples(g, least));
+  if (problem_.cluster->groups.size() < 2 || floor_ns_ >= best_ns()) return;
+  const std::vector<double> reached = paces(alone);
+  const double all = std::accumulate(reached.begin(), reached.end(), 0.0);
   if (all <= 0) return;
   std::vector<std::vector<std::int64_t>> tried;
   for (std::size_t g = 0; g < reached.size(); ++g) {
     const NodeGroup& group = problem_.cluster->groups[g];
-    const auto share = static_cast<double>(reached[g]) / static_cast<double>(all) * static_cast<double>(batch);
-    tried.push_back(shares_near(std::llround(share), group.nodes * group.devices_per_node, batch));
+    tried.push_back(
+        shares_near(std::llround(reached[g] / all * static_cast<double>(batch)), group.nodes * group.devices_per_node, batch));
   }
   if (tried.size() == 2)  // what one of two leaves is the other's
     for (const std::size_t g : {0, 1})
@@ -520,7 +535,7 @@ UnlikePipelinesOutcome Search::run(const EachGroupOutcome& alone) {
     return std::move(out_);
   }
   add_columns(alone);
-  if (!stopped()) add_shares();
+  if (!stopped()) add_shares(alone);
   if (!stopped()) add_missing();
   thin_columns();
   std::optional<Deal> best;
