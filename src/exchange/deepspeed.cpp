@@ -22,10 +22,7 @@ constexpr FormatRows kRows = {kName, kName, kPrefix};
 std::vector<FormatRule> rules() { return rules_of(kRows); }
 std::optional<FormatFault> fault(const Job& job, const Plan& plan) { return fault_of(kRows, job, plan); }
 
-bool states_in_bf16(const Plan& plan) {
-  const std::vector<std::string> options = engine_options(plan);
-  return std::find(options.begin(), options.end(), "bf16-states") != options.end();
-}
+bool states_in_bf16(const Plan& plan) { return has_engine_option(plan, "bf16-states"); }
 
 void write_bf16(base::JsonWriter& json, const Plan& plan) {
   json.key("bf16").begin_object().key("enabled").value(true);

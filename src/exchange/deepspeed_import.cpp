@@ -131,19 +131,22 @@ class DeepSpeedReader {
     out_.precision = bf16 ? "bf16" : fp16 ? "fp16" : "fp32";
     if (in_.has("espalier.precision") && in_.word("espalier.precision", {"none", "fp8"}, "none", "products in") == "fp8")
       out_.precision = "fp8";
-    states(bf16);
     for (const char* key : {"bf16.enabled", "bfloat16.enabled", "fp16.enabled"})
-      if (in_.is_auto(key) && !bf16 && !fp16) return filled(key);
+      if (in_.is_auto(key) && !bf16 && !fp16) {
+        filled(key);
+        break;
+      }
+    states();
   }
 
   /// Types of states that stand in the section of bf16.
-  void states(bool bf16) {
+  void states() {
     const char *weights = "bf16.bf16_master_weights_and_grads", *moments = "bf16.bf16_optimizer_states";
     const bool two_bytes = in_.flag(weights, false, "master weights and gradients in bf16");
     const bool all = in_.flag(moments, false, "moments of Adam in bf16") && two_bytes;
     if (two_bytes && !all)
       in_.fail(weights, "true", cat("false, or ", moments, " as well: moments in fp32 of weights in bf16 have no price"));
-    if (all && bf16) out_.engine += "+bf16-states";
+    if (all && out_.precision != "fp32" && out_.precision != "fp16") out_.engine += "+bf16-states";
   }
 
   /// "auto": the Trainer's arguments or Accelerate's mixed_precision say it.

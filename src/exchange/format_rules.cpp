@@ -100,6 +100,11 @@ std::vector<std::string> engine_options(const Plan& plan) {
   return out;
 }
 
+bool has_engine_option(const Plan& plan, std::string_view option) {
+  const std::vector<std::string> options = engine_options(plan);
+  return std::find(options.begin(), options.end(), option) != options.end();
+}
+
 namespace {
 
 /// Options of the plan's engine that the training script sets.
@@ -107,9 +112,8 @@ std::vector<std::string> options_of_script(const Plan& plan) {
   std::vector<std::string> out;
   const EngineModel* base = find_engine(base_engine(plan.engine));
   if (base == nullptr) return out;
-  const auto names = engine_options(plan);
   for (const EngineOption& option : base->options)
-    if (option.script && std::find(names.begin(), names.end(), option.name) != names.end())
+    if (option.script && has_engine_option(plan, option.name))
       out.push_back(cat("option ", option.name, " of the engine: ", option.note));
   return out;
 }

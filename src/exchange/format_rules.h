@@ -49,6 +49,7 @@ Strategy strategy_of_all(const Plan& plan);
 
 /// "flex-dispatcher", "cuda-graphs" of the engine "megatron-core+flex-dispatcher+cuda-graphs".
 std::vector<std::string> engine_options(const Plan& plan);
+bool has_engine_option(const Plan& plan, std::string_view option);
 /// Parts of the training that no format writes, because the script that trains configures it: adapters, frozen parts, packing, some options of engines.
 std::vector<std::string> left_to_script(const Plan& plan);
 /// That, and what was lost, as lines that `mark` begins: "# not said: MEG-P2P: …". Empty: nothing.

@@ -171,6 +171,20 @@ TEST(DeepSpeedImport, StatesInTwoBytes) {
   };
   EXPECT_EQ(engine(""), "deepspeed");
   EXPECT_EQ(engine(R"(, "bf16_master_weights_and_grads": true, "bf16_optimizer_states": true)"), "deepspeed+bf16-states");
+  ConfigurationRequest automatic{"file",
+                                 R"({"train_batch_size": 8, "sequence_length": 128, "zero_optimization": {"stage": 2}, "bf16":
+                                     {"enabled": "auto", "bf16_master_weights_and_grads": true, "bf16_optimizer_states": true}})",
+                                 8,
+                                 {},
+                                 0,
+                                 0,
+                                 0,
+                                 "",
+                                 nullptr};
+  automatic.precision = "bf16";  // by the training script
+  const auto filled = find_configuration_format("deepspeed")->read(automatic);
+  ASSERT_TRUE(filled.ok()) << filled.error().message();
+  EXPECT_EQ(filled->engine, "deepspeed+bf16-states");
   EXPECT_THAT(refusal("deepspeed", R"({"train_batch_size": 8, "sequence_length": 128, "zero_optimization": {"stage": 2},
                                        "bf16": {"enabled": true, "bf16_master_weights_and_grads": true}})"),
               HasSubstr("bf16_optimizer_states as well"));

@@ -217,9 +217,7 @@ Flags expert_flags(const LayerKind& block, const Config& config, const Plan& pla
             {"--moe-router-topk", config.text("num_experts_per_tok"), ""},
             {"--moe-grouped-gemm", "", ""},
             {"--moe-router-load-balancing-type", "aux_loss", ""}};
-  const auto options = engine_options(plan);
-  if (std::find(options.begin(), options.end(), "flex-dispatcher") == options.end())
-    out.push_back({"--moe-token-dispatcher-type", "alltoall", ""});
+  if (!has_engine_option(plan, "flex-dispatcher")) out.push_back({"--moe-token-dispatcher-type", "alltoall", ""});
   if (config.has("moe_intermediate_size")) out.push_back({"--moe-ffn-hidden-size", config.text("moe_intermediate_size"), ""});
   return out;
 }

@@ -26,11 +26,7 @@ constexpr const char* kPrefix = "TT";
 std::string flag(const char* name) { return cat("--parallelism.", name); }
 
 bool compiles(const Plan& plan) { return base_engine(plan.engine) == "torchtitan-compile"; }
-bool has_option(const Plan& plan, std::string_view name) {
-  const auto options = engine_options(plan);
-  return std::find(options.begin(), options.end(), name) != options.end();
-}
-bool compiles_loss(const Plan& plan) { return has_option(plan, "compiled-loss"); }
+bool compiles_loss(const Plan& plan) { return has_engine_option(plan, "compiled-loss"); }
 
 /// Blocks of every chunk, in pipeline order.
 std::vector<std::int64_t> blocks_of_chunks(const Job& job, const Plan& plan) {
@@ -147,9 +143,10 @@ Flags kernels(const Plan& plan) {
             {compiles(plan) || compiles_loss(plan) ? "--compile.enable" : "--compile.no-enable", "", ""}};
   if (!compiles(plan) && compiles_loss(plan)) out.push_back({"--compile.components", "loss", "", true});
   if (plan.strategy().overlap.tp) out.push_back({"--compile.enable_async_tensor_parallel", "", ""});
-  out.push_back(
-      {"--loss.num_chunks", has_option(plan, "chunked-loss") ? "8" : "1", "parts of the sequence whose logits exist at once"});
-  if (has_option(plan, "bf16-states")) out.push_back({"--training.dtype", "bfloat16", "parameters, gradients and moments"});
+  out.push_back({"--loss.num_chunks", has_engine_option(plan, "chunked-loss") ? "8" : "1",
+                 "parts of the sequence whose logits exist at once"});
+  if (has_engine_option(plan, "bf16-states"))
+    out.push_back({"--training.dtype", "bfloat16", "parameters, gradients and moments"});
   if (plan.training.precision == Precision::fp32) out.push_back({"--training.mixed_precision_param", "float32", ""});
   return out;
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What an engine keeps in memory and which attention kernels it runs: the policies that the cost model reads of an engine (plan/engine.h).
+// Policies of an engine (plan/engine.h) that the cost model reads: the tensors that it keeps in memory, and its attention kernels.
 #pragma once
 
 #include <cstdint>
@@ -29,12 +29,12 @@ struct StatePolicy {
   std::int32_t gather = 2;     ///< bytes per element on the wire in parameter all-gather
   /// ZeRO 1 keeps the shard alone of a gradient once its chunk's last micro-batch has passed and it is reduced (cost/state_memory.h).
   bool frees_reduced = false;
-  /// Bytes beside the accumulated gradients. 2: what autograd leaves of whole parameters. 4 and more: what an optimizer makes of the gradients that it
+  /// Bytes on top of the accumulated gradients. 2: gradients that autograd leaves of whole parameters. 4 and more: copies that an optimizer makes of the gradients that it
   /// updates with, sharded as the optimizer is (an fp32 copy, flat copies, terms of an update that is not fused).
   std::int32_t autograd = 0;
 };
 
-/// What the loss holds per logit of the rank's share of the vocabulary, in bytes: `saved` from forward to backward, and beside it
+/// Bytes that the loss holds per logit of the rank's share of the vocabulary: `saved` from forward to backward, and on top of it
 /// `forward` while the loss is computed and `backward` while its gradient is. Both end before a block runs: the head is the last
 /// layer forward and the first backward. In fp32 the logits need no copy in the type of compute (2 bytes less in both).
 struct LossPolicy {

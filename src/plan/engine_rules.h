@@ -22,7 +22,7 @@ std::vector<RuleViolation> engine_violations(const EngineModel& engine, const Ru
                                              const Schedule& schedule);
 /// Whether the engine can run a configuration that is_legal(): the same rules without a sentence; allocation-free.
 bool engine_allows(const EngineModel& engine, const RuleFacts& facts, const Strategy& strategy, const Schedule& schedule);
-/// Of a whole plan of sound structure: what its layers and stages differ in and may not ("MEG-LAYERS"); a uniform plan breaks nothing.
+/// Differences between layers and between stages of a plan of sound structure that the engine does not allow ("MEG-LAYERS"); a uniform plan breaks nothing.
 std::vector<RuleViolation> engine_plan_violations(const EngineModel& engine, const Model& model, const Plan& plan);
 /// The names of this engine's rules with one sentence each.
 std::vector<std::pair<std::string, std::string>> engine_rule_catalogue(const EngineModel& engine);

@@ -4,7 +4,7 @@
 
 namespace espalier {
 
-/// What is fitted of a framework (data/calibration/frameworks.yaml, `./dev fit`); the defaults are the pooled priors. Each
+/// Coefficients fitted per framework (data/calibration/frameworks.yaml, `./dev fit`); the defaults are the pooled priors. Each
 /// multiplies or adds one physical term, so that a framework that was never measured is still described by 1 and 0.
 struct FrameworkCoefficients {
   double compute = 1.0;      ///< time of GEMM and attention kernels in training, relative to the device model

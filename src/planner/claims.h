@@ -9,9 +9,9 @@
 
 namespace espalier::planner {
 
-/// Of a plan as it was timed.
+/// Claims of a plan that has been timed.
 check::Claims claims_of(const Job& job, const EngineModel& engine, const Timed& timed);
-/// Of a plan that somebody brings: it is timed for it.
+/// Times the plan first.
 Result<check::Claims> claims_of(const Job& job, const Plan& plan);
 
 }  // namespace espalier::planner

@@ -12,6 +12,13 @@
 #include "planner/runs_on.h"
 
 namespace espalier::planner {
+
+std::string name_with(const EngineModel& engine, const std::vector<std::string>& options) {
+  std::string out = engine.name;
+  for (const std::string& option : options) out += base::cat("+", option);
+  return out;
+}
+
 namespace {
 
 constexpr double kWorthNaming = 0.02;
@@ -25,12 +32,6 @@ struct Question {
   const PlannerOptions& options;
   const search::Outcome& uniform;
 };
-
-std::string name_with(const EngineModel& engine, const std::vector<std::string>& options) {
-  std::string out = engine.name;
-  for (const std::string& option : options) out += base::cat("+", option);
-  return out;
-}
 
 Job job_under(const Job& job, const EngineModel& engine) {
   Job out = job;
@@ -129,13 +130,13 @@ std::optional<OptionAnswer> answer_with(const Question& q, std::vector<std::stri
   return out;
 }
 
+}  // namespace
+
 bool changes_numerics(const EngineModel& engine, const std::vector<std::string>& options) {
   return std::any_of(engine.options.begin(), engine.options.end(), [&](const EngineOption& o) {
     return o.numerics && std::find(options.begin(), options.end(), o.name) != options.end();
   });
 }
-
-}  // namespace
 
 std::vector<OptionAnswer> option_answers(const Job& job, const EngineModel& engine, const PlannerOptions& options,
                                          const search::Outcome& uniform, std::int64_t answer_ns) {

@@ -4,6 +4,7 @@
 // only if the step of its plan grows by over 2 % without it.
 #pragma once
 
+#include <string>
 #include <vector>
 
 #include "espalier/planner.h"
@@ -11,6 +12,11 @@
 #include "search/search.h"
 
 namespace espalier::planner {
+
+/// The name of the engine with these options.
+std::string name_with(const EngineModel& engine, const std::vector<std::string>& options);
+/// Whether one of them changes what is computed.
+bool changes_numerics(const EngineModel& engine, const std::vector<std::string>& options);
 
 /// `uniform`: what the search of the plain engine found. Empty: no option gains over 2 %, the engine has none, or its coefficients are a user's own.
 std::vector<OptionAnswer> option_answers(const Job& job, const EngineModel& engine, const PlannerOptions& options,

@@ -11,6 +11,7 @@
 #include "plan/engine.h"
 #include "plan/recompute_modules.h"
 #include "plan/rules.h"
+#include "planner/engine_options.h"
 #include "planner/excluded.h"
 #include "planner/memory_margin.h"
 #include "planner/simulated_evaluator.h"
@@ -110,13 +111,13 @@ std::vector<std::string> by_fewer_pins(const Job& job, const EngineModel& engine
   return out;
 }
 
-/// Options of the engine, and what is kept in host memory beside them.
+/// Options of the engine, with or without offload to host memory.
 struct Relief {
   std::vector<std::string> options;
   std::optional<Offload> offload;
 };
 
-/// Those that keep what is computed come first: none, each, all of them; then each that changes it, alone and with them. Each also with offload.
+/// Options that keep what is computed come first: none, each, all together; then each that changes it, alone and with all the former.
 std::vector<std::vector<std::string>> sets_of_options(const EngineModel& engine) {
   std::vector<std::vector<std::string>> out = {{}};
   std::vector<std::string> execution;
@@ -147,18 +148,10 @@ std::vector<Relief> reliefs(const Job& job, const EngineModel& engine) {
   return out;
 }
 
-std::string text_of(const Relief& relief, const EngineModel& engine) {
+std::string text_of(const Relief& relief, const EngineModel& with) {
   std::vector<std::string> parts;
-  if (!relief.options.empty()) {
-    std::string name = "engine: " + engine.name;
-    bool numerics = false;
-    for (const EngineOption& option : engine.options)
-      if (std::find(relief.options.begin(), relief.options.end(), option.name) != relief.options.end()) {
-        name += "+" + option.name;
-        numerics = numerics || option.numerics;
-      }
-    parts.push_back(name + (numerics ? " (another arithmetic)" : ""));
-  }
+  if (!relief.options.empty())
+    parts.push_back("engine: " + with.name + (changes_numerics(with, relief.options) ? " (another arithmetic)" : ""));
   if (relief.offload) parts.push_back("search.fix.offload: " + std::string(to_string(*relief.offload)));
   return base::joined(parts, " with ");
 }
@@ -167,9 +160,7 @@ std::string text_of(const Relief& relief, const EngineModel& engine) {
 std::string by_options_or_offload(const Job& job, const EngineModel& engine, std::int64_t limit, Watch& watch) {
   if (job.engine_model || job.calibration || engine.name != engine.base) return "";
   for (const Relief& relief : reliefs(job, engine)) {
-    std::string name = engine.name;
-    for (const std::string& option : relief.options) name += "+" + option;
-    const EngineModel* with = find_engine(name);
+    const EngineModel* with = find_engine(name_with(engine, relief.options));
     if (with == nullptr || watch.stopped()) continue;
     SearchSpace space = job.search;
     if (relief.offload) {
@@ -179,7 +170,7 @@ std::string by_options_or_offload(const Job& job, const EngineModel& engine, std
     }
     const auto lean = leanest(job, *with, space, watch);
     if (lean && lean->host.fits() && lean->peak_bytes <= limit)
-      return text_of(relief, engine) + " would fit (" + size_text(lean->peak_bytes) + " a device)";
+      return text_of(relief, *with) + " would fit (" + size_text(lean->peak_bytes) + " a device)";
   }
   return "";
 }

@@ -61,8 +61,8 @@ class Search {
  private:
   void add_columns(const EachGroupOutcome& alone);
   void add_column(std::size_t group, const Pipeline& pipeline, std::int64_t iteration_ns);
-  /// Columns of searches with about the samples that each group trains in the least time.
   std::vector<double> paces(const EachGroupOutcome& alone);
+  /// Columns of searches with about the samples that each group trains in the least time.
   void add_shares(const EachGroupOutcome& alone);
   /// Where no plan fits yet: columns of fewer samples for groups that have none.
   void add_missing();
@@ -187,7 +187,6 @@ const std::vector<Alone>& Search::exact(std::size_t group, std::int64_t samples)
   return known->second;
 }
 
-/// Shares in proportion to what the groups train in the time that is too short by the least, and numbers of samples near them that divide well.
 /// Multiples, near the share, of powers of two and of divisors of the devices; those next to it of all devices, however far.
 std::vector<std::int64_t> shares_near(std::int64_t share, std::int64_t devices, std::int64_t batch) {
   std::vector<std::int64_t> out;
@@ -217,6 +216,7 @@ std::vector<double> Search::paces(const EachGroupOutcome& alone) {
   return out;
 }
 
+/// Shares in proportion to the paces of the groups, and numbers of samples near them that divide well.
 void Search::add_shares(const EachGroupOutcome& alone) {
   const std::int64_t batch = problem_.training.global_batch;
   if (problem_.cluster->groups.size() < 2 || floor_ns_ >= best_ns()) return;

@@ -307,7 +307,7 @@ void Search::search_schedules(Across& across, std::vector<Node> schedules) {
     if (stopped()) return leave(node.bound_ns);
     const std::int64_t before = left_ns_;
     search_schedule(across, node.configuration);
-    // What a limit left of the schedule choice is not below its bound.
+    // The rest of a schedule choice that a limit cut is not below its bound.
     if (left_ns_ < before) left_ns_ = std::max(left_ns_, std::min(before, node.bound_ns));
   }
 }
