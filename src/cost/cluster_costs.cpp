@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <deque>
 #include <limits>
+#include <map>
+#include <utility>
 
 #include "base/check.h"
 #include "base/format.h"
@@ -108,7 +110,7 @@ const CostContext& ClusterCosts::of(const StagePlace& place) const {
 }
 
 FabricLevel ClusterCosts::link(const StagePlace& a, const StagePlace& b) const {
-  if (a.spread != nullptr && b.spread != nullptr) return a.spread->link(a.stage, *b.spread, b.stage);
+  if (a.spread != nullptr && a.spread == b.spread) return a.spread->link(a.stage, b.stage);
   if (a.group == b.group) {
     const std::vector<FabricLevel>& levels = groups_[a.group].fabric.levels;
     ESPALIER_CHECK(!levels.empty());
@@ -293,6 +295,20 @@ void append(Costs& out, const Costs& of) {
   out.message = std::max(out.message, of.message);
 }
 
+/// Where gradients of spread pipelines meet: the messages of each two pipelines at once, found once.
+class Meetings {
+ public:
+  FabricLevel link(const ClusterCosts& c, const StagePlace& a, const StagePlace& b) {
+    if (a.spread == nullptr || b.spread == nullptr) return c.link(a, b);
+    const auto [known, added] = at_once_.try_emplace({a.spread, b.spread});
+    if (added) known->second = a.spread->meetings(*b.spread);
+    return a.spread->link(a.stage, *b.spread, b.stage, known->second);
+  }
+
+ private:
+  std::map<std::pair<const SpreadStages*, const SpreadStages*>, SpreadStages::Loads> at_once_;
+};
+
 struct PricedSegment {
   Nanoseconds time;
   Slowdown slowdown;  ///< the largest of the stages that meet
@@ -300,7 +316,7 @@ struct PricedSegment {
 
 /// One reduction between pipelines, and its message for the program.
 PricedSegment price_segment(const ClusterCosts& c, const std::deque<PipelineRanges>& pipelines, const std::vector<Program>& parts,
-                            const Segment& segment, CollectivePart& part) {
+                            const Segment& segment, Meetings& meetings, CollectivePart& part) {
   double bytes = 0;
   FabricLevel slowest;
   bool first = true;
@@ -313,7 +329,7 @@ PricedSegment price_segment(const ClusterCosts& c, const std::deque<PipelineRang
     for (std::size_t b = a + 1; b < segment.holders.size(); ++b) {
       const SegmentHolder& y = segment.holders[b];
       const FabricLevel link =
-          c.link(here, pipelines[static_cast<std::size_t>(y.pipeline)].places[static_cast<std::size_t>(y.stage)]);
+          meetings.link(c, here, pipelines[static_cast<std::size_t>(y.pipeline)].places[static_cast<std::size_t>(y.stage)]);
       slowest = first ? link : slower(slowest, link);
       first = false;
     }
@@ -417,12 +433,13 @@ Costs price(const ClusterCosts& c, const Plan& plan, Program& program, std::vect
   }
   program = joined(parts);
   const std::vector<Segment> segments = parts.size() > 1 ? segments_of(parts) : std::vector<Segment>{};
+  Meetings meetings;
   const std::size_t before = out.collectives.size();
   for (std::size_t n = 0; n < segments.size(); ++n) {
     CollectivePart part;
     Collective& reduction = program.collectives[CollectiveId(static_cast<std::int32_t>(before + n))];
     ESPALIER_CHECK(reduction.pipelines.valid() && reduction.layers == segments[n].layers);
-    const PricedSegment priced = price_segment(c, pipelines, parts, segments[n], part);
+    const PricedSegment priced = price_segment(c, pipelines, parts, segments[n], meetings, part);
     out.collectives.add(priced.time);
     out.slowdowns.add(priced.slowdown);
     for (KindCosts& kind : of_kinds) {

@@ -313,18 +313,42 @@ void SpreadStages::add_loads(const std::vector<std::int64_t>& a, const std::vect
   }
 }
 
-FabricLevel SpreadStages::link(std::size_t from, std::size_t to) const { return link(from, *this, to); }
+FabricLevel SpreadStages::link(std::size_t from, std::size_t to) const { return link(from, *this, to, usual_); }
 
-FabricLevel SpreadStages::link(std::size_t from, const SpreadStages& other, std::size_t to) const {
+namespace {
+
+std::int32_t first_layer(const Stage& stage) { return stage.chunks.front().ranges.front().first; }
+
+std::size_t holder_of(const Pipeline& pipeline, std::int32_t layer) {
+  for (std::size_t i = 0; i < pipeline.stages.size(); ++i)
+    for (const Chunk& chunk : pipeline.stages[i].chunks)
+      for (const LayerRange& range : chunk.ranges)
+        if (range.first <= layer && layer <= range.last) return i;
+  ESPALIER_CHECK(false);
+}
+
+}  // namespace
+
+SpreadStages::Loads SpreadStages::meetings(const SpreadStages& other) const {
+  Loads out, theirs;
+  for (std::size_t i = 0; i < devices_.size(); ++i)
+    add_loads(devices_[i], other.devices_[holder_of(*other.pipeline_, first_layer(pipeline_->stages[i]))], out);
+  for (std::size_t j = 0; j < other.devices_.size(); ++j)
+    add_loads(devices_[holder_of(*pipeline_, first_layer(other.pipeline_->stages[j]))], other.devices_[j], theirs);
+  for (const auto& [part, load] : theirs) out[part] = std::max(out[part], load);
+  return out;
+}
+
+FabricLevel SpreadStages::link(std::size_t from, const SpreadStages& other, std::size_t to, const Loads& at_once) const {
   const std::vector<std::int64_t>&a = devices_[from], &b = other.devices_[to];
   Loads own;
   add_loads(a, b, own);
-  // Interfaces carry what other stages of the pipeline send over them as well; lines carry the messages of one boundary at a time.
+  // Interfaces carry what other stages send over them as well; lines carry the messages of one boundary at a time.
   const auto load_of = [&](const Part& part) {
     const double here = own.at(part);
-    if (&other != this || part.kind == PartKind::line) return here;
-    const auto usual = usual_.find(part);
-    return usual == usual_.end() ? here : std::max(here, usual->second);
+    if (part.kind == PartKind::line) return here;
+    const auto usual = at_once.find(part);
+    return usual == at_once.end() ? here : std::max(here, usual->second);
   };
   FabricLevel slowest;
   double least = kUnlimited, latency = 0;

@@ -23,7 +23,8 @@
 //                                         all of them are one part
 //     inter_group, out and in             of a node, W as above; one device has no more than it has alone
 //     links                               a line; of a node, out and in; of a pair of nodes
-// Parts other than lines carry the messages of all stages of a pipeline to their next stages at once.
+// Parts other than lines carry at once the messages of all stages of a pipeline to their next stages, and where the gradients of two pipelines meet
+// those of all stages, each with the stage of the other pipeline that holds its first layers; of the two ways to count these the larger load counts.
 #pragma once
 
 #include <compare>
@@ -53,6 +54,14 @@ class SpreadStages {
   /// `paths` of the cluster; null: they are found.
   SpreadStages(const Cluster& cluster, const Pipeline& pipeline, std::shared_ptr<const GroupPaths> paths = nullptr);
 
+  enum class PartKind : std::uint8_t { out, in, joined_out, joined_in, line, link_out, link_in, node_pair };
+  struct Part {
+    PartKind kind = PartKind::out;
+    std::int64_t a = 0, b = 0, c = 0;  ///< node and port; node; link; link and node; link and both nodes
+    auto operator<=>(const Part&) const = default;
+  };
+  using Loads = std::map<Part, double>;  ///< messages at once
+
   /// Devices of stage `i` that cost alike: a kind of device at a speed, with as many samples and as large a part of the states.
   struct Kind {
     std::size_t group = 0;
@@ -66,8 +75,10 @@ class SpreadStages {
   [[nodiscard]] Fabric fabric(std::size_t stage, const Fabric& usual, const EngineModel& engine) const;
   /// Between two stages.
   [[nodiscard]] FabricLevel link(std::size_t from, std::size_t to) const;
-  /// Between a stage of this pipeline and one of another.
-  [[nodiscard]] FabricLevel link(std::size_t from, const SpreadStages& other, std::size_t to) const;
+  /// Messages at once through each part of the network while the gradients of two pipelines meet.
+  [[nodiscard]] Loads meetings(const SpreadStages& other) const;
+  /// Between a stage of this pipeline and one of another, with `at_once` = meetings(other).
+  [[nodiscard]] FabricLevel link(std::size_t from, const SpreadStages& other, std::size_t to, const Loads& at_once) const;
 
  private:
   [[nodiscard]] std::int64_t renumbered(std::int64_t device) const;
@@ -80,17 +91,10 @@ class SpreadStages {
   struct Way {
     double all = 0, one = 0;
   };
-  enum class PartKind : std::uint8_t { out, in, joined_out, joined_in, line, link_out, link_in, node_pair };
-  struct Part {
-    PartKind kind = PartKind::out;
-    std::int64_t a = 0, b = 0, c = 0;  ///< node and port; node; link; link and node; link and both nodes
-    auto operator<=>(const Part&) const = default;
-  };
   struct Port {
     std::int64_t number = 0;  ///< within its node
     Way carries;
   };
-  using Loads = std::map<Part, double>;  ///< messages at once
   [[nodiscard]] Way joining(std::int64_t node) const;
   [[nodiscard]] Port port_of(std::int64_t device) const;
   template <class Visit>

@@ -70,6 +70,29 @@ TEST(SpreadStages, MessagesShareTheInterfacesOfTheirNode) {
   EXPECT_GT(SpreadStages(c, inside).link(0, 1).bandwidth.count(), 10e9);
 }
 
+// Four stages on the devices of a quad, four on single nodes: the gradients of all stages leave the quad at once, each at 0.25 GB/s. Two stages of
+// two single nodes each hold the layers of two of these: still 0.25 GB/s out of the quad, and a pipeline on other nodes meets nobody there.
+TEST(SpreadStages, GradientsOfAllStagesMeetAtOnce) {
+  const Cluster c = four_and_ones();
+  const auto holding = [&](std::vector<std::vector<std::int64_t>> stages, std::int32_t layers) {
+    Pipeline pipeline = on(stages);
+    for (std::int32_t i = 0; i < pipeline.schedule.stages; ++i) {
+      LayerRange& range = pipeline.stages[static_cast<std::size_t>(i)].chunks.front().ranges.front();
+      range.first = i * layers;
+      range.last = range.first + layers - 1;
+    }
+    return pipeline;
+  };
+  const Pipeline quad = holding({{0}, {1}, {2}, {3}}, 1), ones = holding({{8}, {9}, {10}, {11}}, 1),
+                 pairs = holding({{8, 9}, {10, 11}}, 2);
+  const SpreadStages a(c, quad), b(c, ones), d(c, pairs);
+  EXPECT_NEAR(a.link(1, b, 1, a.meetings(b)).bandwidth.count(), 0.25e9, 1e3);
+  EXPECT_NEAR(b.link(1, a, 1, b.meetings(a)).bandwidth.count(), 0.25e9, 1e3);
+  EXPECT_NEAR(a.link(1, b, 1, {}).bandwidth.count(), 1e9, 1e3) << "of no other stages";
+  // Each of the four sends half of its part to either of two nodes: four halves of messages, twice, out of the quad.
+  EXPECT_NEAR(a.link(0, d, 0, a.meetings(d)).bandwidth.count(), 0.25e9, 1e3);
+}
+
 // A line of 1 Gb/s between two sites carries both messages; a rate of node pairs each of them.
 TEST(SpreadStages, LinesAreSharedAndPairsAreNot) {
   for (const auto& [sharing, expected] : {std::pair("line", 0.0625e9), std::pair("node_pair", 0.125e9)}) {

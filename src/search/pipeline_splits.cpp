@@ -69,7 +69,7 @@ bool GroupReach::trains_on(std::size_t group, std::int64_t nodes, std::int64_t s
   if (!known_) return true;
   Problem own = problem_;
   own.cluster = &alone;
-  own.space = space_of_pipelines(problem_.space);
+  own.space = space_alone(problem_.space);
   own.training.global_batch = samples;
   own.at_least = true;
   std::atomic<bool> found = false, stopped = false;
@@ -120,6 +120,32 @@ std::int64_t GroupReach::samples(std::int64_t ns) {
   return sum;
 }
 
+namespace {
+
+/// The full rate of each device of group `g`, when all of them send to another group at once or one of them alone over a link between them.
+FabricLevel meeting_link(const Problem& problem, const cost::ClusterCosts& costs, std::size_t g, std::size_t other) {
+  const Cluster& cluster = *problem.cluster;
+  FabricLevel out = costs.link(first_device_of(g), first_device_of(other));
+  if (!cluster.links.empty()) return out;
+  const NodeGroup& at = cluster.groups[g];
+  const auto devices = static_cast<double>(at.devices_per_node);
+  const auto of_node = [&](const FabricLevel& level) {
+    return level.efficiency * std::max(level.bandwidth.count() * devices, level.bandwidth_alone.count());
+  };
+  double node = of_node(cluster.inter.back());
+  const cost::Fabric& fabric = costs.of(g).fabric;
+  if (static_cast<int>(fabric.levels.size()) > fabric.node_levels)
+    node = std::min(node, of_node(fabric.levels.back()));
+  else if (at.node_bandwidth.count() > 0)
+    node = std::min(node, at.node_bandwidth.count());
+  out.bandwidth = out.bandwidth_alone = BytesPerSecond(node / devices);
+  out.efficiency = 1.0;
+  out.per_peer = BytesPerSecond(0);
+  return out;
+}
+
+}  // namespace
+
 std::int64_t meeting_floor_ns(const Problem& problem) {
   const Cluster& cluster = *problem.cluster;
   const cost::ClusterCosts costs(*problem.model, cluster, problem.training, *problem.engine);
@@ -128,15 +154,17 @@ std::int64_t meeting_floor_ns(const Problem& problem) {
   cost::Group pair;
   pair.size = pair.members[0] = 2;
   pair.levels = 1;
+  const auto side_s = [&](std::size_t g, std::size_t other) {
+    FabricLevel link = meeting_link(problem, costs, g, other);
+    link.efficiency /= problem.engine->coefficients.data_communication;
+    const double share = bytes / static_cast<double>(cluster.groups[g].nodes * cluster.groups[g].devices_per_node);
+    return cost::all_reduce_s({link}, pair, share * kFullRate) / kFullRate;
+  };
   double least = -1;
   for (std::size_t a = 0; a < cluster.groups.size(); ++a)
     for (std::size_t b = a + 1; b < cluster.groups.size(); ++b) {
-      const auto devices = [&](std::size_t g) { return cluster.groups[g].nodes * cluster.groups[g].devices_per_node; };
-      FabricLevel link = costs.link(first_device_of(a), first_device_of(b));
-      link.efficiency /= problem.engine->coefficients.data_communication;
-      const double share = bytes / static_cast<double>(std::min(devices(a), devices(b)));
-      const double own = cost::all_reduce_s({link}, pair, share * kFullRate) / kFullRate;
-      least = least < 0 ? own : std::min(least, own);
+      const double both = std::max(side_s(a, b), side_s(b, a));
+      least = least < 0 ? both : std::min(least, both);
     }
   return least < 0 ? 0 : static_cast<std::int64_t>(least * 1e9 * kBelow);
 }

@@ -55,8 +55,8 @@ class GroupReach {
   std::map<std::pair<std::size_t, std::int64_t>, std::pair<std::int64_t, std::int64_t>> times_;
 };
 
-/// R: an all-reduce of two members at the full rate of the best link of any two groups; stages share the bytes unequally, and only what grows with them adds up. A rank answers for its part of all trained parameters, at least the share of a device of the
-/// smaller group.
+/// R: the least over pairs of groups of the slower side of an all-reduce of two members. All devices of a group send P/d bytes at once, each at its share of
+/// the interfaces of its node and of what joins the groups (over named links: at the full rate of one). Only what grows with the bytes counts.
 std::int64_t meeting_floor_ns(const Problem& problem);
 /// No plan of two or more pipelines takes less than all work, nor than R and the forward part of it.
 std::int64_t pipelines_floor_ns(const Problem& problem);

@@ -148,7 +148,7 @@ void Search::search_exact(std::size_t group, std::int64_t nodes, std::int64_t sa
   const Cluster alone = nodes_alone(*problem_.cluster, group, nodes);
   Problem own = problem_;
   own.cluster = &alone;
-  own.space = space_of_pipelines(problem_.space);
+  own.space = space_alone(problem_.space);
   own.training.global_batch = samples;
   Options how;
   how.threads = options_.threads;
@@ -305,7 +305,6 @@ void Search::add_columns(const EachGroupOutcome& alone) {
     std::vector<std::int64_t> seen;
     for (const Candidate& candidate : alone.groups[g].simulated) {
       if (seen.size() >= kColumns || stopped()) break;
-      if (candidate.configuration.strategy.order != RankOrder::tp_cp_dp_pp) continue;
       const std::int64_t samples =
           std::int64_t{candidate.configuration.schedule.micro_batch} * candidate.configuration.strategy.dp;
       if (std::find(seen.begin(), seen.end(), samples) != seen.end()) continue;
@@ -434,7 +433,7 @@ class Splits {
     const Cluster cluster = nodes_alone(*problem.cluster, g, nodes);
     Problem own = problem;
     own.cluster = &cluster;
-    own.space = space_of_pipelines(problem.space);
+    own.space = space_alone(problem.space);
     for (std::int64_t samples = 1; samples < problem.training.global_batch; ++samples) {
       own.training.global_batch = samples;
       // Searched for fewer samples a group has other configurations than those counted for the whole batch.
