@@ -25,6 +25,7 @@
 #include "planner/expense.h"
 #include "planner/flow_prediction.h"
 #include "planner/interval.h"
+#include "planner/interval_exceptions.h"
 #include "planner/memory_margin.h"
 #include "planner/own_confidence.h"
 #include "sim/simulator.h"
@@ -419,7 +420,8 @@ Prediction prediction_of(const Job& job, const EngineModel& engine, const Timed&
   p.mfu_peak_tflops = mean_peak_tflops(job);
   p.mfu = p.model_tflops_per_device / p.mfu_peak_tflops;
   p.mfu_causal = p.mfu * flops_of_step(job, true) / flops;
-  const Interval interval = interval_of(job, engine);
+  const Interval interval =
+      widened(interval_of(job, engine), interval_facts(job, engine, timed.program), shipped_interval_exceptions());
   p.confidence = {seconds * interval.low, seconds * interval.high, kLevel, interval.basis};
   if (job.calibration) {
     if (auto own = calibrated_confidence(*job.calibration, seconds, job.cluster.devices())) p.confidence = std::move(*own);

@@ -8,6 +8,7 @@
 #include "job/framework_defaults.h"
 #include "plan/coefficients.h"
 #include "planner/interval.h"
+#include "planner/interval_exceptions.h"
 #include "planner/memory_margin.h"
 
 namespace {
@@ -28,6 +29,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   expect_read(read_framework_calibration(text, "calibration/frameworks.yaml"));
   expect_read(job::read_run_defaults(text, "framework_defaults.yaml"));
   expect_read(planner::read_memory_errors(text, "calibration/memory.yaml"));
+  expect_read(planner::read_interval_exceptions(text, "calibration/interval_exceptions.yaml"));
   const auto intervals = planner::read_intervals(text, "calibration/intervals.yaml");
   expect_read(intervals);
   if (!intervals.ok()) return 0;
