@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "solve/device_groups.h"
+#include "solve/device_group_chains.h"
 
 namespace {
 

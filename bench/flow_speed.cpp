@@ -41,7 +41,7 @@ Repeated ring(const cluster::Topology& topology, std::int64_t stage, std::int64_
   sim::Flow whole{{}, bytes};
   for (std::int64_t r = 0; r < kReplicas; ++r) {
     const std::vector<cluster::LinkId> hop = topology.route(device(stage, r, rail), device(stage, (r + 1) % kReplicas, rail));
-    const std::vector<solve::LinkUse> uses = sim::uses_of(hop);
+    const std::vector<solve::FlowLink> uses = sim::uses_of(hop);
     whole.uses.insert(whole.uses.end(), uses.begin(), uses.end());
     if (!one_flow) made.activity.flows.push_back({uses, bytes});
   }

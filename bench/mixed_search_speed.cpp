@@ -124,7 +124,7 @@ void measure_rule(const std::string& name, const Job& job, const char* rule, std
   how.without = without;
   how.cutoff = cutoff;
   const double before = cpu_seconds();
-  const search::DeviceGroupsOutcome found = search::device_groups(problem, evaluator, how);
+  const search::GroupedOutcome found = search::device_groups(problem, evaluator, how);
   const double seconds = cpu_seconds() - before;
   const auto best = static_cast<double>(found.best ? found.best->iteration_ns : 0);
   std::printf(

@@ -8,7 +8,7 @@
 #include <functional>
 #include <map>
 
-#include "base/check.h"
+#include "base/invariant.h"
 #include "base/statistics.h"
 #include "calibrate/least_squares.h"
 #include "cluster/calibration.h"
@@ -172,7 +172,7 @@ Problem attention_problem(const OperatorTable& table) {
     sizes |= size != 128;
     const double sequence = table.number(i, "seq"), batch = table.number(i, "batch"), rows = batch * heads * sequence;
     const double kv_bytes = 4 * batch * kv * sequence * size;
-    const cost::AttentionShape shape{rows, cost::mean_keys(sequence, 0, true), sequence, 2 * size, 4 * rows * size + kv_bytes};
+    const cost::AttentionCall shape{rows, cost::mean_keys(sequence, 0, true), sequence, 2 * size, 4 * rows * size + kv_bytes};
     Sample s;
     s.seconds = table.number(i, "latency_ms") * 1e-3;
     s.kept = row_hash(table.lines[i]) % step == 0;

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <cstdio>
 
-#include "base/check.h"
+#include "base/invariant.h"
 #include "base/statistics.h"
 #include "calibrate/least_squares.h"
 #include "cost/collective.h"
@@ -231,7 +231,7 @@ OverlapFit fit_overlap(const std::vector<OverlapSample>& samples) {
   for (const OverlapSample& s : samples) held.push_back(s.held);
   const auto [values, logs] = fit(parameters, held, kHuberOverlap, [&](std::size_t i, std::span<const double> x) {
     const OverlapSample& s = samples[i];
-    const cost::Slowdown k{x[1], x[0] + x[2] * s.traffic};
+    const cost::MutualSlowdown k{x[1], x[0] + x[2] * s.traffic};
     return std::log(cost::pair_time(s.communication_s, s.compute_s, k) / s.together_s);
   });
   OverlapFit out;

@@ -21,11 +21,11 @@ double to_scale(const CoefficientField& f, double value) { return f.additive ? v
 double from_scale(const CoefficientField& f, double x) { return f.additive ? x : std::exp(x); }
 
 /// Weights of the rows: repeats share one, and a family counts for most_rows at most.
-std::vector<double> weights_of(const std::vector<const calibrate::Row*>& rows, double most_rows) {
+std::vector<double> weights_of(const std::vector<const calibrate::CorpusRow*>& rows, double most_rows) {
   std::map<std::string, double> total;
-  for (const calibrate::Row* r : rows) total[r->family] += r->weight;
+  for (const calibrate::CorpusRow* r : rows) total[r->family] += r->weight;
   std::vector<double> out;
-  for (const calibrate::Row* r : rows) out.push_back(r->weight * std::min(1.0, most_rows / total[r->family]));
+  for (const calibrate::CorpusRow* r : rows) out.push_back(r->weight * std::min(1.0, most_rows / total[r->family]));
   return out;
 }
 
@@ -54,7 +54,7 @@ namespace {
 
 /// Everything one engine is fitted with.
 struct Task {
-  const std::vector<const calibrate::Row*>& rows;
+  const std::vector<const calibrate::CorpusRow*>& rows;
   const Prior& prior;
   const FrameworkFitOptions& options;
   calibrate::FitOptions solver;     ///< weights of the rows, then of the sources' common errors, where there are any
@@ -80,7 +80,7 @@ std::vector<double> common_errors(const Task& task, const std::vector<double>& r
 
 void number_sources(Task& task) {
   std::map<std::string, std::size_t> numbers;
-  for (const calibrate::Row* row : task.rows)
+  for (const calibrate::CorpusRow* row : task.rows)
     task.source.push_back(numbers.try_emplace(row->family, numbers.size()).first->second);
   task.sources = numbers.size();
   if (task.options.between_sources > 0) task.solver.weight.resize(task.rows.size() + task.sources, 1.0);
@@ -139,7 +139,7 @@ std::array<bool, 16> best_determined(const FrameworkFit& fit, const Prior& prior
 
 }  // namespace
 
-FrameworkFit fit_framework(const std::vector<const calibrate::Row*>& rows, const Prior& prior,
+FrameworkFit fit_framework(const std::vector<const calibrate::CorpusRow*>& rows, const Prior& prior,
                            const FrameworkFitOptions& options) {
   FrameworkFit fit;
   fit.value = prior.center;

@@ -57,7 +57,7 @@ struct FrameworkFitOptions {
 };
 
 /// `rows` belong to one engine. No rows: the prior.
-FrameworkFit fit_framework(const std::vector<const calibrate::Row*>& rows, const Prior& prior,
+FrameworkFit fit_framework(const std::vector<const calibrate::CorpusRow*>& rows, const Prior& prior,
                            const FrameworkFitOptions& options);
 
 /// The pooled prior of fits of several engines.

@@ -30,7 +30,7 @@ calibrate::Corpus synthetic(const std::string& source, const FrameworkCoefficien
   for (int hidden : {1024, 2048, 4096})
     for (int micro_batch : {1, 2, 4}) lines += record(id++, source, hidden, micro_batch, 1.0);
   calibrate::Corpus corpus = calibrate::make_corpus(*read_all_run_records(lines, "test"), calibrate::SourceNotes{}, 1);
-  for (calibrate::Row& r : corpus.rows) r.result.measured_s = calibrate::predicted_s(r, truth);
+  for (calibrate::CorpusRow& r : corpus.rows) r.result.measured_s = calibrate::predicted_s(r, truth);
   return corpus;
 }
 
@@ -39,12 +39,12 @@ TEST(FrameworkFit, RecoversWhatTheDataDetermine) {
   truth.compute = 1.15;
   const calibrate::Corpus corpus = synthetic("synthetic", truth);
   ASSERT_EQ(corpus.rows.size(), 9u);
-  std::vector<const calibrate::Row*> rows;
-  for (const calibrate::Row& r : corpus.rows) rows.push_back(&r);
+  std::vector<const calibrate::CorpusRow*> rows;
+  for (const calibrate::CorpusRow& r : corpus.rows) rows.push_back(&r);
   FrameworkFitOptions one_cluster;
   one_cluster.between_sources = 0;
   const FrameworkFit fit = fit_framework(rows, base_prior(), one_cluster);
-  for (const calibrate::Row* r : rows)
+  for (const calibrate::CorpusRow* r : rows)
     EXPECT_NEAR(calibrate::predicted_s(*r, fit.value) / *r->result.measured_s, 1.0, 0.03) << r->result.label;
 }
 
@@ -52,8 +52,8 @@ TEST(FrameworkFit, RecoversWhatTheDataDetermine) {
 TEST(FrameworkFit, WhatASourceHasInCommonIsNotTheEngines) {
   FrameworkCoefficients truth = base_prior().center;
   calibrate::Corpus corpus = synthetic("slow cluster", truth);
-  std::vector<const calibrate::Row*> rows;
-  for (calibrate::Row& r : corpus.rows) {
+  std::vector<const calibrate::CorpusRow*> rows;
+  for (calibrate::CorpusRow& r : corpus.rows) {
     *r.result.measured_s *= 1.15;
     rows.push_back(&r);
   }
@@ -72,7 +72,7 @@ TEST(TrainingFit, ADeviceKeepsLessThanItsKernels) {
   calibrate::Corpus corpus = synthetic("source", base_prior().center);
   const double prior = corpus.rows.front().run.job.cluster.groups.front().device.efficiency.sustained;
   set_training_values(corpus, {{{"a100-sxm-80gb", "sustained"}, 0.8}});
-  for (calibrate::Row& r : corpus.rows) r.result.measured_s = calibrate::predicted_s(r, base_prior().center);
+  for (calibrate::CorpusRow& r : corpus.rows) r.result.measured_s = calibrate::predicted_s(r, base_prior().center);
   set_training_values(corpus, {});
   EXPECT_NEAR(corpus.rows.front().run.job.cluster.groups.front().device.efficiency.sustained, 0.95, 0.2);
   const TrainingFit fit = fit_training(corpus, {{"megatron-lm-2021", base_prior().center}}, "", {});
@@ -111,7 +111,8 @@ TEST(Protocol, ASourceLeftOutIsPredictedWithoutItsRows) {
 
 /// G of rows that take `factor` times as long as the priors say, by hidden size; what the priors say of a row is 1.
 std::vector<double> grouped_errors(calibrate::Corpus& corpus, const std::map<int, double>& factor) {
-  for (calibrate::Row& r : corpus.rows) *r.result.measured_s *= factor.at(static_cast<int>(r.run.job.model.layer(1).hidden));
+  for (calibrate::CorpusRow& r : corpus.rows)
+    *r.result.measured_s *= factor.at(static_cast<int>(r.run.job.model.layer(1).hidden));
   Known known;
   known.engines["megatron-lm-2021"] = base_prior().center;
   std::vector<Judged> judged(corpus.rows.size());
@@ -138,7 +139,7 @@ TEST(GroupedProtocol, RunsChangeOnlyWhatTheySayOfOtherGroups) {
 TEST(GroupedProtocol, WhatOneFoldSaysOfDevicesIsForgotten) {
   calibrate::Corpus corpus = synthetic("chips", base_prior().center);
   for (std::size_t i = 0; i < corpus.rows.size(); i += 2) {
-    calibrate::Row& row = corpus.rows[i];
+    calibrate::CorpusRow& row = corpus.rows[i];
     row.device = row.run.job.cluster.groups.front().device.name = "a100-sxm-40gb";
   }
   for (const double ratio : grouped_errors(corpus, {{1024, 1.25}, {2048, 0.8}, {4096, 1.0}})) EXPECT_DOUBLE_EQ(ratio, 1.0);
@@ -147,9 +148,9 @@ TEST(GroupedProtocol, WhatOneFoldSaysOfDevicesIsForgotten) {
 // Of a source with one model on one number of GPUs the configurations are left out. Three runs are too few to change what is known.
 TEST(GroupedProtocol, OfASingleGroupItsConfigurationsAreLeftOut) {
   calibrate::Corpus corpus = synthetic("one", base_prior().center);
-  std::erase_if(corpus.rows, [](const calibrate::Row& r) { return r.group != "GPT-2048|8"; });
-  std::vector<const calibrate::Row*> rows;
-  for (const calibrate::Row& r : corpus.rows) rows.push_back(&r);
+  std::erase_if(corpus.rows, [](const calibrate::CorpusRow& r) { return r.group != "GPT-2048|8"; });
+  std::vector<const calibrate::CorpusRow*> rows;
+  for (const calibrate::CorpusRow& r : corpus.rows) rows.push_back(&r);
   EXPECT_EQ(folds_of(rows, 5), (std::vector<int>{0, 1, 2}));
   for (const double ratio : grouped_errors(corpus, {{2048, 1.2}})) EXPECT_DOUBLE_EQ(ratio, 1.0);
 }

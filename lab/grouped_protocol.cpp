@@ -15,7 +15,7 @@
 namespace espalier::lab {
 namespace {
 
-using Rows = std::vector<const calibrate::Row*>;
+using Rows = std::vector<const calibrate::CorpusRow*>;
 using Seconds = std::vector<double>;
 
 /// What the runs of a source may change of what other sources say: nothing, its engines, its engines and devices.
@@ -24,7 +24,7 @@ constexpr std::size_t kMostInside = 80;  ///< rows that teach where the choice a
 
 /// Rows of a source, copied since devices change, and the fold of each.
 struct Source {
-  std::vector<calibrate::Row> rows;
+  std::vector<calibrate::CorpusRow> rows;
   std::vector<std::vector<NodeGroup>> nodes;  ///< of each row, before this source's runs have said anything of its devices
   std::vector<int> fold;
   std::set<int> folds;
@@ -58,7 +58,7 @@ void fit_devices(Source& s, const std::vector<std::size_t>& places, const std::m
   Rows rows;
   for (const std::size_t i : places) rows.push_back(&s.rows[i]);
   const TrainingFit fit = fit_training(rows, engines, inside);
-  for (calibrate::Row& row : s.rows) put_training_values(row, fit.values);
+  for (calibrate::CorpusRow& row : s.rows) put_training_values(row, fit.values);
 }
 
 /// Seconds by place and adaptation.
@@ -96,7 +96,7 @@ std::vector<std::size_t> places(const Source& s, const std::function<bool(int)>&
 }
 
 /// What differs but for the batch: runs of one configuration are left out together.
-std::string configuration_of(const calibrate::Row& row) {
+std::string configuration_of(const calibrate::CorpusRow& row) {
   return row.group + "|" + row.result.label + "|" + row.result.engine + "|" +
          std::string(to_string(row.run.job.training.precision));
 }
@@ -178,12 +178,12 @@ void judge_fold(Source& s, int f, const std::map<std::pair<int, int>, Prediction
 
 }  // namespace
 
-std::vector<int> folds_of(const std::vector<const calibrate::Row*>& rows, int folds) {
+std::vector<int> folds_of(const std::vector<const calibrate::CorpusRow*>& rows, int folds) {
   const bool one =
-      std::all_of(rows.begin(), rows.end(), [&](const calibrate::Row* r) { return r->group == rows.front()->group; });
-  const auto key = [&](const calibrate::Row& r) { return one ? configuration_of(r) : r.group; };
+      std::all_of(rows.begin(), rows.end(), [&](const calibrate::CorpusRow* r) { return r->group == rows.front()->group; });
+  const auto key = [&](const calibrate::CorpusRow& r) { return one ? configuration_of(r) : r.group; };
   std::map<std::string, std::size_t> size;
-  for (const calibrate::Row* r : rows) ++size[key(*r)];
+  for (const calibrate::CorpusRow* r : rows) ++size[key(*r)];
   std::vector<std::pair<std::string, std::size_t>> order(size.begin(), size.end());
   std::stable_sort(order.begin(), order.end(), [](const auto& a, const auto& b) { return a.second > b.second; });
   std::vector<std::size_t> filled(static_cast<std::size_t>(folds), 0);
@@ -194,7 +194,7 @@ std::vector<int> folds_of(const std::vector<const calibrate::Row*>& rows, int fo
     fold[name] = static_cast<int>(emptiest - filled.begin());
   }
   std::vector<int> out;
-  for (const calibrate::Row* r : rows) out.push_back(fold.at(key(*r)));
+  for (const calibrate::CorpusRow* r : rows) out.push_back(fold.at(key(*r)));
   return out;
 }
 
@@ -216,7 +216,7 @@ void judge_grouped(const calibrate::Corpus& corpus, const std::string& family, c
   s.fold = folds_of(all, options.folds);
   s.folds = {s.fold.begin(), s.fold.end()};
   std::set<std::vector<std::string>> chips_seen;
-  for (const calibrate::Row& row : s.rows) chips_seen.insert(chip_of(row.device));
+  for (const calibrate::CorpusRow& row : s.rows) chips_seen.insert(chip_of(row.device));
   s.several_chips = chips_seen.size() > 1;
   std::map<std::pair<int, int>, Predictions> pairs;
   for (const int f : s.folds)

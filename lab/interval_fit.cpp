@@ -11,8 +11,8 @@ namespace {
 
 constexpr double kTenth = 1.2816;  // standard deviations of a normal distribution below which nine tenths lie
 
-planner::Interval interval_of(Sides sides, double between, double widening) {
-  planner::Interval i;
+planner::PredictionInterval interval_of(Sides sides, double between, double widening) {
+  planner::PredictionInterval i;
   i.low = std::clamp(std::exp(-widening * std::hypot(sides.low, kTenth * between)), 1e-3, 1.0);
   i.high = std::clamp(std::exp(widening * std::hypot(sides.high, kTenth * between)), 1.0, 1e3);
   return i;
@@ -63,7 +63,7 @@ planner::IntervalTable fit_intervals(const std::vector<Residual>& own, const std
     const std::vector<ErrorPoint> points = points_of(of_engine, sharing);
     const bool between = !own_is_general && !points.empty();
     const Sides sides = error_sides(points, effective_runs(points, correlation), prior, options.level);
-    planner::Interval interval =
+    planner::PredictionInterval interval =
         interval_of(sides, between ? options.between_sources : 0, device.empty() ? options.widening : 1.0);
     interval.runs = runs;
     table[{engine, device}] = interval;

@@ -13,7 +13,7 @@ namespace espalier::lab {
 
 struct Residual {
   double log_ratio = 0;  ///< log(measured / predicted)
-  double weight = 1;     ///< calibrate::Row::weight
+  double weight = 1;     ///< calibrate::CorpusRow::weight
   std::string family, engine, device;
   std::string group{};  ///< inside the family: runs that share an error (model, GPU count)
 };

@@ -14,16 +14,16 @@ namespace {
 
 constexpr double kPriorReserve = 0.06, kPriorRuns = 10;
 
-bool has_reserve(const calibrate::Row& r) { return r.result.measured_bytes && r.result.memory_kind != "allocated"; }
+bool has_reserve(const calibrate::CorpusRow& r) { return r.result.measured_bytes && r.result.memory_kind != "allocated"; }
 
-double tensors(const calibrate::Row& r) {
+double tensors(const calibrate::CorpusRow& r) {
   return static_cast<double>(*r.result.predicted_bytes) / (1 + find_engine(r.result.engine)->memory.allocator_reserve);
 }
 
 /// Median reserve of the rows that qualify, shrunk to `prior` with the weight of kPriorRuns.
-double reserve_of(const calibrate::Corpus& corpus, double prior, const std::function<bool(const calibrate::Row&)>& wanted) {
+double reserve_of(const calibrate::Corpus& corpus, double prior, const std::function<bool(const calibrate::CorpusRow&)>& wanted) {
   std::vector<double> ratios;
-  for (const calibrate::Row& r : corpus.rows)
+  for (const calibrate::CorpusRow& r : corpus.rows)
     if (has_reserve(r) && wanted(r)) ratios.push_back(static_cast<double>(*r.result.measured_bytes) / tensors(r) - 1);
   if (ratios.empty()) return prior;
   const double n = static_cast<double>(ratios.size());
@@ -36,15 +36,15 @@ void judge_memory(const calibrate::Corpus& corpus, Protocols& p) {
   p.source_out_bytes.assign(corpus.rows.size(), 0);
   p.grouped_bytes.assign(corpus.rows.size(), 0);
   for (std::size_t i = 0; i < corpus.rows.size(); ++i) {
-    const calibrate::Row& r = corpus.rows[i];
+    const calibrate::CorpusRow& r = corpus.rows[i];
     if (!r.result.measured_bytes) continue;
     p.source_out_bytes[i] = p.grouped_bytes[i] = static_cast<double>(*r.result.predicted_bytes);
     if (!has_reserve(r)) continue;
-    const double pooled = reserve_of(corpus, kPriorReserve, [&](const calibrate::Row& o) { return o.family != r.family; });
+    const double pooled = reserve_of(corpus, kPriorReserve, [&](const calibrate::CorpusRow& o) { return o.family != r.family; });
     const double engine =
-        reserve_of(corpus, pooled, [&](const calibrate::Row& o) { return o.family != r.family && o.engine == r.engine; });
+        reserve_of(corpus, pooled, [&](const calibrate::CorpusRow& o) { return o.family != r.family && o.engine == r.engine; });
     p.source_out_bytes[i] = tensors(r) * (1 + engine);
-    const double inside = reserve_of(corpus, engine, [&](const calibrate::Row& o) {
+    const double inside = reserve_of(corpus, engine, [&](const calibrate::CorpusRow& o) {
       const auto at = static_cast<std::size_t>(&o - corpus.rows.data());
       return o.family == r.family && o.engine == r.engine && p.grouped[at].fold != p.grouped[i].fold;
     });

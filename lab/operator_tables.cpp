@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <cstdlib>
 
-#include "base/check.h"
 #include "base/document.h"
+#include "base/invariant.h"
 
 namespace espalier::lab {
 namespace {

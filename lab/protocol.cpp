@@ -8,12 +8,12 @@
 namespace espalier::lab {
 namespace {
 
-using Rows = std::vector<const calibrate::Row*>;
+using Rows = std::vector<const calibrate::CorpusRow*>;
 using Fits = std::map<std::string, FrameworkFit>;
 
 std::map<std::string, Rows> by_engine(const calibrate::Corpus& corpus, const std::string& without) {
   std::map<std::string, Rows> out;
-  for (const calibrate::Row& row : corpus.rows)
+  for (const calibrate::CorpusRow& row : corpus.rows)
     if (calibrate::teaches(row) && row.family != without) out[row.engine].push_back(&row);
   return out;
 }
@@ -78,7 +78,7 @@ Knowledge learn_without(calibrate::Corpus& corpus, const std::string& without, c
   set_training_values(corpus, k.training.values);
   std::map<std::string, Rows> wanted;
   for (const auto& [engine, list] : rows) {
-    const bool needed = std::any_of(corpus.rows.begin(), corpus.rows.end(), [&, name = engine](const calibrate::Row& r) {
+    const bool needed = std::any_of(corpus.rows.begin(), corpus.rows.end(), [&, name = engine](const calibrate::CorpusRow& r) {
       return r.engine == name && r.family == without;
     });
     if (needed) wanted.emplace(engine, list);
@@ -100,7 +100,7 @@ void predict_rows(const calibrate::Corpus& corpus, const Rows& rows, const Frame
 
 std::map<std::string, Rows> family_rows(const calibrate::Corpus& corpus, const std::string& family) {
   std::map<std::string, Rows> out;
-  for (const calibrate::Row& row : corpus.rows)
+  for (const calibrate::CorpusRow& row : corpus.rows)
     if (row.timed() && row.family == family) out[row.engine].push_back(&row);
   return out;
 }
@@ -112,14 +112,14 @@ Known known_of(const Knowledge& k, const std::map<std::string, Rows>& engines) {
   return out;
 }
 
-double log_ratio(const calibrate::Row& row, const Judged& j) { return std::log(*row.result.measured_s / j.predicted_s); }
+double log_ratio(const calibrate::CorpusRow& row, const Judged& j) { return std::log(*row.result.measured_s / j.predicted_s); }
 
 /// Of all families but one.
 std::vector<Residual> residuals_without(const calibrate::Corpus& corpus, const std::vector<Judged>& judged,
                                         const std::string& without) {
   std::vector<Residual> out;
   for (std::size_t i = 0; i < corpus.rows.size(); ++i) {
-    const calibrate::Row& r = corpus.rows[i];
+    const calibrate::CorpusRow& r = corpus.rows[i];
     if (r.timed() && r.trusted && r.family != without && judged[i].predicted_s > 0)
       out.push_back({log_ratio(r, judged[i]), r.weight, r.family, r.engine, r.device, r.group});
   }
@@ -131,9 +131,9 @@ void source_intervals(const calibrate::Corpus& corpus, const ProtocolOptions& op
     const std::vector<Residual> others = residuals_without(corpus, judged, family);
     const planner::IntervalTable table = fit_intervals(others, others, true, options.interval);
     for (std::size_t i = 0; i < corpus.rows.size(); ++i) {
-      const calibrate::Row& r = corpus.rows[i];
+      const calibrate::CorpusRow& r = corpus.rows[i];
       if (!r.timed() || r.family != family) continue;
-      const planner::Interval interval = planner::interval_for(table, r.engine, r.device);
+      const planner::PredictionInterval interval = planner::interval_for(table, r.engine, r.device);
       judged[i].low_s = judged[i].predicted_s * interval.low;
       judged[i].high_s = judged[i].predicted_s * interval.high;
     }
@@ -145,7 +145,7 @@ std::vector<Residual> residuals_of_other_folds(const calibrate::Corpus& corpus, 
                                                const std::string& family, int fold) {
   std::vector<Residual> out;
   for (std::size_t i = 0; i < corpus.rows.size(); ++i) {
-    const calibrate::Row& r = corpus.rows[i];
+    const calibrate::CorpusRow& r = corpus.rows[i];
     if (r.timed() && r.family == family && judged[i].fold != fold)
       out.push_back({log_ratio(r, judged[i]), r.weight, r.family, r.engine, r.device, r.group});
   }

@@ -68,7 +68,7 @@ struct ProtocolOptions {
 void judge_memory(const calibrate::Corpus& corpus, Protocols& p);
 
 /// Fold of each row. Groups are dealt out, largest first to the emptiest fold, names decide ties; of a single group its configurations.
-std::vector<int> folds_of(const std::vector<const calibrate::Row*>& rows, int folds);
+std::vector<int> folds_of(const std::vector<const calibrate::CorpusRow*>& rows, int folds);
 /// G of the rows of one family: seconds and folds.
 void judge_grouped(const calibrate::Corpus& corpus, const std::string& family, const Known& known, const ProtocolOptions& options,
                    std::vector<Judged>& out);

@@ -6,7 +6,7 @@
 #include <map>
 #include <utility>
 
-#include "base/check.h"
+#include "base/invariant.h"
 
 namespace espalier::lab {
 namespace {

@@ -32,17 +32,17 @@ struct Scalar {
   std::vector<std::string> devices;
 };
 
-bool teaches(const calibrate::Row& row, const std::string& without) {
+bool teaches(const calibrate::CorpusRow& row, const std::string& without) {
   return calibrate::teaches(row) && row.family != without && row.run.job.cluster.groups.size() == 1;
 }
 
 /// Rows of one architecture by engine; of a family on one device every n-th, so that at most kMostOfOne remain: they count for a few anyway.
-using Rows = std::map<std::string, std::vector<const calibrate::Row*>>;
+using Rows = std::map<std::string, std::vector<const calibrate::CorpusRow*>>;
 constexpr std::size_t kMostOfOne = 120;
-using Views = std::vector<const calibrate::Row*>;
+using Views = std::vector<const calibrate::CorpusRow*>;
 Rows rows_of(const Views& rows, const std::vector<std::string>& kin) {
   std::map<std::string, Views> by_source;
-  for (const calibrate::Row* row : rows)
+  for (const calibrate::CorpusRow* row : rows)
     if (std::find(kin.begin(), kin.end(), row->device) != kin.end()) by_source[row->family + "|" + row->device].push_back(row);
   Rows out;
   for (const auto& [source, list] : by_source) {
@@ -63,7 +63,7 @@ std::vector<Scalar> scalars_of(const Rows& rows, const std::vector<std::string>&
   std::map<std::vector<std::string>, DeviceEfficiency> all;
   std::set<std::vector<std::string>> eight;
   for (const auto& [engine, list] : rows)
-    for (const calibrate::Row* row : list) {
+    for (const calibrate::CorpusRow* row : list) {
       const std::vector<std::string> chip = chip_of(row->device);
       all.try_emplace(
           chip, from_rows ? row->run.job.cluster.groups.front().device.efficiency : cluster::prior_efficiency(chip.front()));
@@ -88,10 +88,10 @@ void put(DeviceEfficiency& e, const std::string& device, const std::vector<Scala
 }
 
 /// Predictions of rows of one engine with the devices changed; `rows` are copies that this call may change.
-std::vector<double> seconds_on(std::vector<calibrate::Row>& rows, const FrameworkCoefficients& coefficients,
+std::vector<double> seconds_on(std::vector<calibrate::CorpusRow>& rows, const FrameworkCoefficients& coefficients,
                                const std::vector<Scalar>& scalars, std::span<const double> x, int threads) {
-  std::vector<const calibrate::Row*> views;
-  for (calibrate::Row& row : rows) {
+  std::vector<const calibrate::CorpusRow*> views;
+  for (calibrate::CorpusRow& row : rows) {
     for (NodeGroup& group : row.run.job.cluster.groups) put(group.device.efficiency, group.device.name, scalars, x);
     views.push_back(&row);
   }
@@ -100,18 +100,18 @@ std::vector<double> seconds_on(std::vector<calibrate::Row>& rows, const Framewor
 
 /// Rows as they are fitted: copies by engine, and their weights in the same order.
 struct Lesson {
-  std::map<std::string, std::vector<calibrate::Row>> rows;
+  std::map<std::string, std::vector<calibrate::CorpusRow>> rows;
   std::vector<double> weight;
 };
 Lesson lesson_of(const Rows& rows, const std::map<std::string, FrameworkCoefficients>& coefficients, double most_rows) {
   std::map<std::string, double> total;
   for (const auto& [engine, list] : rows)
-    for (const calibrate::Row* row : list)
+    for (const calibrate::CorpusRow* row : list)
       if (coefficients.contains(engine)) total[row->family + "|" + row->device] += row->weight;
   Lesson lesson;
   for (const auto& [engine, list] : rows) {
     if (!coefficients.contains(engine)) continue;
-    for (const calibrate::Row* row : list) {
+    for (const calibrate::CorpusRow* row : list) {
       lesson.rows[engine].push_back(*row);
       lesson.weight.push_back(row->weight * std::min(1.0, most_rows / total[row->family + "|" + row->device]));
     }
@@ -122,7 +122,7 @@ Lesson lesson_of(const Rows& rows, const std::map<std::string, FrameworkCoeffici
 std::string families_of(const Lesson& lesson, const std::vector<std::string>& devices) {
   std::set<std::string> families;
   for (const auto& [engine, rows] : lesson.rows)
-    for (const calibrate::Row& row : rows)
+    for (const calibrate::CorpusRow& row : rows)
       if (std::find(devices.begin(), devices.end(), row.device) != devices.end()) families.insert(row.family);
   std::string out;
   for (const std::string& f : families) out += (out.empty() ? "" : ", ") + f;
@@ -171,7 +171,7 @@ void fit_architecture(const Rows& rows, const std::vector<std::string>& kin,
 /// Architectures, and every other device of the rows alone.
 std::vector<std::vector<std::string>> kins_of(const Views& rows) {
   std::vector<std::vector<std::string>> out = architectures();
-  for (const calibrate::Row* row : rows) {
+  for (const calibrate::CorpusRow* row : rows) {
     const bool known = std::any_of(out.begin(), out.end(), [&](const std::vector<std::string>& kin) {
       return std::find(kin.begin(), kin.end(), row->device) != kin.end();
     });
@@ -207,7 +207,7 @@ std::vector<std::string> chip_of(const std::string& device) {
   return {device};
 }
 
-TrainingFit fit_training(const std::vector<const calibrate::Row*>& rows,
+TrainingFit fit_training(const std::vector<const calibrate::CorpusRow*>& rows,
                          const std::map<std::string, FrameworkCoefficients>& coefficients, const TrainingFitOptions& options) {
   TrainingFit fit;
   for (const std::vector<std::string>& kin : kins_of(rows)) fit_architecture(rows_of(rows, kin), kin, coefficients, options, fit);
@@ -217,12 +217,12 @@ TrainingFit fit_training(const std::vector<const calibrate::Row*>& rows,
 TrainingFit fit_training(const calibrate::Corpus& corpus, const std::map<std::string, FrameworkCoefficients>& coefficients,
                          const std::string& without, const TrainingFitOptions& options) {
   Views rows;
-  for (const calibrate::Row& row : corpus.rows)
+  for (const calibrate::CorpusRow& row : corpus.rows)
     if (teaches(row, without)) rows.push_back(&row);
   return fit_training(rows, coefficients, options);
 }
 
-void put_training_values(calibrate::Row& row, const TrainingValues& values) {
+void put_training_values(calibrate::CorpusRow& row, const TrainingValues& values) {
   for (NodeGroup& group : row.run.job.cluster.groups)
     for (const std::string_view name : kNames)
       if (const auto at = values.find({group.device.name, std::string(name)}); at != values.end())
@@ -230,7 +230,7 @@ void put_training_values(calibrate::Row& row, const TrainingValues& values) {
 }
 
 void set_training_values(calibrate::Corpus& corpus, const TrainingValues& values) {
-  for (calibrate::Row& row : corpus.rows) {
+  for (calibrate::CorpusRow& row : corpus.rows) {
     for (NodeGroup& group : row.run.job.cluster.groups)
       for (const std::string_view name : kNames)
         group.device.efficiency.*catalogued(name).member = cluster::prior_efficiency(group.device.name).*catalogued(name).member;

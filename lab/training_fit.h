@@ -50,14 +50,14 @@ const std::vector<std::vector<std::string>>& chips();
 std::vector<std::string> chip_of(const std::string& device);
 
 /// `coefficients`: by Row::engine. Each row teaches.
-TrainingFit fit_training(const std::vector<const calibrate::Row*>& rows,
+TrainingFit fit_training(const std::vector<const calibrate::CorpusRow*>& rows,
                          const std::map<std::string, FrameworkCoefficients>& coefficients, const TrainingFitOptions& options);
 /// The same of the rows of a corpus whose family is not `without`, that are trusted and timed.
 TrainingFit fit_training(const calibrate::Corpus& corpus, const std::map<std::string, FrameworkCoefficients>& coefficients,
                          const std::string& without, const TrainingFitOptions& options);
 
 /// Puts the values into the devices of a row; what has none keeps its value.
-void put_training_values(calibrate::Row& row, const TrainingValues& values);
+void put_training_values(calibrate::CorpusRow& row, const TrainingValues& values);
 /// Puts the values into the devices of every row, and the catalogue's into what has none.
 void set_training_values(calibrate::Corpus& corpus, const TrainingValues& values);
 

@@ -282,7 +282,7 @@ def check_table():
 
 # (file, text, offences expected)
 SELF_TEST = [
-    ("src/base/a.h", '#include <vector>\n#include "espalier/result.h"\n#include "base/check.h"\n', 0),
+    ("src/base/a.h", '#include <vector>\n#include "espalier/result.h"\n#include "base/invariant.h"\n', 0),
     ("src/base/b.cpp", '#include <nlohmann/json.hpp>\n#include <yaml-cpp/yaml.h>\n', 0),
     ("src/base/c.h", '#include <nlohmann/json.hpp>\n', 1),
     ("src/base/d.cpp", '#include "espalier/model.h"\n', 1),
@@ -303,7 +303,7 @@ SELF_TEST = [
     ("src/job/a.cpp", '#include "plan/a.h"\n#include "espalier/job.h"\n', 0),
     ("src/job/b.cpp", '#include "espalier/planner.h"\n#include "search/a.h"\n', 2),
     ("src/runs/a.cpp", '#include "planner/a.h"\n#include "job/a.h"\n', 0),
-    ("src/solve/a.cpp", '#include "base/check.h"\n#include "solve/a.h"\n', 0),
+    ("src/solve/a.cpp", '#include "base/invariant.h"\n#include "solve/a.h"\n', 0),
     ("src/solve/b.cpp", '#include "plan/a.h"\n#include "espalier/plan.h"\n', 2),
     ("lab/a.cpp", '#include "lab/a.h"\n#include "calibrate/a.h"\n', 0),
     ("lab/b.cpp", '#include "report/a.h"\n', 1),

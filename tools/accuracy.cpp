@@ -19,7 +19,7 @@
 #include "base/document.h"
 #include "base/parallel.h"
 #include "lab/protocol.h"
-#include "runs/statistics.h"
+#include "runs/run_statistics.h"
 
 namespace {
 
@@ -41,12 +41,12 @@ struct Judgement {
 };
 
 Judgement judge(const calibrate::Corpus& corpus, const std::vector<Judged>& judged,
-                const std::function<bool(const calibrate::Row&)>& wanted) {
+                const std::function<bool(const calibrate::CorpusRow&)>& wanted) {
   std::vector<double> errors;
   std::map<std::string, std::vector<runs::Pair>> groups;
   int covered = 0;
   for (std::size_t i = 0; i < corpus.rows.size(); ++i) {
-    const calibrate::Row& r = corpus.rows[i];
+    const calibrate::CorpusRow& r = corpus.rows[i];
     if (!r.timed() || !(judged[i].predicted_s > 0) || !wanted(r)) continue;
     const double t = *r.result.measured_s;
     errors.push_back((judged[i].predicted_s - t) / t);
@@ -72,7 +72,7 @@ void print_line(const std::string& name, const char* protocol, const Judgement& 
 void print_tables(const calibrate::Corpus& corpus, const Protocols& p, bool grouped) {
   std::printf("%-52s %-4s %5s  %8s  %7s  %8s  %8s  %s\n", "source", "", "n", "accuracy", "median", "p90", "bias",
               "groups tau regret coverage");
-  const auto lines = [&](const std::string& name, const std::function<bool(const calibrate::Row&)>& wanted) {
+  const auto lines = [&](const std::string& name, const std::function<bool(const calibrate::CorpusRow&)>& wanted) {
     const Judgement shipped = judge(corpus, p.shipped, wanted);
     if (shipped.error.n == 0) return;
     print_line(name, "fit", shipped);
@@ -80,12 +80,12 @@ void print_tables(const calibrate::Corpus& corpus, const Protocols& p, bool grou
     if (grouped) print_line(name, "G", judge(corpus, p.grouped, wanted));
   };
   for (const std::string& family : corpus.families) {
-    lines(family, [&](const calibrate::Row& r) { return r.family == family; });
+    lines(family, [&](const calibrate::CorpusRow& r) { return r.family == family; });
     if (std::any_of(corpus.rows.begin(), corpus.rows.end(),
-                    [&](const calibrate::Row& r) { return r.family == family && r.devices > 128; }))
-      lines("  up to 128 GPUs", [&](const calibrate::Row& r) { return r.family == family && r.devices <= 128; });
+                    [&](const calibrate::CorpusRow& r) { return r.family == family && r.devices > 128; }))
+      lines("  up to 128 GPUs", [&](const calibrate::CorpusRow& r) { return r.family == family && r.devices <= 128; });
   }
-  lines("all", [](const calibrate::Row&) { return true; });
+  lines("all", [](const calibrate::CorpusRow&) { return true; });
   for (const auto& [key, value] : p.training.values)
     std::printf("%-20s %-20s %.4g +- %.2g  %s\n", key.first.c_str(), key.second.c_str(), value, p.training.sigma.at(key),
                 p.training.sources.at(key).c_str());
@@ -116,7 +116,7 @@ std::string framework_yaml(const calibrate::Corpus& corpus, const Protocols& p) 
       "# Written by `./dev fit`; an engine that is not listed has the pooled ones.\n"
       "schema: espalier.framework-calibration/1\nsources:\n";
   std::set<std::string> sources;
-  for (const calibrate::Row& r : corpus.rows)
+  for (const calibrate::CorpusRow& r : corpus.rows)
     if (r.timed() && r.trusted) sources.insert(r.result.source);
   for (const std::string& source : sources) out += "  - {name: \"" + source + "\"}\n";
   out += "frameworks:\n";
@@ -179,7 +179,7 @@ std::string intervals_yaml(const Protocols& p) {
 void write_json(const std::string& path, const calibrate::Corpus& corpus, const Protocols& p) {
   std::ofstream out(path);
   for (std::size_t i = 0; i < corpus.rows.size(); ++i) {
-    const calibrate::Row& r = corpus.rows[i];
+    const calibrate::CorpusRow& r = corpus.rows[i];
     base::JsonWriter w;
     w.compact_next().begin_object();
     w.key("id").value(r.result.id).key("source").value(r.result.source).key("family").value(r.family);

@@ -10,7 +10,6 @@
 
 namespace espalier::bench {
 
-using base::cat;
 using property::Random;
 
 inline std::string dense_text(Random& random) {

@@ -21,7 +21,6 @@
 namespace {
 
 using namespace espalier;
-using base::cat;
 
 struct Asked {
   int jobs = 200;

@@ -16,8 +16,6 @@
 
 namespace espalier::bench {
 
-using base::cat;
-
 struct GroupText {
   std::string name, site, device;
   std::int64_t nodes = 1, per_node = 1;

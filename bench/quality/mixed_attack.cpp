@@ -22,7 +22,7 @@
 #include <string>
 #include <vector>
 
-#include "base/check.h"
+#include "base/invariant.h"
 #include "base/parallel.h"
 #include "bench_options.h"
 #include "random_jobs.h"

@@ -209,14 +209,14 @@ inline bool Field::legal_stage(const Stage& stage, const Part& part, std::int64_
         alike = 1;
       }
       schedule.micro_batch = static_cast<std::int32_t>(samples / s.dp);
-      if (!legal(s, schedule, std::int64_t{s.tp} * s.cp * s.dp * alike, part.samples)) return false;
+      if (!legal(s, schedule, s.devices() * alike, part.samples)) return false;
     }
   return true;
 }
 
 inline bool Field::in_order(const Part& part) const {
   std::int32_t next = 0;
-  for (std::int32_t c = 0; c < part.schedule.stages * part.schedule.virtual_stages; ++c) {
+  for (std::int32_t c = 0; c < part.schedule.chunks(); ++c) {
     const ChunkPlace at = place_of_chunk(part.schedule, c);
     const Stage& stage = part.stages[static_cast<std::size_t>(at.stage)];
     if (stage.chunks.size() != static_cast<std::size_t>(part.schedule.virtual_stages)) return false;
@@ -254,7 +254,7 @@ inline bool Field::legal(const Rival& rival) {
 inline std::vector<Stage> Field::uniform_stages(const Part& part) const {
   const Strategy& s = part.strategy;
   const std::int64_t inner = std::int64_t{s.tp} * s.cp, stages = part.schedule.stages;
-  const std::vector<std::int32_t>& first = split(part.schedule.stages * part.schedule.virtual_stages);
+  const std::vector<std::int32_t>& first = split(part.schedule.chunks());
   std::vector<Stage> out;
   for (std::int32_t i = 0; i < part.schedule.stages; ++i) {
     std::vector<std::int64_t> devices;
@@ -311,7 +311,7 @@ inline Rival Field::read(const Plan& plan) const {
     std::sort(part.region.begin(), part.region.end());
     const Strategy& s = part.strategy;
     const bool same_size =
-        part.region.size() == static_cast<std::size_t>(std::int64_t{s.tp} * s.cp * s.dp * part.schedule.stages);
+        part.region.size() == static_cast<std::size_t>(s.devices() * part.schedule.stages);
     if (!same_size || !same_stages(uniform_stages(part), pipeline.stages)) {
       part.uniform = false;
       part.region.clear();
@@ -361,7 +361,7 @@ inline bool Field::is_chain_stage(const Stage& stage) const {
     return false;
   if (s.sp == SequenceParallel::ulysses || s.order != RankOrder::tp_cp_dp_pp || s.offload != Offload::none || s.overlap.tp)
     return false;
-  if (shards_optimizer(s.zero) && s.shard != s.data_ranks()) return false;
+  if (s.shards_optimizer() && s.shard != s.data_ranks()) return false;
   return s.recompute.kind != RecomputeKind::full || s.recompute.layers == blocks(range.first, range.last);
 }
 
@@ -381,7 +381,7 @@ inline bool Field::are_replicas(const Part& part) const {
   const Strategy& s = stages.front().chunks.front().ranges.front().strategy;
   const bool simple = s.cp == 1 && s.ep == 1 && s.etp == 1 && s.sp != SequenceParallel::ulysses &&
                       s.order == RankOrder::tp_cp_dp_pp && (s.tp & (s.tp - 1)) == 0 &&
-                      (!shards_optimizer(s.zero) || s.shard == s.dp);
+                      (!s.shards_optimizer() || s.shard == s.dp);
   if (!simple || (s.recompute.kind == RecomputeKind::full && s.recompute.layers != blocks(0, layers() - 1))) return false;
   std::vector<std::int64_t> expected;
   const std::vector<std::int64_t> devices = devices_in(stages.front().devices);

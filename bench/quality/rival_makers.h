@@ -98,7 +98,7 @@ inline void Makers::draw_recompute(Strategy& s, const Schedule& schedule) {
   s.recompute.kind = roll < 3 ? RecomputeKind::none : roll < 4 ? RecomputeKind::selective : RecomputeKind::full;
   s.recompute.layers = 0;
   if (s.recompute.kind != RecomputeKind::full) return;
-  const std::int32_t chunks = schedule.stages * schedule.virtual_stages;
+  const std::int32_t chunks = schedule.chunks();
   if (chunks > field_.layers()) return;
   const std::int32_t most = largest_chunk_blocks(field_.model(), field_.split(chunks));
   s.recompute.layers = random_.one_in(2) ? most : static_cast<std::int32_t>(random_.between(1, std::max(1, most)));
@@ -107,12 +107,12 @@ inline void Makers::draw_recompute(Strategy& s, const Schedule& schedule) {
 inline void Makers::draw_states(Strategy& s, const Schedule& schedule) {
   s.zero = static_cast<ZeroStage>(random_.below(4));
   s.shard = 1;
-  if (shards_optimizer(s.zero))
+  if (s.shards_optimizer())
     s.shard = static_cast<std::int32_t>(random_.one_in(3) ? divisor_of(s.data_ranks(), s.data_ranks()) : s.data_ranks());
   if (s.data_ranks() == 1) s.zero = ZeroStage::none;
   if (s.zero == ZeroStage::none) s.shard = 1;
   s.overlap.grad_reduce = replicates_weights(!field_.facts().experts.empty(), s) && !random_.one_in(4);
-  s.overlap.param_gather = shards_optimizer(s.zero) && !random_.one_in(4);
+  s.overlap.param_gather = s.shards_optimizer() && !random_.one_in(4);
   s.overlap.p2p = schedule.stages > 1 && !random_.one_in(4);
 }
 
@@ -121,10 +121,10 @@ inline void Makers::repair(Strategy& s, const Schedule& schedule) {
   if (s.tp == 1 && s.sp != SequenceParallel::none) s.sp = SequenceParallel::none;
   if (s.cp == 1) s.cp_kind = ContextParallelKind::ring;
   if (s.data_ranks() == 1) s.zero = ZeroStage::none;
-  if (!shards_optimizer(s.zero)) s.shard = 1;
-  if (shards_optimizer(s.zero) && s.data_ranks() % s.shard != 0) s.shard = static_cast<std::int32_t>(s.data_ranks());
+  if (!s.shards_optimizer()) s.shard = 1;
+  if (s.shards_optimizer() && s.data_ranks() % s.shard != 0) s.shard = static_cast<std::int32_t>(s.data_ranks());
   s.overlap.grad_reduce = s.overlap.grad_reduce && replicates_weights(!field_.facts().experts.empty(), s);
-  s.overlap.param_gather = s.overlap.param_gather && shards_optimizer(s.zero);
+  s.overlap.param_gather = s.overlap.param_gather && s.shards_optimizer();
   s.overlap.p2p = s.overlap.p2p && schedule.stages > 1;
 }
 
@@ -317,13 +317,13 @@ inline Strategy Makers::stage_strategy(std::int64_t devices, std::int64_t node, 
   if (s.tp > 1 && random_.one_in(2)) s.sp = SequenceParallel::megatron;
   s.zero = static_cast<ZeroStage>(random_.below(4));
   if (s.dp <= 1) s.zero = ZeroStage::none;
-  s.shard = shards_optimizer(s.zero) ? s.dp : 1;
+  s.shard = s.shards_optimizer() ? s.dp : 1;
   if (!field_.facts().experts.empty() && devices > 0) s.ep = static_cast<std::int32_t>(std::int64_t{1} << random_.below(4));
   const std::int64_t roll = random_.below(5);
   s.recompute.kind = roll < 3 ? RecomputeKind::none : roll < 4 ? RecomputeKind::selective : RecomputeKind::full;
   if (s.dp > 0) {
     s.overlap.grad_reduce = replicates_weights(!field_.facts().experts.empty(), s);
-    s.overlap.param_gather = shards_optimizer(s.zero);
+    s.overlap.param_gather = s.shards_optimizer();
   }
   return s;
 }
@@ -406,7 +406,7 @@ inline Rival Makers::replicas() {
     if (std::all_of(dealt.begin(), dealt.end(), [&](std::int64_t n) { return n == dealt.front(); }))
       stage.samples_per_replica.clear();
   }
-  if (shards_optimizer(s.zero) && random_.one_in(3) && !equal_only) {
+  if (s.shards_optimizer() && random_.one_in(3) && !equal_only) {
     for (const double bytes : room)
       stage.state_shares.push_back(std::max<std::int64_t>(1, static_cast<std::int64_t>(bytes * 1e-9)));
     const auto& parts = stage.state_shares;
@@ -496,7 +496,7 @@ inline bool Makers::change_uniform(Part& part) {
   schedule.microbatches = static_cast<std::int32_t>(each / schedule.micro_batch);
   if (std::int64_t{schedule.stages} * schedule.virtual_stages > field_.layers()) return false;
   if (s.recompute.kind == RecomputeKind::full) {
-    const std::int32_t most = largest_chunk_blocks(field_.model(), field_.split(schedule.stages * schedule.virtual_stages));
+    const std::int32_t most = largest_chunk_blocks(field_.model(), field_.split(schedule.chunks()));
     s.recompute.layers = std::clamp(s.recompute.layers, 1, std::max(1, most));
   }
   return field_.legal(s, schedule, devices, part.samples);
@@ -504,7 +504,7 @@ inline bool Makers::change_uniform(Part& part) {
 
 /// A layer goes over a border between chunks that follow each other.
 inline bool Makers::move_boundary(Part& part) {
-  const std::int32_t chunks = part.schedule.stages * part.schedule.virtual_stages;
+  const std::int32_t chunks = part.schedule.chunks();
   if (chunks < 2) return false;
   const auto c = static_cast<std::int32_t>(random_.below(chunks - 1));
   const ChunkPlace a = place_of_chunk(part.schedule, c), b = place_of_chunk(part.schedule, c + 1);
@@ -539,7 +539,7 @@ inline bool Makers::change_stage(Part& part) {
     case 0: s.recompute = fresh.recompute; break;
     case 1:
       s.zero = fresh.dp == s.dp ? fresh.zero : s.zero;
-      s.shard = shards_optimizer(s.zero) ? static_cast<std::int32_t>(s.data_ranks()) : 1;
+      s.shard = s.shards_optimizer() ? static_cast<std::int32_t>(s.data_ranks()) : 1;
       break;
     case 2:
       s.sp = s.tp > 1 ? (s.sp == SequenceParallel::none ? SequenceParallel::megatron : SequenceParallel::none) : s.sp;
@@ -553,7 +553,7 @@ inline bool Makers::change_stage(Part& part) {
   if (stage.samples_per_replica.size() > 1 && s.dp != static_cast<std::int32_t>(stage.samples_per_replica.size())) return false;
   if (!stage.state_shares.empty() && s.shard != static_cast<std::int32_t>(stage.state_shares.size())) stage.state_shares.clear();
   s.overlap.grad_reduce = replicates_weights(!field_.facts().experts.empty(), s);
-  s.overlap.param_gather = shards_optimizer(s.zero);
+  s.overlap.param_gather = s.shards_optimizer();
   if (unequal_replicas(stage)) s.ep = 1;
   for (Chunk& chunk : stage.chunks)
     for (LayerRange& range : chunk.ranges) {

@@ -142,7 +142,12 @@ struct Strategy {
   /// Degree by which dense weights are split: tp, or 1 with Ulysses.
   [[nodiscard]] std::int32_t weight_tp() const { return sp == SequenceParallel::ulysses ? 1 : tp; }
   /// Replicas of each expert shard.
-  [[nodiscard]] std::int64_t expert_data_ranks() const { return std::int64_t{tp} * cp * dp / (std::int64_t{ep} * etp); }
+  [[nodiscard]] std::int64_t expert_data_ranks() const { return devices() / (std::int64_t{ep} * etp); }
+  /// Of a stage whose layers all have this strategy: tp·cp·dp.
+  [[nodiscard]] std::int64_t devices() const { return std::int64_t{tp} * cp * dp; }
+  [[nodiscard]] bool shards_optimizer() const { return zero >= ZeroStage::optimizer; }
+  [[nodiscard]] bool shards_gradients() const { return zero >= ZeroStage::gradients; }
+  [[nodiscard]] bool shards_parameters() const { return zero >= ZeroStage::parameters; }
 };
 
 struct Schedule {
@@ -152,6 +157,8 @@ struct Schedule {
   std::int32_t microbatches = 1;    ///< m
   std::int32_t micro_batch = 1;     ///< samples on a rank of the first layers
   auto operator<=>(const Schedule&) const = default;
+  /// Into which a pipeline cuts the layers: stages · virtual stages.
+  [[nodiscard]] constexpr std::int32_t chunks() const { return stages * virtual_stages; }
 };
 
 /// Low-rank adapters (LoRA, Hu et al. 2021): beside a frozen linear of in -> out features two trained ones, in -> rank and rank -> out.

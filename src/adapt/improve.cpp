@@ -13,8 +13,6 @@
 namespace espalier {
 namespace {
 
-using base::cat;
-
 constexpr std::size_t kListed = 8;
 
 /// The margin that the peak of a plan leaves, so that the plan itself is within it.

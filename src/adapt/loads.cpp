@@ -3,13 +3,11 @@
 
 #include <algorithm>
 
-#include "base/check.h"
 #include "base/format.h"
+#include "base/invariant.h"
 
 namespace espalier::adapt {
 namespace {
-
-using base::cat;
 
 double rate_of(const FabricLevel& level, bool alone) {
   const double bandwidth = alone ? std::max(level.bandwidth.count(), level.bandwidth_alone.count()) : level.bandwidth.count();

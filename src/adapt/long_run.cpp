@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "adapt/repeated_step.h"
-#include "base/check.h"
+#include "base/invariant.h"
 #include "espalier/cluster_change.h"
 #include "planner/prediction.h"
 
@@ -16,11 +16,11 @@ namespace espalier {
 namespace {
 
 /// For what plans are searched: how far the rate is from the sustained to the full one, in equal factors.
-struct Rate {
+struct SearchedRate {
   double share;
   const char* name;
 };
-constexpr std::array<Rate, 4> kRates{
+constexpr std::array<SearchedRate, 4> kRates{
     {{1.0, "full rate"}, {2.0 / 3, "2/3 of the way to full"}, {1.0 / 3, "1/3 of the way to full"}, {0.0, "sustained rate"}}};
 
 Status refused(const Job& job) {
@@ -51,7 +51,7 @@ class LongRunChoice {
 
   Result<LongRunAnswer> run() {
     std::optional<Error> none;
-    for (const Rate& rate : kRates) {
+    for (const SearchedRate& rate : kRates) {
       const auto found = plan(job_at(job_, rate.share), options_);
       if (!found) {
         if (!none) none = found.error();
@@ -70,7 +70,7 @@ class LongRunChoice {
   }
 
  private:
-  Status add(const Rate& rate, const Plan& plan) {
+  Status add(const SearchedRate& rate, const Plan& plan) {
     if (!known_.insert(content_hash(plan)).second) return std::nullopt;
     LongRunCandidate candidate;
     candidate.planned_for = rate.name;

@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "adapt/loads.h"
-#include "base/check.h"
+#include "base/invariant.h"
 #include "plan/engine.h"
 
 namespace espalier::adapt {
@@ -17,9 +17,9 @@ namespace {
 constexpr std::array kMoving = {StateKind::parameters, StateKind::optimizer};
 
 /// What the ranks of a plan hold, each share computed once; equal shares of a holding have one number.
-class Held {
+class HeldShares {
  public:
-  Held(const Scene& scene, std::vector<Holding> holdings) : scene_(&scene), holdings_(std::move(holdings)) {}
+  HeldShares(const MoveScene& scene, std::vector<Holding> holdings) : scene_(&scene), holdings_(std::move(holdings)) {}
 
   [[nodiscard]] const std::vector<Holding>& holdings() const { return holdings_; }
   /// Holdings of a layer.
@@ -49,7 +49,7 @@ class Held {
   }
 
  private:
-  const Scene* scene_;
+  const MoveScene* scene_;
   std::vector<Holding> holdings_;
   std::map<std::pair<int, std::int32_t>, Shares> known_;
 };
@@ -60,7 +60,7 @@ struct Alike {
   std::vector<int> before, after;
   auto operator<=>(const Alike&) const = default;
 };
-std::map<Alike, std::int64_t> layers_alike(const Model& model, const Held& before, const Held& after) {
+std::map<Alike, std::int64_t> layers_alike(const Model& model, const HeldShares& before, const HeldShares& after) {
   std::map<Alike, std::int64_t> out;
   for (std::size_t l = 0; l < model.layers.size(); ++l) {
     const auto layer = static_cast<std::int32_t>(l);
@@ -70,21 +70,21 @@ std::map<Alike, std::int64_t> layers_alike(const Model& model, const Held& befor
 }
 
 /// A device of the whole cluster and what it holds.
-struct Owner {
+struct DeviceHolding {
   std::int64_t device = 0;
   const Intervals* set = nullptr;
 };
 
 /// Who holds each piece between two borders of anybody's intervals.
-class Pieces {
+class HeldPieces {
  public:
-  explicit Pieces(const std::vector<Owner>& owners) {
-    for (const Owner& owner : owners)
+  explicit HeldPieces(const std::vector<DeviceHolding>& owners) {
+    for (const DeviceHolding& owner : owners)
       for (const Interval& piece : *owner.set) borders_.insert(borders_.end(), {piece.first, piece.last});
     std::sort(borders_.begin(), borders_.end());
     borders_.erase(std::unique(borders_.begin(), borders_.end()), borders_.end());
     holders_.resize(borders_.size());
-    for (const Owner& owner : owners)
+    for (const DeviceHolding& owner : owners)
       for (const Interval& piece : *owner.set)
         for (std::size_t k = place(piece.first); borders_[k] < piece.last; ++k) holders_[k].push_back(owner.device);
   }
@@ -113,7 +113,7 @@ class Pieces {
 
 class Mover {
  public:
-  Mover(const Scene& scene, const Placed& from, const Placed& to)
+  Mover(const MoveScene& scene, const Placed& from, const Placed& to)
       : scene_(&scene),
         from_(&from),
         to_(&to),
@@ -126,7 +126,7 @@ class Mover {
     }
   }
 
-  Move price(Held& before, Held& after) {
+  Move price(HeldShares& before, HeldShares& after) {
     for (const auto& [alike, layers] : layers_alike(*scene_->model, before, after))
       for (const StateKind state : kMoving)
         if (bytes_of(state, states_) > 0) move_state(alike, layers, state, before, after);
@@ -144,12 +144,12 @@ class Mover {
   }
 
  private:
-  void move_state(const Alike& alike, std::int64_t layers, StateKind state, Held& before, Held& after) {
-    std::vector<Owner> owners;
+  void move_state(const Alike& alike, std::int64_t layers, StateKind state, HeldShares& before, HeldShares& after) {
+    std::vector<DeviceHolding> owners;
     std::map<std::int64_t, const Intervals*> own;
     for (const int h : alike.before) {
       const Holding& holding = before.holdings()[static_cast<std::size_t>(h)];
-      const Held::Shares& shares = before.shares(h, alike.kind);
+      const HeldShares::Shares& shares = before.shares(h, alike.kind);
       for (std::size_t r = 0; r < holding.devices.size(); ++r) {
         const std::int64_t device = from_->devices[static_cast<std::size_t>(holding.devices[r])];
         if (gone_.count(device) > 0) continue;
@@ -158,11 +158,11 @@ class Mover {
         own[device] = owners.back().set;
       }
     }
-    const Pieces pieces(owners);
+    const HeldPieces pieces(owners);
     const std::int64_t each = bytes_of(state, states_) * layers;
     for (const int h : alike.after) {
       const Holding& holding = after.holdings()[static_cast<std::size_t>(h)];
-      const Held::Shares& shares = after.shares(h, alike.kind);
+      const HeldShares::Shares& shares = after.shares(h, alike.kind);
       for (std::size_t r = 0; r < holding.devices.size(); ++r) {
         const std::int64_t device = to_->devices[static_cast<std::size_t>(holding.devices[r])];
         const RankShare& share = shares.different[static_cast<std::size_t>(shares.of_position[r])];
@@ -234,7 +234,7 @@ class Mover {
     m.links = {{"storage", m.storage_bytes, m.storage_s}};
   }
 
-  const Scene* scene_;
+  const MoveScene* scene_;
   const Placed *from_, *to_;
   StatePolicy states_;
   Loads loads_;
@@ -252,22 +252,22 @@ Move restart_alone(const MoveOptions& options) {
   return m;
 }
 
-Result<Move> move_of(const Scene& scene, const Placed& from, const Placed& to) {
+Result<Move> move_of(const MoveScene& scene, const Placed& from, const Placed& to) {
   auto before = holdings_of(*from.plan, *scene.model);
   if (!before) return before.error();
   auto after = holdings_of(*to.plan, *scene.model);
   if (!after) return after.error();
-  Held held_before(scene, std::move(*before)), held_after(scene, std::move(*after));
+  HeldShares held_before(scene, std::move(*before)), held_after(scene, std::move(*after));
   return Mover(scene, from, to).price(held_before, held_after);
 }
 
-Result<std::vector<std::vector<std::int64_t>>> kept_bytes(const Scene& scene, const Placed& from, const Plan& to,
+Result<std::vector<std::vector<std::int64_t>>> kept_bytes(const MoveScene& scene, const Placed& from, const Plan& to,
                                                           const std::vector<std::int64_t>& devices) {
   auto before = holdings_of(*from.plan, *scene.model);
   if (!before) return before.error();
   auto after = holdings_of(to, *scene.model);
   if (!after) return after.error();
-  Held old(scene, std::move(*before)), now(scene, std::move(*after));
+  HeldShares old(scene, std::move(*before)), now(scene, std::move(*after));
   std::map<std::int64_t, std::size_t> place;  // of a device of the whole cluster
   for (std::size_t i = 0; i < devices.size(); ++i) place[devices[i]] = i;
   const StatePolicy states = states_of(*scene.engine, scene.training);
@@ -277,7 +277,7 @@ Result<std::vector<std::vector<std::int64_t>>> kept_bytes(const Scene& scene, co
     for (const int b : alike.after)
       for (const int a : alike.before) {
         const Holding &hb = now.holdings()[static_cast<std::size_t>(b)], &ha = old.holdings()[static_cast<std::size_t>(a)];
-        const Held::Shares &sb = now.shares(b, alike.kind), &sa = old.shares(a, alike.kind);
+        const HeldShares::Shares &sb = now.shares(b, alike.kind), &sa = old.shares(a, alike.kind);
         for (std::size_t i = 0; i < hb.devices.size(); ++i)
           for (std::size_t j = 0; j < ha.devices.size(); ++j) {
             const auto at = place.find(from.devices[static_cast<std::size_t>(ha.devices[j])]);

@@ -40,7 +40,7 @@ struct Placed {
   std::vector<std::int64_t> devices;
 };
 
-struct Scene {
+struct MoveScene {
   const Model* model = nullptr;
   const EngineModel* engine = nullptr;
   Training training;
@@ -50,14 +50,14 @@ struct Scene {
 };
 
 /// Refused where a plan partitions operators one by one.
-Result<Move> move_of(const Scene& scene, const Placed& from, const Placed& to);
+Result<Move> move_of(const MoveScene& scene, const Placed& from, const Placed& to);
 
 /// The same plan on the same devices after their nodes are gone from or back in it: nothing moves, only the restart is paid.
 Move restart_alone(const MoveOptions& options);
 
 /// Bytes that devices of the new plan hold already: held[new device of `to.plan`][device of the whole cluster, by place in `devices`]. What
 /// settle.h chooses places by.
-Result<std::vector<std::vector<std::int64_t>>> kept_bytes(const Scene& scene, const Placed& from, const Plan& to,
+Result<std::vector<std::vector<std::int64_t>>> kept_bytes(const MoveScene& scene, const Placed& from, const Plan& to,
                                                           const std::vector<std::int64_t>& devices);
 
 }  // namespace espalier::adapt

@@ -8,16 +8,14 @@
 #include <set>
 
 #include "adapt/present.h"
-#include "base/check.h"
 #include "base/format.h"
+#include "base/invariant.h"
 #include "plan/step_tokens.h"
 #include "planner/described.h"
 #include "search/work_bound.h"
 
 namespace espalier {
 namespace {
-
-using base::cat;
 
 constexpr std::size_t kMostSizes = 256;
 constexpr std::size_t kMostBetween = 1024;
@@ -89,9 +87,9 @@ std::vector<std::int64_t> used_nodes(const Size& size, const Plan& plan) {
   return out;
 }
 
-class Choice {
+class ObjectiveChoice {
  public:
-  Choice(const Job& job, const PlannerOptions& options) : job_(job), options_(options) {}
+  ObjectiveChoice(const Job& job, const PlannerOptions& options) : job_(job), options_(options) {}
   Result<ObjectiveAnswer> run();
 
  private:
@@ -127,7 +125,7 @@ class Choice {
   std::vector<std::int64_t> best_size_;
 };
 
-Status Choice::refused() const {
+Status ObjectiveChoice::refused() const {
   const Objective& objective = *job_.objective;
   if (job_.cluster.changes())
     return Error{ErrorKind::bad_input, "search.objective", "a cluster that changes over time", "one that does not",
@@ -144,7 +142,7 @@ Status Choice::refused() const {
   return std::nullopt;
 }
 
-Status Choice::add_size(std::vector<std::int64_t> nodes) {
+Status ObjectiveChoice::add_size(std::vector<std::int64_t> nodes) {
   std::vector<std::int64_t> numbers;
   double per_hour = 0;
   for (std::size_t g = 0; g < nodes.size(); ++g) {
@@ -169,14 +167,14 @@ Status Choice::add_size(std::vector<std::int64_t> nodes) {
   return {};
 }
 
-void Choice::order(std::size_t first) {
+void ObjectiveChoice::order(std::size_t first) {
   std::stable_sort(sizes_.begin() + static_cast<std::ptrdiff_t>(first), sizes_.end(), [&](const Size& a, const Size& b) {
     const double x = value(a.least_s, a.least_cost()), y = value(b.least_s, b.least_cost());
     return x != y ? x < y : a.answer.devices > b.answer.devices;
   });
 }
 
-Status Choice::add_sizes() {
+Status ObjectiveChoice::add_sizes() {
   for (std::vector<std::int64_t>& nodes : sizes_of(job_.cluster))
     if (Status error = add_size(std::move(nodes))) return error;
   const auto prepared = planner::prepare(job_);
@@ -187,7 +185,7 @@ Status Choice::add_sizes() {
 }
 
 /// Numbers of nodes between one that fails and the next larger or smaller one that holds, group by group.
-std::set<std::vector<std::int64_t>> Choice::between() const {
+std::set<std::vector<std::int64_t>> ObjectiveChoice::between() const {
   std::set<std::vector<std::int64_t>> out;
   std::map<std::vector<std::int64_t>, Standing> tried;
   for (const Size& size : sizes_) tried[size.answer.nodes_by_group] = size.standing;
@@ -205,7 +203,7 @@ std::set<std::vector<std::int64_t>> Choice::between() const {
   return out;
 }
 
-std::string Choice::loses(const Size& size) const {
+std::string ObjectiveChoice::loses(const Size& size) const {
   const Objective& o = *job_.objective;
   if (o.budget_per_step && size.least_cost() > *o.budget_per_step) return "over the budget, by the work alone";
   if (o.deadline_s && size.least_s * steps() > *o.deadline_s) return "after the deadline, by the work alone";
@@ -213,7 +211,7 @@ std::string Choice::loses(const Size& size) const {
   return "";
 }
 
-void Choice::search(Size& size, bool whatever) {
+void ObjectiveChoice::search(Size& size, bool whatever) {
   SizeAnswer& a = size.answer;
   a.label = whatever ? "" : loses(size);
   if (!a.label.empty()) {
@@ -248,7 +246,7 @@ void Choice::search(Size& size, bool whatever) {
   best_ = std::move(*found);
 }
 
-double Choice::excess(const SizeAnswer& a) const {
+double ObjectiveChoice::excess(const SizeAnswer& a) const {
   const Objective& o = *job_.objective;
   double out = 0;
   if (o.budget_per_step && a.expense) out = std::max(out, a.expense->per_step / *o.budget_per_step);
@@ -257,7 +255,7 @@ double Choice::excess(const SizeAnswer& a) const {
 }
 
 /// Every size loses by its bounds: those that lose least are searched, so that the answer can tell by how much.
-void Choice::search_nearest() {
+void ObjectiveChoice::search_nearest() {
   const Objective& o = *job_.objective;
   if (!limited() || std::any_of(sizes_.begin(), sizes_.end(), [](const Size& s) { return s.answer.iteration_ns > 0; })) return;
   std::vector<std::pair<double, Size*>> by_bound;
@@ -281,7 +279,7 @@ std::string beyond(double value, double most, const std::string& unit, const cha
   return cat(base::fixed(value, digits), " ", unit, ", ", base::fixed(over, digits), " ", unit, " (", share, ") ", limit);
 }
 
-Error Choice::none() const {
+Error ObjectiveChoice::none() const {
   const Size* nearest = nullptr;
   for (const Size& size : sizes_)
     if (size.answer.iteration_ns > 0 && (nearest == nullptr || excess(size.answer) < excess(nearest->answer))) nearest = &size;
@@ -319,7 +317,7 @@ Error Choice::none() const {
           cat(hint, late && !dear ? " can be met; or more nodes" : " can be met")};
 }
 
-ObjectiveAnswer Choice::take() {
+ObjectiveAnswer ObjectiveChoice::take() {
   ObjectiveAnswer out;
   out.objective = *job_.objective;
   for (Size& size : sizes_) out.sizes.push_back(std::move(size.answer));
@@ -337,14 +335,14 @@ ObjectiveAnswer Choice::take() {
   return out;
 }
 
-void Choice::search_all(std::size_t first) {
+void ObjectiveChoice::search_all(std::size_t first) {
   for (std::size_t i = first; i < sizes_.size(); ++i) {
     if (options_.interrupted && options_.interrupted()) break;
     search(sizes_[i]);
   }
 }
 
-Result<ObjectiveAnswer> Choice::run() {
+Result<ObjectiveAnswer> ObjectiveChoice::run() {
   if (Status error = refused()) return *error;
   if (Status error = add_sizes()) return *error;
   search_all(0);
@@ -366,7 +364,7 @@ Result<ObjectiveAnswer> Choice::run() {
 
 Result<ObjectiveAnswer> plan_for_objective(const Job& job, const PlannerOptions& options) {
   ESPALIER_CHECK(job.objective);
-  return Choice(job, options).run();
+  return ObjectiveChoice(job, options).run();
 }
 
 }  // namespace espalier

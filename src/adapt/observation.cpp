@@ -14,8 +14,6 @@
 namespace espalier {
 namespace {
 
-using base::cat;
-
 constexpr double kMostSeconds = 1e9;
 constexpr double kMostTokens = 1e15;
 constexpr double kMostGbps = 1e9;

@@ -8,9 +8,10 @@
 namespace espalier::adapt {
 namespace {
 
-class Answer {
+class OverTimeAnswer {
  public:
-  Answer(const OverTimeOptions& options, const TracePlans& trace) : options_(&options), trace_(&trace), table_(trace.epochs) {}
+  OverTimeAnswer(const OverTimeOptions& options, const TracePlans& trace)
+      : options_(&options), trace_(&trace), table_(trace.epochs) {}
 
   [[nodiscard]] OverTime answer() const {
     OverTime out;
@@ -133,7 +134,7 @@ Result<OverTime> plan_over_time(const Job& job, const OverTimeOptions& options) 
                  "plan for the sustained rate: what a full bucket gives lasts minutes (docs/clusters.md)"};
   const auto trace = adapt::trace_table(job, options);
   if (!trace) return trace.error();
-  return adapt::Answer(options, *trace).answer();
+  return adapt::OverTimeAnswer(options, *trace).answer();
 }
 
 }  // namespace espalier

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <limits>
 
-#include "base/check.h"
+#include "base/invariant.h"
 
 namespace espalier::adapt {
 namespace {

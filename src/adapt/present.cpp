@@ -6,14 +6,12 @@
 #include <set>
 #include <utility>
 
-#include "base/check.h"
 #include "base/document.h"
 #include "base/format.h"
+#include "base/invariant.h"
 
 namespace espalier::adapt {
 namespace {
-
-using base::cat;
 
 void set_integer(base::Node& mapping, const std::string& key, std::int64_t value) {
   base::Node number;

@@ -7,7 +7,7 @@
 #include <optional>
 #include <utility>
 
-#include "base/check.h"
+#include "base/invariant.h"
 #include "cluster/topology_builders.h"
 #include "cost/cluster_costs.h"
 #include "cost/rank_contexts.h"
@@ -28,7 +28,7 @@ constexpr double kSameShare = 1e-9;
 
 using Tokens = std::vector<double>;  // by bucket of the topology
 
-struct Step {
+struct SimulatedStep {
   std::int64_t ns = 0;
   Tokens before, after, least;
   [[nodiscard]] bool runs_empty() const {
@@ -65,13 +65,13 @@ class Repetition {
   }
 
  private:
-  Result<Step> once() {
+  Result<SimulatedStep> once() {
     sim::FlowNetwork network = sim::flow_network(topology_);
     for (std::size_t i = 0; i < tokens_.size(); ++i) network.set_tokens(i, tokens_[i]);
     sim::FlowExecutor flow(std::move(network), traffic_);
     if (!flow.run(timed_.program, timed_.costs, false))
       return Error{ErrorKind::internal, "long run", "a step that does not end", "one that does", ""};
-    Step out;
+    SimulatedStep out;
     out.before = tokens_;
     out.ns = flow.iteration_ns();
     const double rest = static_cast<double>(out.ns - flow.network().now());
@@ -96,14 +96,14 @@ class Repetition {
   }
 
   /// Whether two steps one after the other take the same time and change the tokens by the same.
-  [[nodiscard]] bool alike(const Step& a, const Step& b) const {
+  [[nodiscard]] bool alike(const SimulatedStep& a, const SimulatedStep& b) const {
     bool all = std::abs(static_cast<double>(a.ns - b.ns)) <= kSameShare * static_cast<double>(b.ns);
     for (std::size_t i = 0; i < b.after.size() && all; ++i) all = same(i, a.after[i] - a.before[i], b.after[i] - b.before[i]);
     return all;
   }
 
   /// Whether all steps from this one on, or from an earlier one on, are known. `known`: the next ones are like this one, until another bucket runs empty.
-  bool ended(const Step& step, bool known) {
+  bool ended(const SimulatedStep& step, bool known) {
     const bool none_falls = [&] {
       for (std::size_t i = 0; i < tokens_.size(); ++i)
         if (step.after[i] < tokens_[i] && !same(i, step.after[i], tokens_[i])) return false;
@@ -125,7 +125,7 @@ class Repetition {
   }
 
   /// How many steps are like this one: until a bucket that loses tokens would run empty. Those that are empty lose none.
-  [[nodiscard]] double repeats(const Step& step) const {
+  [[nodiscard]] double repeats(const SimulatedStep& step) const {
     double steps = std::numeric_limits<double>::infinity();
     for (std::size_t i = 0; i < step.after.size(); ++i) {
       const double loses = step.before[i] - step.after[i];
@@ -145,7 +145,7 @@ class Repetition {
   planner::Timed timed_;
   Tokens tokens_;
   std::vector<std::pair<Tokens, std::int64_t>> starts_;  ///< of steps, with what each took
-  std::optional<Step> before_;
+  std::optional<SimulatedStep> before_;
   LongRun out_;
 };
 

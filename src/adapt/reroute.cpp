@@ -10,8 +10,6 @@
 namespace espalier::adapt {
 namespace {
 
-using base::cat;
-
 constexpr ActionKind kReroute = ActionKind::reroute;
 
 /// Replicas that have lost a device of the stage.
@@ -35,7 +33,7 @@ Result<Change> reroute(const Situation& s) {
     return impossible(kReroute, "stages of this plan have strategies of their own");
   const Strategy& strategy = s.plan->strategy();
   if (strategy.dp == 1) return impossible(kReroute, "there is no other replica");
-  if (shards_optimizer(strategy.zero))
+  if (strategy.shards_optimizer())
     return impossible(kReroute, "ZeRO shards states over the replicas: those of the lost device are gone");
   if (std::int64_t{strategy.ep} * strategy.etp > std::int64_t{strategy.tp} * strategy.cp)
     return impossible(kReroute, "experts are spread over several replicas");

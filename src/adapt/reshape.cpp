@@ -11,8 +11,6 @@
 namespace espalier::adapt {
 namespace {
 
-using base::cat;
-
 constexpr ActionKind kReshape = ActionKind::reshape;
 
 /// The plan of these very nodes, timed as they are.

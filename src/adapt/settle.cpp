@@ -6,7 +6,7 @@
 #include <set>
 #include <tuple>
 
-#include "base/check.h"
+#include "base/invariant.h"
 #include "solve/assignment.h"
 
 namespace espalier::adapt {
@@ -48,7 +48,7 @@ std::vector<std::int64_t> node_classes(const Cluster& whole, const ClusterState&
   return out;
 }
 
-Result<std::vector<std::int64_t>> settled(const Scene& scene, const Placed& from, const Plan& plan, const Present& present,
+Result<std::vector<std::int64_t>> settled(const MoveScene& scene, const Placed& from, const Plan& plan, const Present& present,
                                           const std::vector<std::int64_t>& spare) {
   const Cluster& whole = *scene.cluster;
   std::vector<std::int64_t> nodes = present.node_of, devices;

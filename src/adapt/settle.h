@@ -24,7 +24,7 @@ std::vector<std::int64_t> node_classes(const Cluster& whole, const ClusterState&
 
 /// node_of of the present cluster, nodes of a class exchanged with each other and with `spare` ones so that `plan`, on the present cluster,
 /// moves least.
-Result<std::vector<std::int64_t>> settled(const Scene& scene, const Placed& from, const Plan& plan, const Present& present,
+Result<std::vector<std::int64_t>> settled(const MoveScene& scene, const Placed& from, const Plan& plan, const Present& present,
                                           const std::vector<std::int64_t>& spare);
 
 }  // namespace espalier::adapt

@@ -6,8 +6,9 @@
 
 #include "adapt/actions.h"
 #include "adapt/settle.h"
-#include "base/check.h"
+#include "base/division.h"
 #include "base/format.h"
+#include "base/invariant.h"
 #include "cost/cluster_costs.h"
 #include "plan/engine.h"
 #include "plan/process_groups.h"
@@ -17,8 +18,6 @@
 
 namespace espalier::adapt {
 namespace {
-
-using base::cat;
 
 constexpr ActionKind kShift = ActionKind::shift;
 
@@ -71,10 +70,10 @@ Result<Change> without_broken(const Situation& s) {
   if (left == 0) return impossible(kShift, "every replica has lost a device, or shares nodes with one that has");
   Schedule schedule = pipeline.schedule;
   const std::int64_t all = std::int64_t{schedule.microbatches} * strategy.dp;
-  schedule.microbatches = static_cast<std::int32_t>((all + left - 1) / left);
+  schedule.microbatches = static_cast<std::int32_t>(ceil_div(all, left));
   const bool everywhere = strategy.shard == strategy.data_ranks();
   strategy.dp = static_cast<std::int32_t>(left);
-  if (shards_optimizer(strategy.zero)) {
+  if (strategy.shards_optimizer()) {
     if (everywhere) strategy.shard = static_cast<std::int32_t>(strategy.data_ranks());
     if (strategy.shard == 1 || strategy.data_ranks() % strategy.shard != 0)
       return impossible(kShift, "the shard groups of the states do not divide the replicas that are left");
@@ -170,7 +169,7 @@ Result<Change> uneven(const Situation& s) {
   const Schedule& schedule = s.plan->only_pipeline().schedule;
   if (strategy.order != RankOrder::tp_cp_dp_pp || strategy.overlap.p2p || schedule.kind != ScheduleKind::one_f_one_b)
     return impossible(kShift, "replicas with samples of their own have a price under 1f1b in the order tp-cp-dp-pp");
-  if (shards_optimizer(strategy.zero))
+  if (strategy.shards_optimizer())
     return impossible(kShift, "ZeRO shards states over the replicas; replicas with samples of their own hold theirs whole");
   if (std::int64_t{strategy.ep} * strategy.etp > std::int64_t{strategy.tp} * strategy.cp)
     return impossible(kShift, "experts are spread over several replicas");

@@ -7,9 +7,9 @@
 #include <numeric>
 #include <set>
 
-#include "base/check.h"
 #include "base/document.h"
 #include "base/format.h"
+#include "base/invariant.h"
 #include "plan/engine.h"
 #include "plan/process_groups.h"
 
@@ -44,8 +44,6 @@ Result<std::pair<std::string, double>> named_factor(const std::string& text, con
 
 namespace espalier::adapt {
 namespace {
-
-using base::cat;
 
 Status usage(const std::string& where, const std::string& found, const std::string& expected) {
   return Error{ErrorKind::usage, where, found, expected, ""};
@@ -150,7 +148,7 @@ bool narrowed_nodes(const Situation& s, const Present& present) {
 
 }  // namespace
 
-Scene Situation::scene() const { return {&job->model, engine, job->training, &whole, state, options.move}; }
+MoveScene Situation::scene() const { return {&job->model, engine, job->training, &whole, state, options.move}; }
 
 Result<Situation> situation_of(const Job& job, const Plan& plan, const Disturbance& what, const ChangeOptions& options) {
   Situation s;

@@ -32,7 +32,7 @@ struct Situation {
   const EngineModel* engine = nullptr;
   ChangeOptions options;
   PlanCache* cache = nullptr;
-  [[nodiscard]] Scene scene() const;
+  [[nodiscard]] MoveScene scene() const;
 };
 
 /// The plan at rest, then the disturbance. The job outlives the result.

@@ -12,8 +12,6 @@
 namespace espalier::adapt {
 namespace {
 
-using base::cat;
-
 std::string names_of(const std::vector<std::int64_t>& nodes) {
   constexpr std::size_t kShown = 6;
   std::string out;

@@ -10,14 +10,12 @@
 
 #include "adapt/actions.h"
 #include "adapt/settle.h"
-#include "base/check.h"
 #include "base/format.h"
+#include "base/invariant.h"
 #include "plan/process_groups.h"
 
 namespace espalier::adapt {
 namespace {
-
-using base::cat;
 
 /// What a device holds: place of the holding, and which of its different shares (parameters and states).
 using Held = std::vector<std::pair<std::size_t, std::size_t>>;

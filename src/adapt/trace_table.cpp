@@ -8,14 +8,13 @@
 
 #include "adapt/actions.h"
 #include "adapt/settle.h"
-#include "base/check.h"
 #include "base/format.h"
+#include "base/invariant.h"
 #include "plan/engine.h"
 
 namespace espalier::adapt {
 namespace {
 
-using base::cat;
 using Nodes = std::vector<std::int64_t>;
 
 struct Epoch {
@@ -57,7 +56,7 @@ std::string key_of(const Present& present, const ClusterState& state) {
 }
 
 /// A plan of the trace and the nodes that it takes.
-struct Candidate {
+struct TraceCandidate {
   Plan plan;
   Nodes by_group;  ///< how many of each group
   std::int64_t iteration_ns = 0;
@@ -85,7 +84,7 @@ class Trace {
     if (Status error = fill()) return *error;
     TracePlans out;
     out.plans = std::move(results_);
-    for (const Candidate& c : plans_) out.nodes_by_group.push_back(c.by_group);
+    for (const TraceCandidate& c : plans_) out.nodes_by_group.push_back(c.by_group);
     out.rates = std::move(rates_);
     out.best_rate = best_rate_;
     out.states = states_;
@@ -132,19 +131,19 @@ class Trace {
   }
 
   void add(Planned planned) {
-    Candidate c;
+    TraceCandidate c;
     c.by_group.assign(s_.whole.groups.size(), 0);
     for (const std::int64_t node : planned.present.node_of) ++c.by_group[s_.whole.group_of_node(node)];
     c.iteration_ns = planned.result.prediction.iteration_ns;
     c.plan = planned.result.plan;
-    for (const Candidate& known : plans_)
+    for (const TraceCandidate& known : plans_)
       if (known.by_group == c.by_group && known.plan.canonical_text() == c.plan.canonical_text()) return;
     results_.push_back(std::move(planned.result));
     plans_.push_back(std::move(c));
   }
 
   /// Nodes that a plan takes in a state, those of `before` first; nothing where there are too few.
-  Nodes take(const Candidate& c, const ClusterState& state, const Nodes& before) {
+  Nodes take(const TraceCandidate& c, const ClusterState& state, const Nodes& before) {
     s_.state = state;
     const std::set<std::int64_t> away(state.away.begin(), state.away.end());
     const Nodes well_list = healthy_nodes(s_);
@@ -166,7 +165,7 @@ class Trace {
   }
 
   /// A step's time there; 0: it has no room, or no way between its nodes.
-  std::int64_t time_on(Candidate& c, const ClusterState& state, const Nodes& nodes) {
+  std::int64_t time_on(TraceCandidate& c, const ClusterState& state, const Nodes& nodes) {
     s_.state = state;
     const auto present = present_on(s_.whole, s_.source, state, nodes);
     if (!present) return 0;
@@ -217,7 +216,7 @@ class Trace {
       chosen.push_back(next);
       for (std::size_t e = 0; e < all_.size(); ++e) best[e] = std::max(best[e], rates_[e][next]);
     }
-    std::vector<Candidate> plans;
+    std::vector<TraceCandidate> plans;
     std::vector<PlannerResult> results;
     for (const std::size_t a : chosen) {
       plans.push_back(std::move(plans_[a]));
@@ -343,7 +342,7 @@ class Trace {
   PlanCache cache_;
   Situation s_;
   std::vector<Epoch> all_;
-  std::vector<Candidate> plans_;
+  std::vector<TraceCandidate> plans_;
   std::vector<PlannerResult> results_;
   std::int64_t states_ = 0;
   std::vector<std::vector<double>> rates_;

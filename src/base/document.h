@@ -194,3 +194,11 @@ class JsonWriter {
 std::string content_hash(std::string_view bytes);
 
 }  // namespace espalier::base
+
+namespace espalier {
+// Readers and writers of documents stand in every module: these names need no prefix.
+using base::JsonWriter;
+using base::Node;
+using base::NodeKind;
+using base::Reader;
+}  // namespace espalier

@@ -53,3 +53,19 @@ std::string pad_right(std::string_view s, std::size_t width);
 std::string pad_left(std::string_view s, std::size_t width);
 
 }  // namespace espalier::base
+
+namespace espalier {
+// Messages are put together everywhere: these names need no prefix.
+using base::cat;
+using base::count;
+using base::display_width;
+using base::fixed;
+using base::gib;
+using base::grouped;
+using base::pad_left;
+using base::pad_right;
+using base::percent;
+using base::seconds;
+using base::short_count;
+using base::six_digits;
+}  // namespace espalier

@@ -5,7 +5,7 @@
 // It does not say where a value begins; a Follower walks the same text one token behind the events and knows.
 #include <nlohmann/json.hpp>
 
-#include "base/check.h"
+#include "base/invariant.h"
 #include "base/text.h"
 #include "base/tree_builder.h"
 
@@ -49,7 +49,7 @@ class Follower {
     return text_.substr(begin, offset_ - begin);
   }
 
-  [[nodiscard]] Place place() const { return {line_, static_cast<std::int32_t>(offset_ - line_start_) + 1}; }
+  [[nodiscard]] TextPosition place() const { return {line_, static_cast<std::int32_t>(offset_ - line_start_) + 1}; }
   [[nodiscard]] std::size_t offset() const { return offset_; }
 
  private:
@@ -91,10 +91,10 @@ std::string syntax_hint(std::string_view token, std::string_view before, const s
   return "check quotes, commas and brackets near this place";
 }
 
-class Handler {
+class JsonEvents {
  public:
   using json = nlohmann::json;
-  Handler(std::string_view text, TreeBuilder& tree) : text_(text), follower_(text), tree_(tree) {}
+  JsonEvents(std::string_view text, TreeBuilder& tree) : text_(text), follower_(text), tree_(tree) {}
 
   bool null() { return literal({}); }
   bool boolean(bool value) {
@@ -114,7 +114,7 @@ class Handler {
   }
   bool binary(json::binary_t&) { return false; }  // does not occur in text
   bool key(std::string& name) {
-    const Place place = next();
+    const TextPosition place = next();
     return tree_.key(std::move(name), place);
   }
   bool start_object(std::size_t) { return tree_.begin(NodeKind::mapping, next()); }
@@ -128,7 +128,7 @@ class Handler {
     const std::string message = exception.what();
     syntax_ = true;
     follower_.seek();
-    const Place place = follower_.place();
+    const TextPosition place = follower_.place();
     const std::size_t offset = follower_.offset();
     const std::string_view token = offset < text_.size() ? follower_.take() : std::string_view{};
     if (message.find("number overflow") != std::string::npos) {
@@ -147,14 +147,14 @@ class Handler {
   }
 
  private:
-  Place next() {
+  TextPosition next() {
     follower_.seek();
-    const Place place = follower_.place();
+    const TextPosition place = follower_.place();
     token_ = follower_.take();
     return place;
   }
   bool literal(Node node) {
-    const Place place = next();
+    const TextPosition place = next();
     return tree_.scalar(std::move(node), place);
   }
   bool close() {
@@ -163,7 +163,7 @@ class Handler {
   }
   // The event comes after "0" of "01" and after "1" of "1abc"; the token shows the whole of it.
   bool number() {
-    const Place place = next();
+    const TextPosition place = next();
     const std::string_view magnitude = token_.substr(token_.front() == '-' ? 1 : 0);
     const bool leading_zero = magnitude.size() > 1 && magnitude[0] == '0' && magnitude[1] >= '0' && magnitude[1] <= '9';
     if (leading_zero || magnitude.find_first_not_of("0123456789.eE+-") != std::string_view::npos) {
@@ -174,11 +174,11 @@ class Handler {
     if (!node) return beyond_double(token_, place);
     return tree_.scalar(std::move(*node), place);
   }
-  bool beyond_double(std::string_view token, Place place) {
+  bool beyond_double(std::string_view token, TextPosition place) {
     return tree_.fail(place, "the number " + quoted(token), "a number that a double can hold (below 1.8e308)",
                       "check the exponent");
   }
-  bool bad_string(const std::string& message, Place start, Place place, std::size_t offset) {
+  bool bad_string(const std::string& message, TextPosition start, TextPosition place, std::size_t offset) {
     if (message.find("missing closing quote") != std::string::npos) {
       return tree_.fail(start, "a string without closing quote", "'\"' at its end", "add the closing quote");
     }
@@ -204,7 +204,7 @@ Result<Document> read_json_or_reason(std::string_view text, const std::string& w
   syntax = false;
   if (Status problem = check_text(text, where, limits.max_bytes)) return *problem;
   TreeBuilder tree(where, limits);
-  Handler handler(text, tree);
+  JsonEvents handler(text, tree);
   const bool complete = nlohmann::json::sax_parse(text.begin(), text.end(), &handler);
   syntax = handler.syntax();
   if (tree.failed()) return tree.error();

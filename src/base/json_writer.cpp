@@ -5,8 +5,8 @@
 #include <charconv>
 #include <cmath>
 
-#include "base/check.h"
 #include "base/document.h"
+#include "base/invariant.h"
 #include "base/text.h"
 
 namespace espalier::base {

@@ -4,8 +4,8 @@
 
 #include <limits>
 
-#include "base/check.h"
 #include "base/document.h"
+#include "base/invariant.h"
 
 namespace espalier::base {
 namespace {

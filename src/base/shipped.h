@@ -4,7 +4,7 @@
 
 #include <utility>
 
-#include "base/check.h"
+#include "base/invariant.h"
 #include "espalier/result.h"
 
 namespace espalier::base {

@@ -38,12 +38,12 @@ std::string hex_byte(unsigned char byte) {
 
 }  // namespace
 
-std::string at(const std::string& where, Place place) {
+std::string at(const std::string& where, TextPosition place) {
   return where + ":" + std::to_string(place.line) + ":" + std::to_string(place.column);
 }
 
-Place place_of(std::string_view text, std::size_t offset) {
-  Place place;
+TextPosition place_of(std::string_view text, std::size_t offset) {
+  TextPosition place;
   const std::string_view before = text.substr(0, std::min(offset, text.size()));
   place.line = 1 + static_cast<std::int32_t>(std::count(before.begin(), before.end(), '\n'));
   const std::size_t newline = before.rfind('\n');

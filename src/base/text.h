@@ -13,14 +13,14 @@
 namespace espalier::base {
 
 /// A place in a text; both counted from 1, columns in bytes.
-struct Place {
+struct TextPosition {
   std::int32_t line = 1, column = 1;
 };
 
 /// "file:line:column".
-std::string at(const std::string& where, Place place);
+std::string at(const std::string& where, TextPosition place);
 /// The place of the byte at `offset` (O(offset): for error messages only).
-Place place_of(std::string_view text, std::size_t offset);
+TextPosition place_of(std::string_view text, std::size_t offset);
 /// Length in bytes of the valid UTF-8 sequence at `offset` (1–4), or 0 (overlong, surrogate, truncated, above U+10FFFF).
 std::size_t utf8_length(std::string_view text, std::size_t offset);
 /// The text in double quotes, control characters escaped, cut after about 60 bytes: for error messages.

@@ -25,19 +25,19 @@ namespace {
 constexpr std::size_t kMaxTomlBytes = 2u << 20;
 constexpr std::size_t kMostDots = 100;  ///< in a line, outside quotes: parts of keys
 
-Place place_at(const toml::source_position& at) {
+TextPosition place_at(const toml::source_position& at) {
   return {std::max<std::int32_t>(1, static_cast<std::int32_t>(at.line)),
           std::max<std::int32_t>(1, static_cast<std::int32_t>(at.column))};
 }
 
-Error fault(const std::string& where, Place place, const std::string& found, const std::string& hint) {
+Error fault(const std::string& where, TextPosition place, const std::string& found, const std::string& hint) {
   return {ErrorKind::bad_input, at(where, place), found, "TOML 1.0", hint};
 }
 
 /// A line whose keys have more parts than any settings need.
 Status long_keys(std::string_view text, const std::string& where) {
   std::size_t dots = 0;
-  Place place;
+  TextPosition place;
   char quote = 0;
   for (const char c : text) {
     if (c == '\n') {
@@ -104,7 +104,7 @@ Result<std::string> in_ascii(std::string_view text, const std::string& where) {
   std::string out;
   out.reserve(text.size());
   Inside now = Inside::nothing;
-  Place place;
+  TextPosition place;
   for (std::size_t at = text.starts_with("\xEF\xBB\xBF") ? 3 : 0; at < text.size(); ++at) {
     const std::size_t begin = at;
     if (text[at] == '\n') {
@@ -140,13 +140,13 @@ std::string as_written(std::string_view text) {
   return out;
 }
 
-class Walk {
+class TomlWalk {
  public:
-  explicit Walk(TreeBuilder& tree) : tree_(tree) {}
+  explicit TomlWalk(TreeBuilder& tree) : tree_(tree) {}
 
   /// Recurses at most as deep as the tree allows (Limits::max_depth).
   bool visit(const toml::node& node) {
-    const Place place = place_at(node.source().begin);
+    const TextPosition place = place_at(node.source().begin);
     if (const toml::table* table = node.as_table()) return visit_table(*table, place);
     if (const toml::array* array = node.as_array()) {
       if (!tree_.begin(NodeKind::sequence, place)) return false;
@@ -158,7 +158,7 @@ class Walk {
   }
 
  private:
-  bool visit_table(const toml::table& table, Place place) {
+  bool visit_table(const toml::table& table, TextPosition place) {
     if (!tree_.begin(NodeKind::mapping, place)) return false;
     for (const auto& [key, value] : table) {
       if (!tree_.key(as_written(key.str()), place_at(key.source().begin))) return false;
@@ -167,7 +167,7 @@ class Walk {
     return tree_.end();
   }
 
-  bool scalar(const toml::node& node, Place place) {
+  bool scalar(const toml::node& node, TextPosition place) {
     Node out;
     if (const auto* flag = node.as_boolean()) {
       out.kind = NodeKind::boolean;
@@ -211,7 +211,7 @@ Result<Document> read_toml(std::string_view text, const std::string& where, cons
                  "check the brackets and quotes near this place");
   }
   TreeBuilder tree(where, limits);
-  if (!Walk(tree).visit(parsed.table())) return tree.error();
+  if (!TomlWalk(tree).visit(parsed.table())) return tree.error();
   return Document{where, tree.take_root()};
 }
 

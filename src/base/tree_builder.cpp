@@ -5,11 +5,11 @@
 #include <algorithm>
 #include <numeric>
 
-#include "base/check.h"
+#include "base/invariant.h"
 
 namespace espalier::base {
 
-bool TreeBuilder::fail(Place place, std::string found, std::string expected, std::string hint) {
+bool TreeBuilder::fail(TextPosition place, std::string found, std::string expected, std::string hint) {
   if (!error_) error_ = Error{ErrorKind::bad_input, at(where_, place), std::move(found), std::move(expected), std::move(hint)};
   return false;
 }
@@ -18,7 +18,7 @@ bool TreeBuilder::expects_key() const {
   return !stack_.empty() && stack_.back().node.kind == NodeKind::mapping && !stack_.back().has_key;
 }
 
-bool TreeBuilder::count(Place place) {
+bool TreeBuilder::count(TextPosition place) {
   if (++nodes_ <= limits_.max_nodes) return true;
   return fail(place, "more than " + std::to_string(limits_.max_nodes) + " values", "a smaller file", "is this the right file?");
 }
@@ -40,7 +40,7 @@ bool TreeBuilder::attach(Node node) {
   return true;
 }
 
-bool TreeBuilder::scalar(Node node, Place place) {
+bool TreeBuilder::scalar(Node node, TextPosition place) {
   if (!count(place)) return false;
   if (node.text.size() > limits_.max_scalar_bytes) {
     return fail(place, "a value of " + std::to_string(node.text.size()) + " bytes",
@@ -51,7 +51,7 @@ bool TreeBuilder::scalar(Node node, Place place) {
   return attach(std::move(node));
 }
 
-bool TreeBuilder::begin(NodeKind kind, Place place) {
+bool TreeBuilder::begin(NodeKind kind, TextPosition place) {
   if (!count(place)) return false;
   if (stack_.size() >= limits_.max_depth) {
     return fail(place, "lists and mappings nested more than " + std::to_string(limits_.max_depth) + " deep",
@@ -65,7 +65,7 @@ bool TreeBuilder::begin(NodeKind kind, Place place) {
   return true;
 }
 
-bool TreeBuilder::key(std::string name, Place place) {
+bool TreeBuilder::key(std::string name, TextPosition place) {
   ESPALIER_CHECK(expects_key());
   if (name.size() > limits_.max_scalar_bytes) {
     return fail(place, "a key of " + std::to_string(name.size()) + " bytes",
@@ -93,7 +93,7 @@ bool TreeBuilder::check_duplicates(const Frame& frame) {
     }
   }
   if (worst == members.size()) return true;
-  const Place first = frame.key_places[original];
+  const TextPosition first = frame.key_places[original];
   return fail(frame.key_places[worst], "the key " + quoted(members[worst].first) + " a second time", "each key once",
               "it stands first in line " + std::to_string(first.line) + "; remove one of the two");
 }

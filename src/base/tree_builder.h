@@ -18,13 +18,13 @@ class TreeBuilder {
   TreeBuilder(const std::string& where, const Limits& limits) : where_(where), limits_(limits) {}
 
   /// A complete scalar; its line and column are set from `place`.
-  bool scalar(Node node, Place place);
+  bool scalar(Node node, TextPosition place);
   /// A sequence or mapping begins.
-  bool begin(NodeKind kind, Place place);
-  bool key(std::string name, Place place);
+  bool begin(NodeKind kind, TextPosition place);
+  bool key(std::string name, TextPosition place);
   bool end();
   /// Stops the reading with an error of the caller.
-  bool fail(Place place, std::string found, std::string expected, std::string hint);
+  bool fail(TextPosition place, std::string found, std::string expected, std::string hint);
 
   /// Whether the next scalar is the key of a mapping (for parsers that do not tell keys from values).
   [[nodiscard]] bool expects_key() const;
@@ -35,11 +35,11 @@ class TreeBuilder {
  private:
   struct Frame {
     Node node;
-    std::vector<Place> key_places;  // mapping: where each member's key stands
+    std::vector<TextPosition> key_places;  // mapping: where each member's key stands
     std::string key;
     bool has_key = false;
   };
-  bool count(Place place);
+  bool count(TextPosition place);
   bool attach(Node node);
   bool check_duplicates(const Frame& frame);
 

@@ -27,7 +27,7 @@ constexpr std::size_t kMaxYamlBytes = 2u << 20;
 /// Leaves yaml-cpp's parser once the tree holds an error. Never leaves this file.
 struct Stop {};
 
-Place place_at(const YAML::Mark& mark) { return {mark.line + 1, mark.column + 1}; }
+TextPosition place_at(const YAML::Mark& mark) { return {mark.line + 1, mark.column + 1}; }
 
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
@@ -72,9 +72,9 @@ std::string with_digits_around_the_dot(std::string_view text) {
   return out;
 }
 
-class Handler : public YAML::EventHandler {
+class YamlEvents : public YAML::EventHandler {
  public:
-  Handler(std::string_view text, TreeBuilder& tree) : text_(text), tree_(tree) {}
+  YamlEvents(std::string_view text, TreeBuilder& tree) : text_(text), tree_(tree) {}
 
   void OnDocumentStart(const YAML::Mark& mark) override {
     require(documents_++ == 0 ||
@@ -95,7 +95,7 @@ class Handler : public YAML::EventHandler {
 
   void OnScalar(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor, const std::string& value) override {
     refuse_properties(mark, tag, anchor);
-    const Place place = place_at(mark);
+    const TextPosition place = place_at(mark);
     if (tree_.expects_key()) {
       require(tree_.key(value, place));
       return;
@@ -154,7 +154,7 @@ class Handler : public YAML::EventHandler {
     require(tree_.begin(kind, place_at(mark)));
   }
 
-  void string(const std::string& value, Place place) {
+  void string(const std::string& value, TextPosition place) {
     Node node;
     node.kind = NodeKind::string;
     node.text = value;
@@ -162,7 +162,7 @@ class Handler : public YAML::EventHandler {
   }
 
   /// A scalar without quotes: null, boolean, number or, failing these, a string.
-  void plain(const std::string& value, Place place) {
+  void plain(const std::string& value, TextPosition place) {
     if (value.empty() || is_one_of(value, {"~", "null", "Null", "NULL"})) {
       require(tree_.scalar({}, place));
     } else if (is_one_of(value, {"true", "True", "TRUE", "false", "False", "FALSE"})) {
@@ -182,7 +182,7 @@ class Handler : public YAML::EventHandler {
     }
   }
 
-  void number(const std::string& value, Place place) {
+  void number(const std::string& value, TextPosition place) {
     auto node = number_node(with_digits_around_the_dot(value));
     require(node.has_value() || tree_.fail(place, "the number " + quoted(value),
                                            "a number that a double can hold (below 1.8e308)", "check the exponent"));
@@ -216,7 +216,7 @@ std::int32_t tabbed_line(std::string_view text, std::int32_t last) {
 
 Result<Document> parse(std::string_view text, const std::string& where, const Limits& limits) {
   TreeBuilder tree(where, limits);
-  Handler handler(text, tree);
+  YamlEvents handler(text, tree);
   std::istringstream stream{std::string(text)};
   try {
     YAML::Parser parser(stream);
@@ -227,9 +227,9 @@ Result<Document> parse(std::string_view text, const std::string& where, const Li
     return tree.error();
   } catch (const YAML::Exception& problem) {
     // Marks of errors at the very end may lie behind the text.
-    const Place place = problem.mark.is_null() ? Place{} : place_at(problem.mark);
+    const TextPosition place = problem.mark.is_null() ? TextPosition{} : place_at(problem.mark);
     if (const std::int32_t tabbed = tabbed_line(text, place.line); tabbed > 0)
-      return Error{ErrorKind::bad_input, at(where, Place{tabbed, 1}), "a tab at the beginning of the line",
+      return Error{ErrorKind::bad_input, at(where, TextPosition{tabbed, 1}), "a tab at the beginning of the line",
                    "blanks: YAML takes no tabs there", "replace each tab, e.g. sed -i 's/\\t/  /g' FILE"};
     return Error{ErrorKind::bad_input, at(where, place), "YAML that cannot be parsed (" + problem.msg + ")", "YAML 1.2 or JSON",
                  syntax_hint(problem.msg)};

@@ -28,14 +28,14 @@ std::string family_of(const std::string& source, const SourceNotes& notes) {
 }
 
 /// Rows that measure one configuration again (other releases, other days) share the weight of one.
-void share_weights(std::vector<Row>& rows) {
+void share_weights(std::vector<CorpusRow>& rows) {
   std::map<std::string, std::int64_t> repeats;
-  const auto key = [](const Row& r) { return r.result.ranking_group + "|" + r.result.label; };
-  for (const Row& r : rows) ++repeats[key(r)];
-  for (Row& r : rows) r.weight = 1.0 / static_cast<double>(repeats[key(r)]);
+  const auto key = [](const CorpusRow& r) { return r.result.ranking_group + "|" + r.result.label; };
+  for (const CorpusRow& r : rows) ++repeats[key(r)];
+  for (CorpusRow& r : rows) r.weight = 1.0 / static_cast<double>(repeats[key(r)]);
 }
 
-double seconds_with(const Row& row, const EngineModel& engine) {
+double seconds_with(const CorpusRow& row, const EngineModel& engine) {
   const auto prediction = planner::predict_with(row.run.job, engine, row.run.strategy, row.run.schedule);
   return prediction ? static_cast<double>(prediction->iteration_ns) * 1e-9 : std::numeric_limits<double>::quiet_NaN();
 }
@@ -49,7 +49,7 @@ EngineModel with_coefficients(const std::string& name, const FrameworkCoefficien
 }  // namespace
 
 Corpus make_corpus(const std::vector<RunRecord>& records, const SourceNotes& notes, int threads) {
-  std::vector<std::optional<Row>> rows(records.size());
+  std::vector<std::optional<CorpusRow>> rows(records.size());
   std::vector<RunSkip> skips(records.size());
   base::parallel_for(records.size(), threads, 16, [&](std::size_t i, int) {
     const RunRecord& r = records[i];
@@ -58,7 +58,7 @@ Corpus make_corpus(const std::vector<RunRecord>& records, const SourceNotes& not
       skips[i] = std::move(*skip);
       return;
     }
-    Row row;
+    CorpusRow row;
     row.result = std::move(std::get<RunResult>(outcome));
     row.run = std::move(std::get<MappedRun>(runs::settled_run(r, planner::predict)));
     row.family = family_of(row.result.source, notes);
@@ -84,18 +84,19 @@ Corpus make_corpus(const std::vector<RunRecord>& records, const SourceNotes& not
   return corpus;
 }
 
-bool teaches(const Row& row) { return row.timed() && row.trusted && !has_experts(row.run.job.model); }
+bool teaches(const CorpusRow& row) { return row.timed() && row.trusted && !has_experts(row.run.job.model); }
 
-double predicted_s(const Row& row, const FrameworkCoefficients& coefficients) {
-  return predicted_s(std::vector<const Row*>{&row}, coefficients, 1).front();
+double predicted_s(const CorpusRow& row, const FrameworkCoefficients& coefficients) {
+  return predicted_s(std::vector<const CorpusRow*>{&row}, coefficients, 1).front();
 }
 
-std::vector<double> predicted_s(const std::vector<const Row*>& rows, const FrameworkCoefficients& coefficients, int threads) {
+std::vector<double> predicted_s(const std::vector<const CorpusRow*>& rows, const FrameworkCoefficients& coefficients,
+                                int threads) {
   std::map<std::string, EngineModel> engines;
-  for (const Row* row : rows) engines.try_emplace(row->result.engine, with_coefficients(row->result.engine, coefficients));
+  for (const CorpusRow* row : rows) engines.try_emplace(row->result.engine, with_coefficients(row->result.engine, coefficients));
   std::vector<double> out(rows.size());
   base::parallel_for(rows.size(), threads, 8, [&](std::size_t i, int) {
-    const Row& row = *rows[i];
+    const CorpusRow& row = *rows[i];
     if (!row.run.job.engine_model) {
       out[i] = seconds_with(row, engines.at(row.result.engine));
       return;

@@ -13,7 +13,7 @@
 namespace espalier::calibrate {
 
 /// A record that can be predicted. `result` is the prediction with the coefficients that ship.
-struct Row {
+struct CorpusRow {
   RunResult result;
   MappedRun run;
   std::string family;  ///< what counts as one source in cross-validation: `source`, or the prefix that several sources share
@@ -28,10 +28,10 @@ struct Row {
 
 /// Whether its step time may teach what other sources are predicted with. Routed experts do not: one configuration differs by up to a factor 2
 /// between releases of one engine, which would be charged to coefficients that dense models share.
-bool teaches(const Row& row);
+bool teaches(const CorpusRow& row);
 
 struct Corpus {
-  std::vector<Row> rows;  ///< in the order of the records
+  std::vector<CorpusRow> rows;  ///< in the order of the records
   std::vector<SkippedRun> skipped;
   std::vector<std::string> families;  ///< sorted
 };
@@ -44,8 +44,9 @@ struct SourceNotes {
 Corpus make_corpus(const std::vector<RunRecord>& records, const SourceNotes& notes, int threads);
 
 /// Predicted seconds of a row under other coefficients of its engine.
-double predicted_s(const Row& row, const FrameworkCoefficients& coefficients);
+double predicted_s(const CorpusRow& row, const FrameworkCoefficients& coefficients);
 /// The same for many rows; equal for any number of threads.
-std::vector<double> predicted_s(const std::vector<const Row*>& rows, const FrameworkCoefficients& coefficients, int threads);
+std::vector<double> predicted_s(const std::vector<const CorpusRow*>& rows, const FrameworkCoefficients& coefficients,
+                                int threads);
 
 }  // namespace espalier::calibrate

@@ -37,7 +37,7 @@ Corpus corpus_of(const std::string& lines, const SourceNotes& notes = {}, int th
 TEST(Corpus, ARowIsItsRecordMappedAndPredicted) {
   const Corpus corpus = corpus_of(line({}));
   ASSERT_EQ(corpus.rows.size(), 1u);
-  const Row& row = corpus.rows.front();
+  const CorpusRow& row = corpus.rows.front();
   EXPECT_EQ(row.result.id, "r");
   EXPECT_EQ(row.device, "a100-sxm-80gb");
   EXPECT_EQ(row.devices, 8);
@@ -102,8 +102,8 @@ TEST(Corpus, RowsKeepTheOrderOfTheRecordsForAnyThreads) {
 TEST(Corpus, SlowerComputeTakesLonger) {
   const Corpus corpus = corpus_of(line({}) + line({.micro_batch = 2}));
   FrameworkCoefficients slow = find_engine("megatron-lm-2021")->coefficients;
-  std::vector<const Row*> rows;
-  for (const Row& r : corpus.rows) rows.push_back(&r);
+  std::vector<const CorpusRow*> rows;
+  for (const CorpusRow& r : corpus.rows) rows.push_back(&r);
   const std::vector<double> before = predicted_s(rows, slow, 1);
   slow.compute *= 2;
   const std::vector<double> after = predicted_s(rows, slow, 1);
@@ -120,14 +120,14 @@ TEST(Corpus, WhatTheCommandLineChangesStays) {
   const std::string flags = R"(,"extra":{"args":{"--micro-batch-size":1,"--num-layers":24,"--use-distributed-optimizer":true}})";
   const Corpus corpus = corpus_of(line({.framework = "Megatron-Core", .more = flags}));
   ASSERT_EQ(corpus.rows.size(), 1u);
-  const Row& row = corpus.rows.front();
+  const CorpusRow& row = corpus.rows.front();
   ASSERT_TRUE(row.run.job.engine_model);
   EXPECT_EQ(row.run.strategy.zero, ZeroStage::optimizer);
   EXPECT_DOUBLE_EQ(predicted_s(row, row.run.job.engine_model->coefficients), *row.result.predicted_s);
 }
 
 TEST(Corpus, OnlyAPositiveTimeIsATime) {
-  Row row;
+  CorpusRow row;
   EXPECT_FALSE(row.timed());
   row.result.measured_s = 0.0;
   EXPECT_FALSE(row.timed());

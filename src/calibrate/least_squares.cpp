@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "base/check.h"
+#include "base/invariant.h"
 #include "base/parallel.h"
 
 namespace espalier::calibrate {
@@ -14,10 +14,10 @@ double inner(const FitParameter& p, double x) { return p.logarithmic ? std::log(
 double outer(const FitParameter& p, double u) { return p.logarithmic ? std::exp(u) : u; }
 
 /// The problem in the inner scale u.
-class Problem {
+class ScaledLeastSquares {
  public:
-  Problem(const std::vector<FitParameter>& parameters, std::size_t rows, const ResidualFunction& function,
-          const FitOptions& options)
+  ScaledLeastSquares(const std::vector<FitParameter>& parameters, std::size_t rows, const ResidualFunction& function,
+                     const FitOptions& options)
       : parameters_(parameters), rows_(rows), function_(function), options_(options) {
     ESPALIER_CHECK(options.weight.empty() || options.weight.size() == rows);
     for (const FitParameter& p : parameters) {
@@ -106,7 +106,7 @@ struct Normal {
   std::vector<double> matrix, gradient;
 };
 
-Normal normal_equations(const Problem& problem, const std::vector<double>& u, const std::vector<double>& r) {
+Normal normal_equations(const ScaledLeastSquares& problem, const std::vector<double>& u, const std::vector<double>& r) {
   const std::size_t n = problem.size();
   const auto columns = problem.jacobian(u);
   Normal out{std::vector<double>(n * n), std::vector<double>(n)};
@@ -127,7 +127,8 @@ Normal normal_equations(const Problem& problem, const std::vector<double>& u, co
 }
 
 /// The damped step from u; parameters that rest keep their value. Empty when the equations cannot be solved.
-std::vector<double> damped_step(const Problem& problem, const Normal& normal, const std::vector<double>& u, double lambda) {
+std::vector<double> damped_step(const ScaledLeastSquares& problem, const Normal& normal, const std::vector<double>& u,
+                                double lambda) {
   const std::size_t n = problem.size();
   std::vector<double> a = normal.matrix, b(n);
   for (std::size_t j = 0; j < n; ++j) {
@@ -146,7 +147,7 @@ std::vector<double> damped_step(const Problem& problem, const Normal& normal, co
 
 /// Square roots of the diagonal of s²(JᵀWJ + P)⁻¹ over the parameters that are not at a bound; s² = mean of ψ², the slope of the loss: a
 /// row far off counts no more than one at the threshold (Huber 1981, ch. 7).
-std::vector<double> standard_errors(const Problem& problem, const Normal& normal, const std::vector<double>& u,
+std::vector<double> standard_errors(const ScaledLeastSquares& problem, const Normal& normal, const std::vector<double>& u,
                                     const std::vector<double>& r) {
   const std::size_t n = problem.size();
   double squares = 0, rows = 0;
@@ -208,7 +209,7 @@ double robust_loss(double residual, double huber, double far) {
 
 FitResult least_squares(const std::vector<FitParameter>& parameters, std::size_t residuals, const ResidualFunction& function,
                         const FitOptions& options) {
-  const Problem problem(parameters, residuals, function, options);
+  const ScaledLeastSquares problem(parameters, residuals, function, options);
   std::vector<double> u = problem.start(), r = problem.residuals(u);
   FitResult result;
   result.cost = problem.cost(u, r);

@@ -5,7 +5,7 @@
 
 #include <cmath>
 
-#include "base/check.h"
+#include "base/invariant.h"
 #include "calibrate/least_squares.h"
 
 namespace espalier::calibrate {

@@ -12,10 +12,8 @@
 namespace espalier::calibrate {
 namespace {
 
-using base::cat;
-
 /// What the configuration says of an argument: a number (True is 1, False 0), or a word.
-struct Said {
+struct LoggedArgument {
   const char* name;
   std::int64_t value = 0;
   std::string word = {};               ///< not empty: the argument is a word
@@ -46,7 +44,7 @@ std::string modules_in(std::string text) {
   return modules ? to_string(*modules) : "";
 }
 
-void say_degrees(const Strategy& s, const Schedule& schedule, std::vector<Said>& out) {
+void say_degrees(const Strategy& s, const Schedule& schedule, std::vector<LoggedArgument>& out) {
   out.insert(out.end(), {{"tensor_model_parallel_size", s.tp},
                          {"pipeline_model_parallel_size", schedule.stages},
                          {"context_parallel_size", s.cp},
@@ -58,22 +56,22 @@ void say_degrees(const Strategy& s, const Schedule& schedule, std::vector<Said>&
   out.push_back({"virtual_pipeline_model_parallel_size", interleaved ? schedule.virtual_stages : 1, "", 1});
   if (s.dp > 0) out.push_back({"data_parallel_size", s.dp});
   if (s.recompute.modules.any()) out.push_back({"recompute_modules", 0, to_string(s.recompute.modules), std::nullopt, true});
-  if (s.data_ranks() > 1) out.push_back({"use_distributed_optimizer", shards_optimizer(s.zero) ? 1 : 0});
+  if (s.data_ranks() > 1) out.push_back({"use_distributed_optimizer", s.shards_optimizer() ? 1 : 0});
 }
 
-std::vector<Said> said_by(const Trained& t) {
+std::vector<LoggedArgument> said_by(const Trained& t) {
   const LayerKind& block = t.job.model.layer(1);
-  std::vector<Said> out{{"world_size", t.job.cluster.devices()},
-                        {"global_batch_size", t.training.global_batch},
-                        {"seq_length", t.training.sequence.main},
-                        {"num_layers", t.job.model.blocks()},
-                        {"hidden_size", block.hidden},
-                        {"num_attention_heads", heads_of(block)}};
+  std::vector<LoggedArgument> out{{"world_size", t.job.cluster.devices()},
+                                  {"global_batch_size", t.training.global_batch},
+                                  {"seq_length", t.training.sequence.main},
+                                  {"num_layers", t.job.model.blocks()},
+                                  {"hidden_size", block.hidden},
+                                  {"num_attention_heads", heads_of(block)}};
   if (t.strategy != nullptr && t.schedule != nullptr) say_degrees(*t.strategy, *t.schedule, out);
   return out;
 }
 
-std::optional<std::int64_t> value_of(const runlog::Argument& argument, const Said& said) {
+std::optional<std::int64_t> value_of(const runlog::Argument& argument, const LoggedArgument& said) {
   if (argument.value == "True") return 1;
   if (argument.value == "False") return 0;
   if (argument.value == "None") return said.none;
@@ -81,7 +79,7 @@ std::optional<std::int64_t> value_of(const runlog::Argument& argument, const Sai
 }
 
 /// Nothing: the two cannot be compared.
-std::optional<bool> agrees(const runlog::Argument& argument, const Said& said) {
+std::optional<bool> agrees(const runlog::Argument& argument, const LoggedArgument& said) {
   if (!said.word.empty()) return (said.modules ? modules_in(argument.value) : argument.value) == said.word;
   const auto value = value_of(argument, said);
   if (!value) return std::nullopt;
@@ -135,7 +133,7 @@ Result<std::int64_t> compare_arguments(std::string_view log, const std::string& 
   if (!arguments) return arguments.error();
   std::int64_t compared = 0;
   std::string found, expected;
-  for (const Said& said : said_by(trained)) {
+  for (const LoggedArgument& said : said_by(trained)) {
     const auto at = arguments->find(said.name);
     if (at == arguments->end()) continue;
     const auto same = agrees(at->second, said);

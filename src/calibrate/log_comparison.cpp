@@ -14,9 +14,6 @@
 namespace espalier {
 namespace {
 
-using base::cat;
-using base::percent;
-
 constexpr std::size_t kPublished = 6;
 constexpr double kUsual = 0.1;         // a gap that needs no explanation
 constexpr double kUnsteady = 0.03;     // spread of steps that is worth a word

@@ -16,7 +16,6 @@
 namespace espalier::calibrate {
 namespace {
 
-using base::cat;
 using testing::HasSubstr;
 using testing::Not;
 

@@ -12,8 +12,6 @@
 namespace espalier {
 namespace {
 
-using base::cat;
-
 Result<std::vector<runlog::NcclTable>> tables_of(const std::vector<NamedText>& outputs) {
   std::vector<runlog::NcclTable> out;
   for (const NamedText& output : outputs) {

@@ -9,8 +9,6 @@
 namespace espalier::calibrate {
 namespace {
 
-using base::cat;
-
 constexpr double kLeastBeside = 0.05;  ///< of the compute, with a collective beside it
 
 /// The rank class of a device, by the lists that are not folded.

@@ -20,9 +20,6 @@
 namespace espalier {
 namespace {
 
-using base::cat;
-using base::Reader;
-
 /// One record as it was read.
 struct Read {
   double step_s = 0, operators_s = 0, update_s = 0;
@@ -79,15 +76,15 @@ double bytes_an_element(const Job& job) {
 }
 
 /// Median over the records of each operator; of the rest the line over micro-batches.
-struct Gathered {
+struct OperatorMedians {
   profile::MeasuredOperators operators;
   Line host;
   std::vector<std::string> notes;
 };
 
-Result<Gathered> gather(const Job& job, const std::vector<OperatorRecord>& records) {
-  Gathered out;
-  std::map<profile::OperatorShape, std::map<std::int64_t, std::vector<profile::OperatorTime>>> all;
+Result<OperatorMedians> gather(const Job& job, const std::vector<OperatorRecord>& records) {
+  OperatorMedians out;
+  std::map<profile::MeasuredShape, std::map<std::int64_t, std::vector<profile::OperatorTime>>> all;
   std::vector<std::pair<double, double>> rest;
   std::int64_t late = 0;
   double update_s = 0, updated = 0;
@@ -119,8 +116,8 @@ Result<Gathered> gather(const Job& job, const std::vector<OperatorRecord>& recor
   return out;
 }
 
-Result<Gathered> taken_over(const Calibration& earlier) {
-  return Gathered{*earlier.operators, {earlier.coefficients.step_s, earlier.coefficients.micro_batch_s}, {}};
+Result<OperatorMedians> taken_over(const Calibration& earlier) {
+  return OperatorMedians{*earlier.operators, {earlier.coefficients.step_s, earlier.coefficients.micro_batch_s}, {}};
 }
 
 Result<std::optional<calibrate::UserFabric>> fabric_of(const Job& job, const std::vector<NamedText>& texts) {

@@ -6,7 +6,7 @@
 #include <string_view>
 #include <utility>
 
-#include "base/check.h"
+#include "base/invariant.h"
 #include "data/published_runs_tsv.h"
 #include "espalier/log_comparison.h"
 

@@ -11,8 +11,6 @@
 namespace espalier::calibrate {
 namespace {
 
-using base::cat;
-
 std::string cluster_text(const Cluster& cluster) {
   return cluster.homogeneous() ? cluster.groups.front().device.name
                                : cat(std::to_string(cluster.groups.size()), " kinds of nodes");
@@ -72,7 +70,7 @@ Result<UserCalibration> calibrate_user(UserInputs inputs) {
   const auto engine = engine_of(out.runs);
   if (!engine) return engine.error();
   out.engine = *engine;
-  std::vector<const Row*> rows;
+  std::vector<const CorpusRow*> rows;
   for (const UserRow& r : out.runs.rows) rows.push_back(&r.row);
   const std::vector<double> before = predicted_s(rows, find_engine(out.engine)->coefficients, inputs.threads);
   if (out.fabric)

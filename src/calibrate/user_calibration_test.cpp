@@ -111,7 +111,7 @@ TEST(UserCalibration, OneRunIsNotCrossValidated) {
   EXPECT_FALSE(fit.warnings.empty());
   EXPECT_NEAR(fit.coefficients.compute, shipped.compute, 1e-3);
   // One run says nothing of others: the interval is the one that ships, whose origin it names.
-  const planner::Interval own = planner::interval_for(planner::shipped_intervals(), "megatron-core", "h100-sxm-80gb");
+  const planner::PredictionInterval own = planner::interval_for(planner::shipped_intervals(), "megatron-core", "h100-sxm-80gb");
   EXPECT_DOUBLE_EQ(fit.low, own.low);
   EXPECT_DOUBLE_EQ(fit.high, own.high);
   EXPECT_EQ(fit.interval_basis.substr(0, 10), "as shipped");

@@ -16,7 +16,6 @@
 namespace espalier::calibrate {
 namespace {
 
-using base::cat;
 using base::median;
 using runlog::CollectiveTest;
 using runlog::NcclTable;
@@ -75,9 +74,9 @@ std::vector<FitParameter> parameters_of(const Cluster& cluster) {
   return out;
 }
 
-class Problem {
+class CollectiveFit {
  public:
-  Problem(const Cluster& cluster, const std::vector<NcclTable>& tables)
+  CollectiveFit(const Cluster& cluster, const std::vector<NcclTable>& tables)
       : cluster_(cluster), tables_(tables), points_(points_of(tables)), parameters_(parameters_of(cluster)) {}
 
   [[nodiscard]] const std::vector<Point>& points() const { return points_; }
@@ -199,24 +198,24 @@ class Problem {
   std::vector<FitParameter> parameters_;
 };
 
-std::vector<std::size_t> all_of(const Problem& problem) {
+std::vector<std::size_t> all_of(const CollectiveFit& problem) {
   std::vector<std::size_t> which(problem.parameters().size());
   for (std::size_t j = 0; j < which.size(); ++j) which[j] = j;
   return which;
 }
 
 /// Held-out log ratios: each point by the fit of the folds it is not in.
-std::vector<double> held_out(const Problem& problem, const std::vector<std::size_t>& which) {
+std::vector<double> held_out(const CollectiveFit& problem, const std::vector<std::size_t>& which) {
   std::vector<double> out(problem.points().size(), 0.0);
   for (int f = 0; f < static_cast<int>(kFolds); ++f) {
     const std::vector<double> logs = problem.log_ratios(problem.solve(f, which));
     for (std::size_t i = 0; i < out.size(); ++i)
-      if (Problem::fold(problem.points()[i]) == f) out[i] = logs[i];
+      if (CollectiveFit::fold(problem.points()[i]) == f) out[i] = logs[i];
   }
   return out;
 }
 
-void summarize_tables(const Problem& problem, const std::vector<NcclTable>& tables, const std::vector<std::size_t>& which,
+void summarize_tables(const CollectiveFit& problem, const std::vector<NcclTable>& tables, const std::vector<std::size_t>& which,
                       UserFabric& out) {
   const std::vector<double> before = problem.log_ratios_as_shipped(), after = held_out(problem, which);
   std::vector<double> all_before, all_after;
@@ -332,7 +331,7 @@ Result<UserFabric> fit_user_fabric(const Cluster& described, const std::vector<N
   }
   const double direct_bytes = tables.empty() ? 0 : tables.front().direct_bytes;
   const Cluster cluster = with_collectives(described, direct_bytes);
-  const Problem problem(cluster, tables);
+  const CollectiveFit problem(cluster, tables);
   std::vector<double> sigma;
   const std::vector<std::size_t> which = problem.identified(problem.solve(-1, all_of(problem)), sigma);
   const std::vector<double> solved = problem.solve(-1, which);

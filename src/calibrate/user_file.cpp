@@ -10,8 +10,6 @@
 namespace espalier::calibrate {
 namespace {
 
-using base::cat;
-
 constexpr std::size_t kMaxListed = 1000;
 
 /// Six significant digits: more than any of these figures holds.

@@ -15,8 +15,6 @@
 namespace espalier::calibrate {
 namespace {
 
-using base::cat;
-
 constexpr double kNoise = 0.04;      // what a step time still misses by when the coefficients are right
 constexpr double kHuber = 2.0;       // in units of the noise
 constexpr double kIdentified = 0.9;  // posterior over prior sigma
@@ -32,7 +30,7 @@ FrameworkCoefficients with_values(FrameworkCoefficients base, const std::vector<
 
 /// The rows of one fit with everything that stays the same in it.
 struct Data {
-  std::vector<const Row*> rows;
+  std::vector<const CorpusRow*> rows;
   std::vector<double> noise, weight;
   int threads = 1;
 
@@ -43,7 +41,7 @@ struct Data {
   }
 };
 
-std::string configuration_of(const Row& row) { return row.result.ranking_group + "|" + row.result.label; }
+std::string configuration_of(const CorpusRow& row) { return row.result.ranking_group + "|" + row.result.label; }
 
 /// Rows whose fold is not `left_out`; all of them for −1.
 Data data_of(const std::vector<UserRow>& rows, const std::vector<int>& fold, int left_out, int threads) {
@@ -204,7 +202,7 @@ void cross_validate(const std::vector<UserRow>& rows, const std::vector<int>& fo
 
 void set_interval(const Data& data, const std::string& engine, const std::string& device, UserFit& out) {
   if (out.held_out.n == 0) {
-    const planner::Interval shipped = planner::interval_for(planner::shipped_intervals(), engine, device);
+    const planner::PredictionInterval shipped = planner::interval_for(planner::shipped_intervals(), engine, device);
     out.low = shipped.low;
     out.high = shipped.high;
     out.interval_basis = cat("as shipped (", shipped.basis, "): nothing was held out");
@@ -299,7 +297,7 @@ UserFit fit_user(const std::vector<UserRow>& rows, const std::vector<double>& be
   const std::vector<double> fitted = predicted_s(all.rows, out.coefficients, threads);
   std::vector<double> before_errors, fitted_errors;
   for (std::size_t i = 0; i < rows.size(); ++i) {
-    const Row& row = rows[i].row;
+    const CorpusRow& row = rows[i].row;
     out.runs.push_back({row.result.id, row.result.label, row.devices, *row.result.measured_s, before_s[i], 0, fitted[i]});
     before_errors.push_back(before_s[i] / *row.result.measured_s - 1);
     fitted_errors.push_back(fitted[i] / *row.result.measured_s - 1);

@@ -21,7 +21,7 @@
 
 #include "calibrate/user_runs.h"
 #include "plan/coefficients.h"
-#include "runs/statistics.h"
+#include "runs/run_statistics.h"
 
 namespace espalier::calibrate {
 

@@ -16,8 +16,6 @@
 namespace espalier::calibrate {
 namespace {
 
-using base::cat;
-
 std::string file_name(const std::string& path) { return path.substr(path.find_last_of('/') + 1); }
 
 bool on_device(const std::string& wanted, const std::string& found) {
@@ -31,8 +29,8 @@ std::string label_of(const Strategy& strategy, const Schedule& schedule) {
   return named.label();
 }
 
-Row row_of(const std::string& file, const Job& job, const Strategy& strategy, const Schedule& schedule, double seconds) {
-  Row row;
+CorpusRow row_of(const std::string& file, const Job& job, const Strategy& strategy, const Schedule& schedule, double seconds) {
+  CorpusRow row;
   row.result.id = file_name(file);
   row.result.source = "log";
   row.result.engine = job.engine;
@@ -74,7 +72,7 @@ Status add_records(std::string_view jsonl, const std::string& file, const UserTa
   for (const Error& line : read->unreadable) out.skipped.push_back({line.where, "", "line cannot be read", line.found});
   Corpus corpus = make_corpus(read->records, {}, threads);
   for (SkippedRun& skipped : corpus.skipped) out.skipped.push_back(std::move(skipped));
-  for (Row& row : corpus.rows) {
+  for (CorpusRow& row : corpus.rows) {
     if (!row.timed()) {
       out.skipped.push_back({row.result.id, row.result.source, "no step time", ""});
       continue;
@@ -121,7 +119,7 @@ Status add_log(std::string_view bytes, const std::string& file, const Job& job, 
   if (!target.engine.empty()) measured.engine = target.engine;
   const auto predicted = planner::predict(measured, strategy, schedule);
   if (!predicted) return predicted.error();
-  Row row = row_of(file, measured, strategy, schedule, seconds);
+  CorpusRow row = row_of(file, measured, strategy, schedule, seconds);
   compare_memory(*log, *predicted, *find_engine(measured.engine), row.result);
   out.rows.push_back({std::move(row), log->resolution, s.steps});
   out.inputs.push_back({file_name(file), base::content_hash(bytes), cat(runlog::to_string(log->format), " log")});

@@ -15,7 +15,7 @@ namespace espalier::calibrate {
 
 /// One measured configuration, and how finely it was measured.
 struct UserRow {
-  Row row;
+  CorpusRow row;
   double resolution = 0;   ///< relative half step of the printed time
   std::int64_t steps = 0;  ///< log lines behind the figure; 0: a record
 };

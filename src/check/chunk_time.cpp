@@ -6,8 +6,8 @@
 #include <limits>
 #include <map>
 
-#include "base/check.h"
-#include "check/expert_shard.h"
+#include "base/invariant.h"
+#include "check/expert_instances.h"
 #include "check/layer_time.h"
 #include "check/messages.h"
 #include "check/saved_activations.h"
@@ -22,8 +22,8 @@ namespace {
 constexpr double kPassLaunches = 4, kUpdateLaunches = 8;
 
 /// The data-parallel groups of one strategy.
-struct Groups {
-  Group shard, replicas, expert_shard, expert_replicas;
+struct StrategyGroups {
+  RankGroup shard, replicas, expert_shard, expert_replicas;
   bool sharded = false;
 };
 
@@ -61,12 +61,12 @@ class PlanClock {
     return at->second;
   }
 
-  const Groups& groups(const Strategy& s) {
+  const StrategyGroups& groups(const Strategy& s) {
     const auto [at, fresh] = groups_.try_emplace(s);
     if (!fresh) return at->second;
     const View view = view_of(view_, s);
-    Groups& g = at->second;
-    g.sharded = shards_optimizer(s.zero);
+    StrategyGroups& g = at->second;
+    g.sharded = s.shards_optimizer();
     g.shard = data_.shard(view);
     g.replicas = data_.replicas(view);
     const std::int64_t stride = std::int64_t{s.ep} * s.etp, all = s.expert_data_ranks();
@@ -78,8 +78,8 @@ class PlanClock {
 
   /// Reduction of gradients at the end of a step, `dense` and `expert` bytes of them.
   double reduction(const Strategy& s, double dense, double expert) {
-    const Groups& g = groups(s);
-    const auto one = [&](const Group& shard, const Group& replicas, double bytes) {
+    const StrategyGroups& g = groups(s);
+    const auto one = [&](const RankGroup& shard, const RankGroup& replicas, double bytes) {
       if (bytes <= 0) return 0.0;
       if (!g.sharded) {
         const double bucket = s.overlap.grad_reduce && most() ? view_.engine.communication.reduce_bucket_bytes : 0;
@@ -96,7 +96,7 @@ class PlanClock {
   }
 
   double gathering(const Strategy& s, double dense, double expert, Sizes sizes) {
-    const Groups& g = groups(s);
+    const StrategyGroups& g = groups(s);
     return data_.gather(g.shard, dense, sizes) + data_.gather(g.expert_shard, expert, sizes);
   }
 
@@ -108,7 +108,7 @@ class PlanClock {
 
   /// Gradients of one layer under ZeRO ≥ 2, elements. Replicas of shard groups meet once a step.
   double scattering(const Strategy& s, double dense, double expert) {
-    const Groups& g = groups(s);
+    const StrategyGroups& g = groups(s);
     return data_.gather(g.shard, dense * bytes_.reduce) + data_.gather(g.expert_shard, expert * bytes_.reduce);
   }
 
@@ -118,10 +118,10 @@ class PlanClock {
 
   /// ZeRO ≥ 2 inside the passes of one layer: parameters gathered both ways (3), gradients scattered.
   void add_zero(const Strategy& s, const LayerKind& kind, const LayerTime& t, bool again, ChunkTime& sum) {
-    if (!shards_gradients(s.zero)) return;
+    if (!s.shards_gradients()) return;
     const StageElements e = elements_of_layer(view_of(view_, s), kind);
     const auto dense = static_cast<double>(e.dense), expert = static_cast<double>(e.expert);
-    const double gather = shards_parameters(s.zero) ? gathering_layer(s, e) : 0;
+    const double gather = s.shards_parameters() ? gathering_layer(s, e) : 0;
     const double scatter = scattering(s, dense, expert);
     const bool gather_beside = s.overlap.param_gather, scatter_beside = s.overlap.grad_reduce;
     const double beside = (gather_beside ? gather : 0) + (scatter_beside ? scatter : 0);
@@ -129,17 +129,17 @@ class PlanClock {
     const double frozen = static_cast<double>(e.frozen_dense + e.frozen_expert) / std::max(1, bytes_.gather);
     const double copies = (dense + expert) / kernels_.memory;
     const double gathered = (dense + expert + frozen) / kernels_.memory * view_.engine.kernels.gather_copy_bytes;
-    if (shards_parameters(s.zero)) sum.forward += gathered;
+    if (s.shards_parameters()) sum.forward += gathered;
     if (!kind.backward) return;
     sum.backward +=
         (gather_beside ? 0 : gather) + (scatter_beside ? 0 : scatter) + hide(beside, t.backward + (again ? t.forward : 0));
-    if (shards_parameters(s.zero)) sum.backward += gathered;
+    if (s.shards_parameters()) sum.backward += gathered;
     sum.backward += bytes_.reduce > 0 ? copies * view_.engine.kernels.reduce_copy_bytes : 0;
   }
 
   /// Of so many elements those whose states a rank holds; all without ZeRO.
   static double divided(const Strategy& s, double dense, double expert) {
-    return shards_optimizer(s.zero) ? dense / s.shard + expert / static_cast<double>(expert_shard(s)) : dense + expert;
+    return s.shards_optimizer() ? dense / s.shard + expert / static_cast<double>(expert_shard(s)) : dense + expert;
   }
 
   /// Seconds on the link of a device: up in the forward and in the backward pass, down in either.
@@ -215,7 +215,7 @@ class PlanClock {
         static_cast<double>(layer_tokens(kind, view_.plan->training.sequence) + view_.plan->training.sequence.encoder);
     const double whole = kernels_.a * tokens * static_cast<double>(kind.hidden) * static_cast<double>(view_.samples);
     const Strategy& s = range.strategy;
-    const Group all = plain_.group(alone, std::int64_t{s.tp} * s.cp * s.dp, 1);
+    const RankGroup all = plain_.group(alone, std::int64_t{s.tp} * s.cp * s.dp, 1);
     return 2 * tensor_.gather(all, whole, Sizes::any) + 2 * tensor_.exchange(all, whole);
   }
 
@@ -249,10 +249,10 @@ class PlanClock {
   /// The first gather and the last reduction of a chunk, which nothing hides.
   void add_edges(const LayerRange& first, ChunkTime& sum) {
     const Strategy& s = first.strategy;
-    if (!shards_gradients(s.zero)) return;
+    if (!s.shards_gradients()) return;
     const StageElements e = elements_of_layer(view_of(view_, s), view_.model->layer(static_cast<std::size_t>(first.first)));
     const auto dense = static_cast<double>(e.dense), expert = static_cast<double>(e.expert);
-    sum.forward += shards_parameters(s.zero) ? gathering_layer(s, e) : 0;
+    sum.forward += s.shards_parameters() ? gathering_layer(s, e) : 0;
     sum.backward += scattering(s, dense, expert);
   }
 
@@ -260,10 +260,10 @@ class PlanClock {
   void add_table_copy(std::size_t c, ChunkTime& sum) {
     const Strategy& s = view_.chunks.front().ranges.front().strategy;
     const std::int32_t user = view_.stage_of[c] != view_.stage_of.front() ? table_user(view_, c) : -1;
-    if (user < 0 || !shards_gradients(s.zero)) return;
+    if (user < 0 || !s.shards_gradients()) return;
     const StageElements e = table_share(view_of(view_, s));
     const int times = user == view_.chunks[c].first() ? 2 : 1;
-    const double gather = shards_parameters(s.zero) ? gathering_layer(s, e) : 0;
+    const double gather = s.shards_parameters() ? gathering_layer(s, e) : 0;
     sum.forward += times * gather;
     sum.backward += gather + times * scattering(s, static_cast<double>(e.dense), static_cast<double>(e.expert));
   }
@@ -272,8 +272,8 @@ class PlanClock {
   void add_collectives(std::size_t c, std::int32_t buckets, ChunkTime& sum) {
     const double cut = buckets;
     for (const auto& [s, e] : elements_of_chunk(c)) {
-      const bool reduces = (!shards_gradients(s.zero) && (s.data_ranks() > 1 || s.expert_data_ranks() > 1)) ||
-                           (shards_gradients(s.zero) && s.shard < s.data_ranks());
+      const bool reduces = (!s.shards_gradients() && (s.data_ranks() > 1 || s.expert_data_ranks() > 1)) ||
+                           (s.shards_gradients() && s.shard < s.data_ranks());
       const bool gathers = s.zero == ZeroStage::optimizer || s.zero == ZeroStage::gradients;
       const auto dense = static_cast<double>(e.dense), expert = static_cast<double>(e.expert);
       // Latency counts once a bucket (most, or one strategy), or once in all of them together (least).
@@ -351,7 +351,7 @@ class PlanClock {
   [[nodiscard]] double tensor_gradients(const LayerRange& range) const {
     const View under = view_of(view_, range.strategy);
     if (range.strategy.tp == 1) return 0;
-    const Group group = tensor_.tensor(under);
+    const RankGroup group = tensor_.tensor(under);
     double time = 0;
     for (std::int32_t i = range.first; i <= range.last; ++i) {
       const LayerKind& kind = view_.model->layer(static_cast<std::size_t>(i));
@@ -406,10 +406,10 @@ class PlanClock {
   const View& view_;
   End end_;
   Kernels kernels_;
-  Fabric plain_, tensor_, data_;
+  FabricTimes plain_, tensor_, data_;
   StatePolicy bytes_;
   std::map<std::pair<Strategy, std::int32_t>, LayerTime> layers_;
-  std::map<Strategy, Groups> groups_;
+  std::map<Strategy, StrategyGroups> groups_;
 };
 
 }  // namespace
@@ -434,7 +434,7 @@ double unlike_message_s(const View& view, std::size_t c, double sent, double tak
   time += calls * (end == End::least ? std::min(call, other) : call + other);
   if (end == End::least || parts(receiver) <= 1) return time;
   const View under = view_of(here, receiver);
-  const Fabric tensor(here, view.engine.coefficients.tensor_communication, end);
+  const FabricTimes tensor(here, view.engine.coefficients.tensor_communication, end);
   return time + tensor.gather(tensor.tensor(under), taken);
 }
 
@@ -473,7 +473,7 @@ PlanTime unlike_time(const View& view, const std::vector<std::int32_t>& buckets,
   for (std::size_t c = 1; c < out.chunks.size(); ++c)
     out.chunks[c].message = unlike_message_s(view, c, static_cast<double>(sent[c]), static_cast<double>(taken[c]), end);
   const double exchange = unlike_exchange_s(view, end);
-  for (StageTime& stage : out.stages) stage.shared_table = exchange;
+  for (StageUpdateTime& stage : out.stages) stage.shared_table = exchange;
   return out;
 }
 

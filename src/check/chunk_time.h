@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "check/fabric.h"
+#include "check/network_time.h"
 #include "check/view.h"
 #include "plan/program.h"
 
@@ -18,13 +18,13 @@ struct ChunkTime {
   std::int32_t layers = 0;
 };
 
-struct StageTime {
+struct StageUpdateTime {
   double update = 0, shared_table = 0;
 };
 
 struct PlanTime {
   std::vector<ChunkTime> chunks;
-  std::vector<StageTime> stages;
+  std::vector<StageUpdateTime> stages;
 };
 
 /// `buckets`: into how many the gradients and parameters of each pipeline chunk are cut.

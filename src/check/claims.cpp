@@ -6,12 +6,12 @@
 #include <limits>
 
 #include "check/arithmetic.h"
-#include "check/fabric.h"
 #include "check/messages.h"
-#include "check/peak_memory.h"
+#include "check/network_time.h"
 #include "check/pipelines.h"
 #include "check/rank_kinds.h"
 #include "check/saved_activations.h"
+#include "check/stage_peaks.h"
 #include "check/static_memory.h"
 #include "check/step_time.h"
 #include "check/verdict.h"
@@ -107,7 +107,7 @@ Finding check_host(const View& view, const Program& program, bool replayable) {
 Finding check_time(const View& view, const Program& program, const Claims& claims) {
   Verdict verdict("time-bounds");
   constexpr double kSerialSlack = 1.5;
-  const StepTime bounds = step_time(view, program);
+  const StepTimeRange bounds = step_time(view, program);
   const double most = kSerialSlack * static_cast<double>(bounds.most_ns);
   verdict.require(claims.iteration_ns > 0 && claims.iteration_ns >= bounds.least_ns,
                   [&] { return say("claimed ", claims.iteration_ns, " ns, the program alone takes ", bounds.least_ns, " ns"); });
@@ -144,9 +144,9 @@ std::vector<Finding> check_claims(const View& view, const Program& program, bool
 namespace {
 
 /// What the step of several pipelines takes; where ranks of a stage differ the floor of each of their kinds, and no upper bound.
-StepTime bounds_of_several(const Plan& plan, const std::vector<View>& views, const Program& program, std::size_t kinds) {
+StepTimeRange bounds_of_several(const Plan& plan, const std::vector<View>& views, const Program& program, std::size_t kinds) {
   if (kinds == 0) return step_time_of_several(plan, views, program);
-  StepTime bounds{0, std::numeric_limits<std::int64_t>::max()};
+  StepTimeRange bounds{0, std::numeric_limits<std::int64_t>::max()};
   for (std::size_t k = 0; k < kinds; ++k) {
     std::vector<View> of_kind;
     for (const View& view : views) of_kind.push_back(view_of_kind(view, k));
@@ -173,7 +173,7 @@ std::vector<Finding> check_claims_of_several(const Plan& plan, const Model& mode
         least_bytes = std::min(least_bytes, usable_bytes(cluster, kind.group));
     if (has_rank_kinds(pipeline, cluster)) kinds = std::max(kinds, most_kinds(pipeline, cluster));
   }
-  const StepTime bounds = bounds_of_several(plan, views, program, kinds);
+  const StepTimeRange bounds = bounds_of_several(plan, views, program, kinds);
   limit.require(claims.memory_limit_bytes == least_bytes,
                 [&] { return say("claimed limit ", claims.memory_limit_bytes, " bytes, the devices leave ", least_bytes); });
   time.require(claims.iteration_ns > 0 && claims.iteration_ns >= bounds.least_ns,

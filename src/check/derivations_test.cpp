@@ -2,7 +2,7 @@
 // Static memory, messages and the time bound of small models by hand.
 #include <gtest/gtest.h>
 
-#include "base/check.h"
+#include "base/invariant.h"
 #include "check/test_problem.h"
 #include "plan/engine.h"
 

@@ -3,20 +3,20 @@
 
 #include <algorithm>
 
-#include "base/check.h"
+#include "base/invariant.h"
 #include "check/arithmetic.h"
-#include "check/expert_shard.h"
+#include "check/expert_instances.h"
 
 namespace espalier::check {
 namespace {
 
 /// Collects spans and leaves out empty ones.
-void add(std::vector<Span>& list, std::int64_t from, std::int64_t to) {
+void add(std::vector<ElementSpan>& list, std::int64_t from, std::int64_t to) {
   if (from < to) list.push_back({from, to});
 }
 
 /// The part-th of `parts` parts of ⌈n/parts⌉ elements of n that begin at `from`; the last parts may be short or empty.
-void add_part(std::vector<Span>& list, std::int64_t from, std::int64_t n, std::int64_t part, std::int64_t parts) {
+void add_part(std::vector<ElementSpan>& list, std::int64_t from, std::int64_t n, std::int64_t part, std::int64_t parts) {
   const std::int64_t size = ceil_div(n, parts);
   add(list, from + std::min(n, part * size), from + std::min(n, part * size + size));
 }
@@ -40,15 +40,15 @@ std::int64_t key_value_outputs(const Operator& op, const Operator* attention) {
   return queries == 0 || queries == std::int64_t{attention->heads} * attention->qk_dim ? pairs : 0;
 }
 
-class Rank {
+class RankElements {
  public:
-  Rank(const HeldUnder& how, const LayerKind& kind, std::int64_t position) : how_(&how), kind_(&kind) {
+  RankElements(const HeldUnder& how, const LayerKind& kind, std::int64_t position) : how_(&how), kind_(&kind) {
     const Strategy& s = how.strategy;
     tp_ = s.weight_tp();
     t_ = position % tp_;
     x_ = position % s.etp;
     e_ = position / s.etp % s.ep;
-    if (!shards_optimizer(s.zero)) return;
+    if (!s.shards_optimizer()) return;
     shards_ = s.shard;
     i_ = position / (s.sp == SequenceParallel::ulysses ? 1 : s.tp) % shards_;
     expert_shards_ = expert_shard(s);
@@ -109,10 +109,10 @@ class Rank {
   }
 
   /// The part-th of `parts` of the list's elements, counted along it: equal parts, or by weight as ⌊n · weights before / all weights⌋.
-  static void cut(const std::vector<Span>& list, std::int64_t part, std::int64_t parts, const std::vector<std::int64_t>& weights,
-                  std::vector<Span>& out) {
+  static void cut(const std::vector<ElementSpan>& list, std::int64_t part, std::int64_t parts,
+                  const std::vector<std::int64_t>& weights, std::vector<ElementSpan>& out) {
     std::int64_t n = 0;
-    for (const Span& span : list) n += span.to - span.from;
+    for (const ElementSpan& span : list) n += span.to - span.from;
     std::int64_t first = 0, last = n;
     if (parts > 1 && static_cast<std::int64_t>(weights.size()) == parts) {
       __int128 before = 0, all = 0;
@@ -129,7 +129,7 @@ class Rank {
       last = std::min(n, first + size);
     }
     std::int64_t passed = 0;
-    for (const Span& span : list) {
+    for (const ElementSpan& span : list) {
       const std::int64_t size = span.to - span.from;
       add(out, span.from + std::clamp<std::int64_t>(first - passed, 0, size),
           span.from + std::clamp<std::int64_t>(last - passed, 0, size));
@@ -141,13 +141,13 @@ class Rank {
   const LayerKind* kind_;
   std::int64_t tp_ = 1, t_ = 0, x_ = 0, e_ = 0;
   std::int64_t shards_ = 1, i_ = 0, expert_shards_ = 1, k_ = 0;
-  std::vector<Span> dense_, experts_;
+  std::vector<ElementSpan> dense_, experts_;
 };
 
 }  // namespace
 
 HeldElements held_elements(const HeldUnder& how, const LayerKind& kind, std::int64_t position) {
-  return Rank(how, kind, position).held();
+  return RankElements(how, kind, position).held();
 }
 
 }  // namespace espalier::check

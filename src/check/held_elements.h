@@ -16,15 +16,15 @@
 namespace espalier::check {
 
 /// Elements from … to − 1.
-struct Span {
+struct ElementSpan {
   std::int64_t from = 0, to = 0;
-  bool operator==(const Span&) const = default;
+  bool operator==(const ElementSpan&) const = default;
 };
 
 /// Neither list overlaps itself. Their order does not matter.
 struct HeldElements {
-  std::vector<Span> whole;    ///< under tensor and expert parallelism
-  std::vector<Span> sharded;  ///< of these, the rank's part under ZeRO
+  std::vector<ElementSpan> whole;    ///< under tensor and expert parallelism
+  std::vector<ElementSpan> sharded;  ///< of these, the rank's part under ZeRO
 };
 
 /// What all ranks of a stage share.

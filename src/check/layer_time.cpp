@@ -25,7 +25,7 @@ double mean_keys(double keys, double window, bool causal) {
 
 class LayerClock {
  public:
-  LayerClock(const View& view, const Kernels& k, const Fabric& fabric, const LayerKind& kind, End end)
+  LayerClock(const View& view, const Kernels& k, const FabricTimes& fabric, const LayerKind& kind, End end)
       : view_(view),
         s_(view.strategy),
         e_(view.engine),
@@ -437,11 +437,11 @@ class LayerClock {
   const Strategy& s_;
   const EngineModel& e_;
   const Kernels& k_;
-  const Fabric& fabric_;
+  const FabricTimes& fabric_;
   const LayerKind& kind_;
   End end_;
   std::vector<RunAgain> again_;  ///< by operator
-  Group tp_, cp_, ep_, etp_;
+  RankGroup tp_, cp_, ep_, etp_;
   bool ulysses_ = false, megatron_ = false;
   double keys_ = 0, tokens_ = 0, encoder_keys_ = 0, encoder_share_ = 0, split_tokens_ = 0, sequence_tokens_ = 0;
   double width_ = 1, imbalance_ = 1, vocabulary_ = 0;
@@ -468,13 +468,13 @@ LayerTime least_of_partitioned(const View& view, const Kernels& k, const LayerKi
 }
 
 /// The whole block on one device, and every tensor gathered over the group twice.
-LayerTime most_of_partitioned(const View& view, const Kernels& k, const Fabric& fabric, const LayerKind& kind) {
+LayerTime most_of_partitioned(const View& view, const Kernels& k, const FabricTimes& fabric, const LayerKind& kind) {
   View alone = view;
   alone.strategy.tp = 1;
   alone.strategy.partition = {};
   LayerTime t = LayerClock(alone, k, fabric, kind, End::most).run();
   const double tokens = static_cast<double>(layer_tokens(kind, view.plan->training.sequence)) * view.micro_batch;
-  const Group group = fabric.tensor(view);
+  const RankGroup group = fabric.tensor(view);
   double moved = 0;
   for (const Operator& op : kind.operators) {
     const double bytes = k.a * tokens * static_cast<double>(op.in + op.out) + 4.0 * static_cast<double>(op.parameters);
@@ -490,7 +490,7 @@ LayerTime most_of_partitioned(const View& view, const Kernels& k, const Fabric& 
 
 }  // namespace
 
-LayerTime layer_time(const View& view, const Kernels& kernels, const Fabric& fabric, const LayerKind& kind, End end) {
+LayerTime layer_time(const View& view, const Kernels& kernels, const FabricTimes& fabric, const LayerKind& kind, End end) {
   if (view.strategy.partition.empty() || kind.role != LayerRole::block) return LayerClock(view, kernels, fabric, kind, end).run();
   return end == End::least ? least_of_partitioned(view, kernels, kind) : most_of_partitioned(view, kernels, fabric, kind);
 }

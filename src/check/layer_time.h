@@ -9,8 +9,8 @@
 // divided by the devices; most the whole block on one device and every tensor gathered twice over the group.
 #pragma once
 
-#include "check/fabric.h"
 #include "check/kernels.h"
+#include "check/network_time.h"
 #include "check/view.h"
 
 namespace espalier::check {
@@ -22,6 +22,6 @@ struct LayerTime {
 };
 
 /// `view`: under the layer's strategy.
-LayerTime layer_time(const View& view, const Kernels& kernels, const Fabric& tensor_fabric, const LayerKind& kind, End end);
+LayerTime layer_time(const View& view, const Kernels& kernels, const FabricTimes& tensor_fabric, const LayerKind& kind, End end);
 
 }  // namespace espalier::check

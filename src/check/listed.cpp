@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <map>
 
-#include "check/expert_shard.h"
+#include "check/expert_instances.h"
 #include "check/verdict.h"
 #include "check/view.h"
 
@@ -18,14 +18,14 @@ struct Kind {
 
 std::vector<Kind> kinds_of(const Strategy& s, bool experts) {
   const std::int64_t stride = s.sp == SequenceParallel::ulysses ? 1 : s.tp;
-  const std::int64_t shard = shards_optimizer(s.zero) ? s.shard : s.data_ranks();
+  const std::int64_t shard = s.shards_optimizer() ? s.shard : s.data_ranks();
   std::vector<Kind> kinds = {{"tensor", s.tp, 1},
                              {"context", s.cp, s.order == RankOrder::tp_dp_cp_pp ? std::int64_t{s.tp} * s.dp : s.tp},
                              {"data", shard, stride},
                              {"replica", s.data_ranks() / shard, stride * shard}};
   if (!experts) return kinds;
   const std::int64_t replicas = s.expert_data_ranks(), apart = std::int64_t{s.ep} * s.etp;
-  const std::int64_t inside = shards_optimizer(s.zero) ? expert_shard(s) : replicas;
+  const std::int64_t inside = s.shards_optimizer() ? expert_shard(s) : replicas;
   kinds.push_back({"expert tensor", s.etp, 1});
   kinds.push_back({"expert", s.ep, s.etp});
   kinds.push_back({"expert data", inside, apart});

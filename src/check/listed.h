@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "base/check.h"
+#include "base/invariant.h"
 #include "espalier/cluster.h"
 #include "espalier/plan.h"
 

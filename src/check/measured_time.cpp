@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "base/check.h"
+#include "base/invariant.h"
 #include "plan/engine.h"
 #include "profile/measured_operators.h"
 
@@ -33,7 +33,7 @@ std::optional<MeasuredSeconds> measured_seconds(const View& view, const LayerKin
   const bool ulysses = s.sp == SequenceParallel::ulysses, splits = op.split != TpSplit::none && !ulysses;
   const std::int64_t ranks = splits ? s.tp : 1, vocabulary = view.model->vocabulary;
   std::int64_t tokens = view.plan->training.sequence.main * view.micro_batch / s.cp;
-  profile::OperatorShape shape;
+  profile::MeasuredShape shape;
   shape.kind = op.kind;
   shape.in = op.in;
   shape.out = op.out;

@@ -15,7 +15,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "check/fabric.h"
+#include "check/network_time.h"
 #include "check/view.h"
 #include "plan/program.h"
 

@@ -2,7 +2,7 @@
 #include "check/messages.h"
 
 #include "check/arithmetic.h"
-#include "check/operator_partition.h"
+#include "check/partition_text.h"
 
 namespace espalier::check {
 namespace {

@@ -16,9 +16,9 @@ struct Rates {
   double inside_best = 0, inside_worst = 0;  // of one device to others of the node
 };
 
-class Network {
+class NetworkRates {
  public:
-  Network(const Cluster& cluster, const MovePrices& prices) : cluster_(&cluster), prices_(&prices) {}
+  NetworkRates(const Cluster& cluster, const MovePrices& prices) : cluster_(&cluster), prices_(&prices) {}
 
   [[nodiscard]] Rates of(std::int64_t node) const {
     const NodeGroup& group = cluster_->groups[cluster_->group_of_node(node)];
@@ -159,7 +159,7 @@ class Check {
 
   void check_links() {
     std::int64_t sent = 0, taken = 0;
-    std::map<std::string, Bounds> open = found_.links;
+    std::map<std::string, MovedRange> open = found_.links;
     for (const auto& claim : claims_.links) {  // clang 14 captures no structured bindings
       const std::string& name = claim.first;
       const std::int64_t bytes = claim.second;
@@ -168,7 +168,7 @@ class Check {
       const auto at = open.find(name);
       if (!links_.require(at != open.end(), [&] { return say(name, ": claimed ", bytes, " bytes, nothing has to go there"); }))
         continue;
-      const Bounds b = at->second;
+      const MovedRange b = at->second;
       links_.require(b.least <= bytes && bytes <= b.most, [&] {
         return b.least == b.most ? say(name, ": claimed ", bytes, " bytes, derived ", b.least)
                                  : say(name, ": claimed ", bytes, " bytes, derived from ", b.least, " to ", b.most);
@@ -183,7 +183,7 @@ class Check {
 
   /// The least and the most that a transfer takes that puts these bytes on links.
   std::pair<double, double> transfer_s(const std::vector<std::pair<std::string, std::int64_t>>& links) const {
-    const Network network(cluster_, prices_);
+    const NetworkRates network(cluster_, prices_);
     double least = 0, most = 0;
     const auto raise = [](double& value, double bytes, double rate) {
       if (rate > 0) value = std::max(value, bytes / rate);

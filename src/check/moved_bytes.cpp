@@ -8,7 +8,7 @@
 #include <tuple>
 #include <utility>
 
-#include "base/check.h"
+#include "base/invariant.h"
 #include "check/held_elements.h"
 #include "check/static_memory.h"
 #include "check/verdict.h"
@@ -81,14 +81,14 @@ std::vector<std::size_t> parts_with(const std::vector<Part>& parts, std::int32_t
 enum class State : std::uint8_t { parameters, optimizer };
 
 bool sharded(State state, const Strategy& s) {
-  return state == State::parameters ? shards_parameters(s.zero) : shards_optimizer(s.zero);
+  return state == State::parameters ? s.shards_parameters() : s.shards_optimizer();
 }
 
 /// The pieces of a layer, and a list of whom each concerns.
-class Pieces {
+class LayerPieces {
  public:
-  void cut(const std::vector<Span>& spans) {
-    for (const Span& span : spans) borders_.insert(borders_.end(), {span.from, span.to});
+  void cut(const std::vector<ElementSpan>& spans) {
+    for (const ElementSpan& span : spans) borders_.insert(borders_.end(), {span.from, span.to});
   }
   void close() {
     std::sort(borders_.begin(), borders_.end());
@@ -97,8 +97,8 @@ class Pieces {
   [[nodiscard]] std::size_t count() const { return borders_.empty() ? 0 : borders_.size() - 1; }
   [[nodiscard]] std::int64_t size(std::size_t piece) const { return borders_[piece + 1] - borders_[piece]; }
   template <class Visit>
-  void each_of(const std::vector<Span>& spans, const Visit& visit) const {
-    for (const Span& span : spans) {
+  void each_of(const std::vector<ElementSpan>& spans, const Visit& visit) const {
+    for (const ElementSpan& span : spans) {
       auto at = static_cast<std::size_t>(std::lower_bound(borders_.begin(), borders_.end(), span.from) - borders_.begin());
       for (; borders_[at] < span.to; ++at) visit(at);
     }
@@ -112,7 +112,7 @@ class Pieces {
 struct Holder {
   std::int64_t device = 0;
   std::size_t pipeline = 0;
-  std::vector<Span> spans;
+  std::vector<ElementSpan> spans;
 };
 
 class Counter {
@@ -172,8 +172,8 @@ class Counter {
   void count_state(const LayerKind& kind, const std::vector<std::size_t>& before, const std::vector<std::size_t>& after,
                    State state, std::int64_t bytes) {
     const std::vector<Holder> now = holders(before_, before, kind, state), then = holders(after_, after, kind, state);
-    Pieces pieces;
-    const std::vector<Span> all{{0, parameter_count(kind)}};
+    LayerPieces pieces;
+    const std::vector<ElementSpan> all{{0, parameter_count(kind)}};
     for (const auto* list : {&now, &then})
       for (const Holder& holder : *list) pieces.cut(holder.spans);
     pieces.cut(all);
@@ -259,13 +259,13 @@ class Counter {
   }
 
   void exactly(const std::string& link, std::int64_t bytes) {
-    Bounds& b = out_->links[link];
+    MovedRange& b = out_->links[link];
     b.least += bytes;
     b.most += bytes;
   }
   void sent_by(const std::set<std::int64_t>& senders, std::int64_t bytes) {
     for (const std::int64_t node : senders) {
-      Bounds& b = out_->links[say("node:", node, " out")];
+      MovedRange& b = out_->links[say("node:", node, " out")];
       b.most += bytes;
       if (senders.size() == 1) b.least += bytes;
     }
@@ -277,7 +277,7 @@ class Counter {
       if (group != to)
         for (const std::size_t link : way(group, to).links) ++ways[link];
     for (const auto& [link, count] : ways) {
-      Bounds& b = out_->links[cluster_.links[link].name()];
+      MovedRange& b = out_->links[cluster_.links[link].name()];
       b.most += bytes;
       if (count == from.size()) b.least += bytes;
     }

@@ -34,7 +34,7 @@ struct MoveQuestion {
   std::vector<std::string> lost_links;       ///< "a-b": links between groups that let nothing through
 };
 
-struct Bounds {
+struct MovedRange {
   std::int64_t least = 0, most = 0;
 };
 
@@ -44,7 +44,7 @@ struct MovedBytes {
   std::int64_t peer = 0;                       ///< what others hold
   std::int64_t lost = 0;                       ///< what nobody holds that is there; kept + peer + lost = needed
   std::int64_t most_read = 0;                  ///< the most that one device will hold
-  std::map<std::string, Bounds> links;         ///< as answers name them: "node:3 out", "node:3 in", "inside node:3", "a-b"
+  std::map<std::string, MovedRange> links;     ///< as answers name them: "node:3 out", "node:3 in", "inside node:3", "a-b"
   std::map<std::int64_t, std::int64_t> taken;  ///< by device, what it takes from other nodes
   std::map<std::int64_t, std::int64_t> taken_inside;
   std::int64_t nowhere = 0;  ///< bytes of the model that some pipeline of the new plan has nowhere

@@ -37,9 +37,9 @@ LayerKind projections() {
   return kind;
 }
 
-std::int64_t size_of(const std::vector<Span>& spans) {
+std::int64_t size_of(const std::vector<ElementSpan>& spans) {
   return std::accumulate(spans.begin(), spans.end(), std::int64_t{0},
-                         [](std::int64_t sum, const Span& s) { return sum + s.to - s.from; });
+                         [](std::int64_t sum, const ElementSpan& s) { return sum + s.to - s.from; });
 }
 
 // Rank 1 of 2: queries 32 … 64, all of the one key/value head 64 … 128, the second half of out 160 … 192. Of these 128 elements ZeRO over two
@@ -51,11 +51,11 @@ TEST(HeldElements, HeadsAndShardsByHand) {
   how.strategy.zero = ZeroStage::optimizer;
   how.strategy.shard = 2;
   const HeldElements first = held_elements(how, projections(), 1), second = held_elements(how, projections(), 3);
-  EXPECT_EQ(first.whole, (std::vector<Span>{{32, 64}, {64, 128}, {160, 192}}));
+  EXPECT_EQ(first.whole, (std::vector<ElementSpan>{{32, 64}, {64, 128}, {160, 192}}));
   EXPECT_EQ(second.whole, first.whole);
-  EXPECT_EQ(second.sharded, (std::vector<Span>{{96, 128}, {160, 192}}));
+  EXPECT_EQ(second.sharded, (std::vector<ElementSpan>{{96, 128}, {160, 192}}));
   how.state_shares = {3, 1};  // 96 and 32 of 128
-  EXPECT_EQ(held_elements(how, projections(), 3).sharded, (std::vector<Span>{{160, 192}}));
+  EXPECT_EQ(held_elements(how, projections(), 3).sharded, (std::vector<ElementSpan>{{160, 192}}));
   EXPECT_EQ(size_of(held_elements(how, projections(), 1).sharded), 96);
 }
 
@@ -71,8 +71,8 @@ TEST(HeldElements, RowsOfAPaddedTable) {
   how.strategy.tp = 2;
   how.vocabulary = 10;
   how.row_unit = 4;
-  EXPECT_EQ(held_elements(how, kind, 0).whole, (std::vector<Span>{{0, 64}}));
-  EXPECT_EQ(held_elements(how, kind, 1).whole, (std::vector<Span>{{64, 80}}));
+  EXPECT_EQ(held_elements(how, kind, 0).whole, (std::vector<ElementSpan>{{0, 64}}));
+  EXPECT_EQ(held_elements(how, kind, 1).whole, (std::vector<ElementSpan>{{64, 80}}));
 }
 
 struct Two {

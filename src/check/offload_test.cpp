@@ -2,7 +2,7 @@
 // What plans keep in host memory: four blocks on two stages, one micro-batch of 128 tokens after the other.
 #include <gtest/gtest.h>
 
-#include "check/peak_memory.h"
+#include "check/stage_peaks.h"
 #include "check/test_problem.h"
 
 namespace espalier::check {

@@ -13,12 +13,12 @@ namespace espalier::check {
 namespace {
 
 /// Devices of the plan; last < first where they lie outside the cluster, or ranges hold none.
-struct Run {
+struct DeviceExtent {
   std::int64_t first = std::numeric_limits<std::int64_t>::max(), last = -1, devices = 0;
 };
 
-Run run_of(const Pipeline& pipeline, std::int64_t all) {
-  Run run;
+DeviceExtent run_of(const Pipeline& pipeline, std::int64_t all) {
+  DeviceExtent run;
   for (const Stage& stage : pipeline.stages)
     for (const DeviceRange& range : stage.devices) {
       if (range.first < 0 || range.count < 1 || range.stride < 1 || range.count > all) return {};
@@ -101,7 +101,7 @@ std::optional<OwnCluster> own_cluster(const Plan& plan, const Cluster& cluster) 
   if (plan.pipelines.size() != 1 || !readable(plan.pipelines.front())) return std::nullopt;
   if (cluster.groups.size() > 1 && !all_alike(plan.pipelines.front())) return std::nullopt;
   const std::int64_t all = device_count(cluster);
-  const Run run = run_of(plan.pipelines.front(), all);
+  const DeviceExtent run = run_of(plan.pipelines.front(), all);
   if (run.devices == 0 || run.last - run.first + 1 != run.devices) return std::nullopt;
   if (cluster.groups.size() == 1 && run.devices == all) return std::nullopt;
   const std::size_t at = group_of_device(cluster, run.first);

@@ -157,7 +157,7 @@ Finding check_waits(const Program& program) {
 
 // ---- tables ---------------------------------------------------------------------------------------------------------------
 
-void add_bucket(Pass& pass, const Program& program, std::int32_t index, Verdict& verdict) {
+void add_bucket(PassInstructions& pass, const Program& program, std::int32_t index, Verdict& verdict) {
   const Instruction& i = program.instructions[static_cast<std::size_t>(index)];
   if (pass.buckets == 0) {
     pass.buckets = i.buckets;

@@ -13,7 +13,7 @@
 namespace espalier::check {
 
 /// One pass (forward, input gradient or weight gradient) of one chunk and micro-batch; absolute indices.
-struct Pass {
+struct PassInstructions {
   std::int32_t first = -1, last = -1;
   std::int32_t done = 0, buckets = 0;  ///< buckets seen in order, of how many
   [[nodiscard]] bool complete() const { return buckets > 0 && done == buckets; }
@@ -21,7 +21,7 @@ struct Pass {
 
 /// All that one chunk does with one micro-batch on one rank.
 struct ChunkPasses {
-  Pass forward, input, weight;                              ///< a combined `backward` counts as input and as weight
+  PassInstructions forward, input, weight;                  ///< a combined `backward` counts as input and as weight
   std::int32_t recv_activation = -1, send_activation = -1;  ///< entering this chunk; leaving it to the next chunk
   std::int32_t recv_gradient = -1, send_gradient = -1;      ///< coming back from the next chunk; leaving to the one before
 };

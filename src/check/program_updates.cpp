@@ -24,7 +24,7 @@ bool complete_once(const Program& program, const std::vector<std::int32_t>& indi
   return !indices.empty();
 }
 
-struct Rank {
+struct RankLists {
   const View& view;
   const Program& program;
   const ProgramTables& tables;
@@ -44,17 +44,17 @@ struct Rank {
 bool must_reduce(const View& view) {
   const std::vector<Strategy> all = strategies_of(view);
   return std::any_of(all.begin(), all.end(), [&](const Strategy& s) {
-    if (shards_gradients(s.zero)) return s.shard < s.data_ranks();
+    if (s.shards_gradients()) return s.shard < s.data_ranks();
     return s.data_ranks() > 1 || (check::has_experts(*view.model) && s.expert_data_ranks() > 1);
   });
 }
 bool must_gather(const View& view) {
   const std::vector<Strategy> all = strategies_of(view);
   return std::any_of(all.begin(), all.end(),
-                     [](const Strategy& s) { return shards_optimizer(s.zero) && !shards_parameters(s.zero); });
+                     [](const Strategy& s) { return s.shards_optimizer() && !s.shards_parameters(); });
 }
 
-void require_reduction(const Rank& r, std::size_t k, Verdict& verdict) {
+void require_reduction(const RankLists& r, std::size_t k, Verdict& verdict) {
   const std::vector<std::int32_t>& reduces = r.table().reduces[k];
   if (reduces.empty() && !must_reduce(r.view)) return;
   if (!verdict.require(must_reduce(r.view),
@@ -83,7 +83,7 @@ void require_reduction(const Rank& r, std::size_t k, Verdict& verdict) {
   }
 }
 
-void require_gather(const Rank& r, std::size_t k, Verdict& verdict) {
+void require_gather(const RankLists& r, std::size_t k, Verdict& verdict) {
   const std::vector<std::int32_t>& gathers = r.table().gathers[k];
   if (gathers.empty() && !must_gather(r.view)) return;
   const auto chunk = [&] { return say("the parameters of chunk ", r.chunk(k)); };
@@ -105,7 +105,7 @@ void require_gather(const Rank& r, std::size_t k, Verdict& verdict) {
 }
 
 /// Stages that hold the embedding's table, where there are several: each exchanges its gradient once, when all that use it are done.
-void require_tied(const Rank& r, const std::vector<std::int32_t>& holders, Verdict& verdict) {
+void require_tied(const RankLists& r, const std::vector<std::int32_t>& holders, Verdict& verdict) {
   const std::int32_t stage = r.rank().stage.value;
   const bool needed = std::find(holders.begin(), holders.end(), stage) != holders.end();
   const std::vector<std::int32_t>& tied = r.table().tied;
@@ -128,7 +128,7 @@ void require_tied(const Rank& r, const std::vector<std::int32_t>& holders, Verdi
   }
 }
 
-void require_optimizer(const Rank& r, Verdict& verdict) {
+void require_optimizer(const RankLists& r, Verdict& verdict) {
   const std::int32_t stage = r.rank().stage.value;
   const std::vector<std::int32_t>& optimizers = r.table().optimizers;
   if (!verdict.require(optimizers.size() == 1, [&] { return say("stage ", stage, " updates ", optimizers.size(), " times"); }))
@@ -154,7 +154,7 @@ std::vector<Finding> check_updates(const View& view, const Program& program, con
   const bool table_learns = table_elements(view_of(view, view.chunks.front().ranges.front().strategy)) > 0;
   const std::vector<std::int32_t> holders = table_learns ? table_holders(view) : std::vector<std::int32_t>{};
   for (std::size_t index = 0; index < program.ranks.size(); ++index) {
-    const Rank rank{view, program, tables, index};
+    const RankLists rank{view, program, tables, index};
     for (std::size_t k = 0; k < rank.table().reduces.size(); ++k) {
       require_reduction(rank, k, reduction);
       require_gather(rank, k, gather);

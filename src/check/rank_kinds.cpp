@@ -6,11 +6,11 @@
 #include <limits>
 #include <numeric>
 
-#include "base/check.h"
+#include "base/invariant.h"
 #include "check/arithmetic.h"
 #include "check/messages.h"
-#include "check/peak_memory.h"
 #include "check/saved_activations.h"
+#include "check/stage_peaks.h"
 #include "check/static_memory.h"
 #include "check/step_time.h"
 #include "check/verdict.h"

@@ -9,9 +9,9 @@ namespace {
 
 using enum OperatorKind;
 
-class Block {
+class RecomputedBlock {
  public:
-  Block(const View& view, const LayerKind& kind)
+  RecomputedBlock(const View& view, const LayerKind& kind)
       : ops_(kind.operators),
         hidden_(kind.hidden),
         set_(modules_of(view)),
@@ -164,7 +164,7 @@ RecomputeModules modules_of(const View& view) {
 std::vector<RunAgain> run_again(const View& view, const LayerKind& kind) {
   std::vector<RunAgain> out(kind.operators.size());
   if (kind.role != LayerRole::block) return out;
-  const Block block(view, kind);
+  const RecomputedBlock block(view, kind);
   for (std::size_t i = 0; i < out.size(); ++i) out[i] = block.of(i);
   return out;
 }

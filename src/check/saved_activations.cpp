@@ -5,7 +5,7 @@
 #include <cmath>
 
 #include "check/arithmetic.h"
-#include "check/operator_partition.h"
+#include "check/partition_text.h"
 #include "check/run_again.h"
 #include "plan/engine.h"
 
@@ -13,7 +13,7 @@ namespace espalier::check {
 namespace {
 
 /// One layer on one rank: sizes as reals (every product stays below 2^53 in what can be trained), rounded once at the end.
-struct Layer {
+struct LayerOnRank {
   double tokens = 0, encoder_tokens = 0;  ///< T of the layer and of the encoder, before the sequence is split over tp
   double keys = 0, encoder_keys = 0;      ///< tokens of a whole sample
   double a = 2, operand = 2;              ///< bytes of an element, and of what matrix products keep of one
@@ -31,11 +31,11 @@ struct Layer {
   RecomputeModules again;  ///< modules that run again
 };
 
-Layer layer_of(const View& view, const LayerKind& kind, RecomputeKind recompute) {
+LayerOnRank layer_of(const View& view, const LayerKind& kind, RecomputeKind recompute) {
   const Strategy& s = view.strategy;
   const Training& training = view.plan->training;
   const double share = static_cast<double>(view.micro_batch) / s.cp;
-  Layer layer;
+  LayerOnRank layer;
   layer.keys = static_cast<double>(reachable_tokens(kind, training.sequence));
   layer.encoder_keys = static_cast<double>(training.sequence.encoder);
   layer.tokens = share * static_cast<double>(layer_tokens(kind, training.sequence));
@@ -66,7 +66,7 @@ Layer layer_of(const View& view, const LayerKind& kind, RecomputeKind recompute)
 }
 
 /// `reads`: the product behind it keeps its output as it is.
-double attention_bytes(const Layer& l, const Operator& op, const FromLatents& again, bool reads) {
+double attention_bytes(const LayerOnRank& l, const Operator& op, const FromLatents& again, bool reads) {
   // Divided by `split` below: of fewer key/value heads than ranks each rank holds one, as if there were one for each.
   const double kv_heads = std::max(static_cast<double>(op.kv_heads), l.split);
   const double queries = static_cast<double>(op.heads) * op.qk_dim, keys = kv_heads * op.qk_dim;
@@ -88,7 +88,7 @@ double attention_bytes(const Layer& l, const Operator& op, const FromLatents& ag
 }
 
 /// Per token: what a scan reads, and what it keeps of its own.
-double scan_bytes(const Layer& l, const Operator& op) {
+double scan_bytes(const LayerOnRank& l, const Operator& op) {
   const double states = op.qk_dim, chunk = static_cast<double>(op.chunk);
   if (op.kind == OperatorKind::scan) {
     const double channels = static_cast<double>(op.in) / l.split;
@@ -100,16 +100,18 @@ double scan_bytes(const Layer& l, const Operator& op) {
 }
 
 /// Routed copies on a rank, in whole tokens; the fullest expert rank gets `imbalance` times the mean.
-double routed_copies(const Layer& l, const Operator& op) { return std::ceil(l.tokens / l.sequence * op.top_k * l.imbalance); }
+double routed_copies(const LayerOnRank& l, const Operator& op) {
+  return std::ceil(l.tokens / l.sequence * op.top_k * l.imbalance);
+}
 
 /// Width / etp of the copies that an etp group works on: its own when tokens are split over tp, gathered then; else all the same.
-double expert_divisor(const Layer& l) { return l.sequence > 1 ? 1 : l.etp; }
+double expert_divisor(const LayerOnRank& l) { return l.sequence > 1 ? 1 : l.etp; }
 
 /// Walks the operators of a layer and remembers which tensors are kept already.
-class Walk {
+class KeptTensorWalk {
  public:
   /// `again`: by operator; nothing runs again where no module does.
-  Walk(const Layer& layer, const LayerKind& kind, std::vector<RunAgain> again)
+  KeptTensorWalk(const LayerOnRank& layer, const LayerKind& kind, std::vector<RunAgain> again)
       : l_(layer), kind_(kind), operators_(kind.operators), again_(std::move(again)) {
     if (!layer.again.any()) again_.assign(operators_.size(), {});
   }
@@ -253,7 +255,7 @@ class Walk {
   }
 
   static constexpr int kLayerInput = -1, kEncoder = -2;
-  const Layer& l_;
+  const LayerOnRank& l_;
   const LayerKind& kind_;
   const std::vector<Operator>& operators_;
   std::vector<RunAgain> again_;
@@ -266,11 +268,11 @@ std::int64_t saved_bytes_of_layer(const View& view, const LayerKind& kind, Recom
   if (!view.strategy.partition.empty() && kind.role == LayerRole::block)
     return std::llround(partitioned_saved_bytes(view, kind, recompute == RecomputeKind::full));
   if (!kind.backward) return 0;  // no gradient comes this far
-  const Layer layer = layer_of(view, kind, recompute);
+  const LayerOnRank layer = layer_of(view, kind, recompute);
   if (recompute == RecomputeKind::full && kind.role == LayerRole::block) {
     return std::llround(layer.a * static_cast<double>(kind.hidden) * layer.tokens / (layer.fused ? layer.sequence : 1));
   }
-  return std::llround(Walk(layer, kind, run_again(view, kind)).sum());
+  return std::llround(KeptTensorWalk(layer, kind, run_again(view, kind)).sum());
 }
 
 std::int64_t hosted_bytes_of_layer(const View& view, const LayerKind& kind, RecomputeKind recompute) {

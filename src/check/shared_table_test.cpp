@@ -2,7 +2,7 @@
 // Shared tables, key/value heads that ranks replicate, and gradients of experts alone, by hand.
 #include <gtest/gtest.h>
 
-#include "check/rules.h"
+#include "check/configuration_rules.h"
 #include "check/test_problem.h"
 
 namespace espalier::check {

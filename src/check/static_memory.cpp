@@ -4,10 +4,10 @@
 #include <algorithm>
 #include <cmath>
 
-#include "base/check.h"
+#include "base/invariant.h"
 #include "check/arithmetic.h"
-#include "check/expert_shard.h"
-#include "check/operator_partition.h"
+#include "check/expert_instances.h"
+#include "check/partition_text.h"
 #include "plan/engine.h"
 
 namespace espalier::check {
@@ -121,16 +121,16 @@ StatePolicy bytes_of(const View& view) {
 namespace {
 
 /// Elements of a stage by the strategy that holds them; how layers are recomputed makes no difference to what they hold.
-struct Held {
+struct HeldByStrategy {
   Strategy strategy;
   StageElements elements;
 };
-using StageHeld = std::vector<Held>;
+using StageHeld = std::vector<HeldByStrategy>;
 
 StageElements& held_under(StageHeld& stage, const Strategy& s) {
   Strategy key = s;
   key.recompute = Recompute{};
-  for (Held& h : stage)
+  for (HeldByStrategy& h : stage)
     if (h.strategy == key) return h.elements;
   stage.push_back({key, {}});
   return stage.back().elements;
@@ -175,18 +175,18 @@ Kept kept_bytes(const StatePolicy& bytes, const Strategy& s, const StageElements
     const std::int64_t all = each * held(sharded) + more;
     return sharded && part != 1.0 ? static_cast<std::int64_t>(std::ceil(static_cast<double>(all) * part)) : all;
   };
-  const bool spread = shards_parameters(s.zero);
+  const bool spread = s.shards_parameters();
   const std::int64_t frozen =
       spread ? ceil_div(e.frozen_dense, s.shard) + ceil_div(e.frozen_expert, expert_shard(s)) : e.frozen_dense + e.frozen_expert;
   Kept kept;
   const bool freed = bytes.frees_reduced && s.zero == ZeroStage::optimizer && chunks > 1;
   const std::int64_t gradients =
-      freed ? bytes.gradient * (held(true) + ceil_div(e.dense + e.expert, chunks)) : of(bytes.gradient, shards_gradients(s.zero));
+      freed ? bytes.gradient * (held(true) + ceil_div(e.dense + e.expert, chunks)) : of(bytes.gradient, s.shards_gradients());
   const bool of_the_update = bytes.autograd >= 4;
   (offloads_parameters(s.offload) ? kept.host : kept.device) += of(bytes.parameter, spread, frozen) + gradients;
   (offloads_parameters(s.offload) || (of_the_update && offloads_optimizer(s.offload)) ? kept.host : kept.device) +=
-      of(bytes.autograd, of_the_update && shards_optimizer(s.zero));
-  (offloads_optimizer(s.offload) ? kept.host : kept.device) += of(bytes.master + bytes.optimizer, shards_optimizer(s.zero));
+      of(bytes.autograd, of_the_update && s.shards_optimizer());
+  (offloads_optimizer(s.offload) ? kept.host : kept.device) += of(bytes.master + bytes.optimizer, s.shards_optimizer());
   return kept;
 }
 
@@ -196,7 +196,7 @@ std::vector<Kept> kept_per_stage(const View& view) {
   for (const StageHeld& stage : held_per_stage(view)) {
     Kept sum;
     const double part = view.states_of_stage.empty() ? 1.0 : view.states_of_stage[result.size()];
-    for (const Held& h : stage) {
+    for (const HeldByStrategy& h : stage) {
       const Kept one = kept_bytes(bytes, h.strategy, h.elements, part, chunks_apart(view));
       sum.device += one.device;
       sum.host += one.host;
@@ -252,7 +252,7 @@ std::vector<StageElements> elements_per_stage(const View& view) {
   std::vector<StageElements> stages;
   for (const StageHeld& stage : held_per_stage(view)) {
     StageElements sum;
-    for (const Held& h : stage) sum += h.elements;
+    for (const HeldByStrategy& h : stage) sum += h.elements;
     stages.push_back(sum);
   }
   return stages;
@@ -275,7 +275,7 @@ std::vector<std::int64_t> gradient_bytes_per_stage(const View& view) {
   std::vector<std::int64_t> result;
   for (const StageHeld& stage : held_per_stage(view)) {
     std::int64_t sum = 0;
-    for (const Held& h : stage) {
+    for (const HeldByStrategy& h : stage) {
       sum += h.strategy.data_ranks() > 1 ? h.elements.dense : 0;
       sum += h.strategy.expert_data_ranks() > 1 ? h.elements.expert : 0;
     }

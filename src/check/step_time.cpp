@@ -6,7 +6,7 @@
 #include <cmath>
 #include <vector>
 
-#include "base/check.h"
+#include "base/invariant.h"
 #include "check/chunk_time.h"
 #include "check/graph.h"
 #include "check/meeting_time.h"
@@ -42,7 +42,7 @@ class Rounding {
 std::int64_t duration_of(const Program& program, const Instruction& i, std::int32_t stage, const PlanTime& time,
                          const Rounding& round) {
   const double parts = std::max<double>(1, i.buckets);
-  const StageTime& held = time.stages[static_cast<std::size_t>(stage)];
+  const StageUpdateTime& held = time.stages[static_cast<std::size_t>(stage)];
   if (i.kind == InstructionKind::optimizer) return round(held.update, 0);
   if (i.kind == InstructionKind::tied_reduce) return round(held.shared_table, 0);
   const ChunkTime& chunk = time.chunks[program.chunk_of(i).index()];
@@ -131,14 +131,14 @@ std::int64_t together_ns(const Plan& plan, const std::vector<View>& views, const
 
 }  // namespace
 
-StepTime step_time(const View& view, const Program& program) {
-  const StepTime bounds{alone_ns(view, program, End::least), alone_ns(view, program, End::most)};
+StepTimeRange step_time(const View& view, const Program& program) {
+  const StepTimeRange bounds{alone_ns(view, program, End::least), alone_ns(view, program, End::most)};
   ESPALIER_CHECK(bounds.least_ns > 0 && bounds.least_ns <= bounds.most_ns);
   return bounds;
 }
 
-StepTime step_time_of_several(const Plan& plan, const std::vector<View>& views, const Program& program) {
-  const StepTime bounds{together_ns(plan, views, program, End::least), together_ns(plan, views, program, End::most)};
+StepTimeRange step_time_of_several(const Plan& plan, const std::vector<View>& views, const Program& program) {
+  const StepTimeRange bounds{together_ns(plan, views, program, End::least), together_ns(plan, views, program, End::most)};
   ESPALIER_CHECK(bounds.least_ns > 0 && bounds.least_ns <= bounds.most_ns);
   return bounds;
 }

@@ -19,13 +19,13 @@
 
 namespace espalier::check {
 
-struct StepTime {
+struct StepTimeRange {
   std::int64_t least_ns = 0, most_ns = 0;
 };
 
 /// Requires a program of sound shape and waits that can run to its end.
-StepTime step_time(const View& view, const Program& program);
+StepTimeRange step_time(const View& view, const Program& program);
 /// The same of a plan of several pipelines, each of sound program and `views` of them by themselves.
-StepTime step_time_of_several(const Plan& plan, const std::vector<View>& views, const Program& program);
+StepTimeRange step_time_of_several(const Plan& plan, const std::vector<View>& views, const Program& program);
 
 }  // namespace espalier::check

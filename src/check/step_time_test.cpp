@@ -2,9 +2,9 @@
 // Kernels, collectives, peaks and the longest path by hand.
 #include <gtest/gtest.h>
 
-#include "check/fabric.h"
 #include "check/graph.h"
 #include "check/kernels.h"
+#include "check/network_time.h"
 #include "check/test_problem.h"
 #include "plan/engine.h"
 
@@ -32,9 +32,9 @@ TEST(Kernels, CallsAroundMessagesAreBareLaunches) {
   view.engine.coefficients.launch = 2;
   EXPECT_NEAR(Kernels(view).launch, 108e-6, 1e-12);
   EXPECT_NEAR(Kernels(view).call, 6e-6, 1e-12);
-  const StepTime quiet = step_time(view, c.program);
+  const StepTimeRange quiet = step_time(view, c.program);
   view.engine.communication.message_host_calls = 100;
-  const StepTime talks = step_time(view, c.program);  // one message there and one back
+  const StepTimeRange talks = step_time(view, c.program);  // one message there and one back
   EXPECT_NEAR(static_cast<double>(talks.least_ns - quiet.least_ns), 2 * 600e3, 1e3);
 }
 
@@ -45,8 +45,8 @@ TEST(Fabric, CollectivesByHand) {
   const Case c = make_case(model_of(gpt(1)), s, schedule_of(ScheduleKind::one_f_one_b, 1, 1, 1));
   const View view = make_view(c.plan, c.model, c.cluster);
   for (const End end : {End::least, End::most}) {
-    const Fabric fabric(view, 1.0, end);
-    const Group group = fabric.tensor(view);
+    const FabricTimes fabric(view, 1.0, end);
+    const RankGroup group = fabric.tensor(view);
     EXPECT_TRUE(group.aligned);
     EXPECT_NEAR(fabric.gather(group, 1e9), 9.375e-3, 1e-9);
     EXPECT_NEAR(fabric.reduce(group, 1e9), 18.75e-3, 1e-9);
@@ -78,20 +78,20 @@ TEST(PeakMemory, OneMicroBatchByHand) {
 
 // In the steady state every micro-batch more costs the same: from 8 to 16 twice as much as from 4 to 8, on either side.
 TEST(StepTime, GrowsWithTheMicroBatches) {
-  std::vector<StepTime> times;
+  std::vector<StepTimeRange> times;
   for (const std::int32_t m : {4, 8, 16}) {
     const Case c = make_case(model_of(gpt(6)), {}, schedule_of(ScheduleKind::one_f_one_b, 2, 1, m));
     times.push_back(step_time(make_view(c.plan, c.model, c.cluster), c.program));
     EXPECT_LT(times.back().least_ns, times.back().most_ns);
   }
-  const auto grows_evenly = [&](std::int64_t StepTime::*end) {
+  const auto grows_evenly = [&](std::int64_t StepTimeRange::*end) {
     const auto first = static_cast<double>(times[1].*end - times[0].*end),
                second = static_cast<double>(times[2].*end - times[1].*end);
     EXPECT_GT(first, 0);
     EXPECT_NEAR(second, 2 * first, 0.01 * first);
   };
-  grows_evenly(&StepTime::least_ns);
-  grows_evenly(&StepTime::most_ns);
+  grows_evenly(&StepTimeRange::least_ns);
+  grows_evenly(&StepTimeRange::most_ns);
 }
 
 }  // namespace

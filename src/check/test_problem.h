@@ -7,8 +7,8 @@
 
 #include "check/check.h"
 #include "check/messages.h"
-#include "check/peak_memory.h"
 #include "check/saved_activations.h"
+#include "check/stage_peaks.h"
 #include "check/static_memory.h"
 #include "check/step_time.h"
 #include "check/view.h"
@@ -69,7 +69,7 @@ struct Case {
 /// Claims as a truthful planner would make them: everything as derived, the time in the middle of its bounds.
 inline Claims truthful_claims(const View& view, const Program& program) {
   Claims claims;
-  const StepTime time = step_time(view, program);
+  const StepTimeRange time = step_time(view, program);
   claims.iteration_ns = time.least_ns + (time.most_ns - time.least_ns) / 2;
   claims.static_bytes_per_stage = static_bytes_per_stage(view);
   claims.saved_bytes_per_chunk = saved_bytes_per_chunk(view);

@@ -6,7 +6,7 @@
 
 #include "check/arithmetic.h"
 #include "check/messages.h"
-#include "check/operator_partition.h"
+#include "check/partition_text.h"
 #include "check/saved_activations.h"
 #include "check/static_memory.h"
 #include "plan/engine.h"
@@ -261,8 +261,8 @@ std::vector<std::int64_t> buffer_bytes_per_stage(const View& view) {
     for (const LayerRange& range : view.chunks[c].ranges) {
       const auto stage = static_cast<std::size_t>(view.stage_of[c]);
       const bool comes_up = offloads_parameters(range.strategy.offload);
-      gathers[stage] = gathers[stage] || comes_up || shards_parameters(range.strategy.zero);
-      scatters[stage] = scatters[stage] || comes_up || shards_gradients(range.strategy.zero);
+      gathers[stage] = gathers[stage] || comes_up || range.strategy.shards_parameters();
+      scatters[stage] = scatters[stage] || comes_up || range.strategy.shards_gradients();
       for (std::int32_t i = range.first; i <= range.last; ++i)
         scores[stage] = std::max(scores[stage],
                                  score_buffer_of(view_of(view, range.strategy), view.model->layer(static_cast<std::size_t>(i))));

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <limits>
 
-#include "base/check.h"
+#include "base/invariant.h"
 #include "check/arithmetic.h"
 #include "plan/engine.h"
 

@@ -26,7 +26,6 @@
 namespace espalier::cli {
 namespace {
 
-using base::cat;
 using Clock = std::chrono::steady_clock;
 using Path = std::filesystem::path;
 
@@ -59,7 +58,7 @@ struct Running {
 };
 
 /// One change of plans.
-struct Moved {
+struct PlanMove {
   std::int64_t after = 0;  ///< updates
   std::string action, label, why;
   double stay_s = 0, step_s = 0, pause_s = 0,
@@ -94,7 +93,7 @@ class AdaptingRun {
   Status wait_for_next(bool& done);
   Status adopt_published();
   void heard(const std::string& line);
-  void stepped(const StepLine& step);
+  void stepped(const TrainedStep& step);
   void seen(const std::string& line);
   void decide();
   /// Why not; empty: the ranks are asked to leave.
@@ -115,9 +114,9 @@ class AdaptingRun {
   Running running_;
   std::optional<Running> next_;
   std::int64_t generation_ = 0;
-  std::vector<StepLine> steps_;  ///< of all generations
-  std::size_t first_step_ = 0;   ///< of this generation, among them
-  std::vector<Moved> moves_;
+  std::vector<TrainedStep> steps_;  ///< of all generations
+  std::size_t first_step_ = 0;      ///< of this generation, among them
+  std::vector<PlanMove> moves_;
   Look first_look_, look_;
   bool looked_ = false, left_ = false, deciding_ = false;
   Clock::time_point began_ = Clock::now(), launched_, last_step_;
@@ -261,7 +260,7 @@ void AdaptingRun::heard(const std::string& line) {
   if (const auto step = step_line(line)) stepped(*step);
 }
 
-void AdaptingRun::stepped(const StepLine& step) {
+void AdaptingRun::stepped(const TrainedStep& step) {
   const auto now = Clock::now();
   if (steps_.size() == first_step_) {
     start_up_s_ = seconds_between(launched_, now) - step.seconds;
@@ -369,7 +368,7 @@ std::string AdaptingRun::propose(const Change& change, const WhatIf& ladder) {
       for (const std::int64_t device : devices_of(stage.devices)) first = std::min(first, device);
   if (place_ && next.places[static_cast<std::size_t>(first)] != place_->rank)
     return "the other one leaves the host of rank 0 out";
-  Moved moved;
+  PlanMove moved;
   moved.after = steps_.back().step + 1;
   moved.action = to_string(change.action);
   moved.label = next.plan.label();
@@ -391,11 +390,11 @@ std::string AdaptingRun::propose(const Change& change, const WhatIf& ladder) {
 
 void AdaptingRun::report() const {
   const double total = seconds_between(began_, Clock::now());
-  std::vector<Moved> moves = moves_;
+  std::vector<PlanMove> moves = moves_;
   for (std::size_t m = 0; m < moves.size(); ++m) {
     std::vector<double> seconds;
     const std::int64_t until = m + 1 < moves.size() ? moves[m + 1].after : options_.steps;
-    for (const StepLine& step : steps_)
+    for (const TrainedStep& step : steps_)
       if (step.step > moves[m].after + 1 && step.step < until) seconds.push_back(step.seconds);
     std::sort(seconds.begin(), seconds.end());
     moves[m].measured_step_s = seconds.empty() ? 0 : seconds[seconds.size() / 2];
@@ -403,7 +402,7 @@ void AdaptingRun::report() const {
   if (!context_.json) {
     std::string text =
         cat(steps_.size(), " steps in ", base::fixed(total, 1), " s, ", moves.size(), moves.size() == 1 ? " move\n" : " moves\n");
-    for (const Moved& m : moves)
+    for (const PlanMove& m : moves)
       text += cat("after step ", m.after, ": ", m.action, " to ", m.label, ": pause ", base::fixed(m.measured_pause_s, 2),
                   " s (predicted ", base::fixed(m.pause_s, 2), " s), a step ", base::fixed(m.measured_step_s * 1e3, 1),
                   " ms (predicted ", base::fixed(m.step_s * 1e3, 1), " ms; had it stayed ", base::fixed(m.stay_s * 1e3, 1),
@@ -412,7 +411,7 @@ void AdaptingRun::report() const {
   }
   base::JsonWriter json;
   json.begin_object().key("total_s").value(total).key("moves").begin_array();
-  for (const Moved& m : moves) {
+  for (const PlanMove& m : moves) {
     json.begin_object()
         .key("after_step")
         .value(m.after)
@@ -443,7 +442,7 @@ void AdaptingRun::report() const {
         .end_object();
   }
   json.end_array().key("steps").begin_array();
-  for (const StepLine& step : steps_)
+  for (const TrainedStep& step : steps_)
     json.compact_next()
         .begin_object()
         .key("step")

@@ -8,8 +8,6 @@
 namespace espalier::cli {
 namespace {
 
-using base::cat;
-
 /// Calls f(command, "espalier inspect model") for the program and all that is below it.
 void each_command(const DescribedCommand& command, const std::string& path,
                   const std::function<void(const DescribedCommand&, const std::string&)>& f) {

@@ -14,8 +14,6 @@
 namespace espalier::cli {
 namespace {
 
-using base::cat;
-
 /// How configurations call the number of blocks; the one that this model's has.
 Result<std::string> key_of_blocks(const Job& job) {
   const Plan plan = profiled_plan(job, 1, SequenceParallel::none, 1, 1);

@@ -10,8 +10,6 @@
 namespace espalier::cli {
 namespace {
 
-using base::cat;
-
 constexpr std::size_t kColumn = 26;  // where the text of a flag begins
 
 /// By path, without "espalier".

@@ -14,14 +14,14 @@ namespace {
 constexpr const char* kTests = "nccl-tests";
 constexpr double kMostOfNic = 1e14;  ///< bytes/s
 
-struct Flags {
+struct ClusterImportFlags {
   std::string path, format, device, nic_bandwidth, hosts, out;
   std::vector<std::string> tests;
   std::int64_t nodes = 0, devices_per_node = 0;
   double oversubscription = 1;
 };
 
-Result<ClusterRequest> request_of(Context& context, const Flags& flags) {
+Result<ClusterRequest> request_of(Context& context, const ClusterImportFlags& flags) {
   auto text = read_input(context, flags.path);
   if (!text) return text.error();
   ClusterRequest out{input_name(flags.path), std::move(*text), flags.device, flags.nodes, flags.devices_per_node, 0,
@@ -65,7 +65,7 @@ Status other_devices(const Cluster& cluster, const std::vector<NamedText>& outpu
   return {};
 }
 
-Result<ImportedCluster> read_cluster(Context& context, const Flags& flags) {
+Result<ImportedCluster> read_cluster(Context& context, const ClusterImportFlags& flags) {
   auto request = request_of(context, flags);
   if (!request) return request.error();
   std::vector<NamedText> outputs;
@@ -85,7 +85,7 @@ Result<ImportedCluster> read_cluster(Context& context, const Flags& flags) {
   return found;
 }
 
-std::string summary_json(const ImportedCluster& found, const Flags& flags, const std::string& yaml) {
+std::string summary_json(const ImportedCluster& found, const ClusterImportFlags& flags, const std::string& yaml) {
   const NodeGroup& group = found.cluster.groups.front();
   base::JsonWriter w;
   w.begin_object();
@@ -100,7 +100,7 @@ std::string summary_json(const ImportedCluster& found, const Flags& flags, const
   return w.text();
 }
 
-int run(Context& context, const Flags& flags) {
+int run(Context& context, const ClusterImportFlags& flags) {
   const auto found = read_cluster(context, flags);
   if (!found) return fail(context, found.error());
   std::vector<std::string> notes = found->notes;
@@ -124,7 +124,7 @@ int run(Context& context, const Flags& flags) {
 
 void add_import_cluster(Command& command, Context& context) {
   Command* part = command.add_subcommand("cluster", "a cluster as another tool describes it, as a cluster file");
-  auto flags = std::make_shared<Flags>();
+  auto flags = std::make_shared<ClusterImportFlags>();
   std::vector<std::string> names;
   std::string help = "what FILE is:";
   for (const ClusterFormat& format : cluster_formats()) {

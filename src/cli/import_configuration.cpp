@@ -10,13 +10,13 @@
 namespace espalier::cli {
 namespace {
 
-struct Flags {
+struct ConfigurationImportFlags {
   ImportedFlags imported;
   OutputFlags output;
 };
 
-int print_result(Context& context, const Flags& flags, const ImportedJob& imported, const PlannerResult& result,
-                 const std::vector<std::string>& files) {
+int print_result(Context& context, const ConfigurationImportFlags& flags, const ImportedJob& imported,
+                 const PlannerResult& result, const std::vector<std::string>& files) {
   if (context.json) {
     base::JsonWriter w;
     w.begin_object();
@@ -32,7 +32,7 @@ int print_result(Context& context, const Flags& flags, const ImportedJob& import
   return result.prediction.fits ? kOk : kInfeasible;
 }
 
-int run(Context& context, const Flags& flags) {
+int run(Context& context, const ConfigurationImportFlags& flags) {
   if (Status refused = outputs_refused(flags.output)) return fail(context, *refused);
   auto imported = read_imported(context, flags.imported);
   if (!imported) return fail(context, imported.error());
@@ -54,7 +54,7 @@ int run(Context& context, const Flags& flags) {
 /// `format`: the one that it reads; empty: a flag names it.
 void add_one(Command& command, Context& context, const std::string& name, const std::string& help, const std::string& format) {
   Command* part = command.add_subcommand(name, help);
-  auto flags = std::make_shared<Flags>();
+  auto flags = std::make_shared<ConfigurationImportFlags>();
   flags->imported.format = format;
   add_imported_flags(*part, format.empty() ? "--format,--from" : "", flags->imported);
   add_output_flags(*part, std::shared_ptr<OutputFlags>(flags, &flags->output));

@@ -13,7 +13,7 @@
 namespace espalier::cli {
 namespace {
 
-struct ProfileFlags {
+struct GalvatronProfileFlags {
   std::vector<std::pair<std::string, std::string>> files;  ///< role of the importer, path
   std::map<std::string, std::string> options;
   std::string default_type = "zero2";
@@ -26,7 +26,7 @@ struct ProfileFlags {
 
 // ---- reading ---------------------------------------------------------------------------------------------------------------
 
-Result<ImportRequest> request_of(const ProfileFlags& flags) {
+Result<ImportRequest> request_of(const GalvatronProfileFlags& flags) {
   ImportRequest request;
   request.options = flags.options;
   request.options["default-dp"] = flags.default_type;
@@ -44,7 +44,7 @@ Result<ImportRequest> request_of(const ProfileFlags& flags) {
 
 // ---- answering -------------------------------------------------------------------------------------------------------------
 
-struct Answer {
+struct ProfiledAnswer {
   galvatron::ProfiledPlan plan;
   Result<PlannerResult> simulated;
 };
@@ -65,7 +65,7 @@ std::string stages_text(const galvatron::ProfiledPlan& plan) {
   return report::table(rows);
 }
 
-std::string answer_text(const Answer& answer) {
+std::string answer_text(const ProfiledAnswer& answer) {
   const galvatron::ProfiledPlan& plan = answer.plan;
   const auto& d = plan.document;
   std::string out = base::cat("Galvatron strategy: ", galvatron::strategies_text(plan), "\n");
@@ -89,7 +89,7 @@ std::string answer_text(const Answer& answer) {
   return out;
 }
 
-std::string answer_json(const Answer& answer) {
+std::string answer_json(const ProfiledAnswer& answer) {
   const galvatron::ProfiledPlan& plan = answer.plan;
   base::JsonWriter w;
   w.begin_object();
@@ -119,7 +119,7 @@ std::string answer_json(const Answer& answer) {
   return w.text();
 }
 
-Status write_files(const Context& context, const ProfileFlags& flags, const Job& job, const Answer& answer,
+Status write_files(const Context& context, const GalvatronProfileFlags& flags, const Job& job, const ProfiledAnswer& answer,
                    std::vector<std::string>& files) {
   if (flags.folder.empty()) return std::nullopt;
   if (answer.simulated) {
@@ -133,7 +133,7 @@ Status write_files(const Context& context, const ProfileFlags& flags, const Job&
   return write_file(path, galvatron::to_json(answer.plan.document));
 }
 
-int run_profile(Context& context, const ProfileFlags& flags) {
+int run_profile(Context& context, const GalvatronProfileFlags& flags) {
   auto request = request_of(flags);
   if (!request) return fail(context, request.error());
   const auto job = load_job_of(context, flags.job);
@@ -142,7 +142,7 @@ int run_profile(Context& context, const ProfileFlags& flags) {
   auto imported = exchange::plan_by_profile(*request);
   if (!imported) return fail(context, imported.error());
   auto simulated = imported->plan ? simulate(*job, *imported->plan) : Result<PlannerResult>(imported->plan.error());
-  const Answer answer{std::move(imported->found), std::move(simulated)};
+  const ProfiledAnswer answer{std::move(imported->found), std::move(simulated)};
   std::vector<std::string> written;
   if (Status error = write_files(context, flags, *job, answer, written)) return fail(context, *error);
   if (context.json) {
@@ -158,7 +158,7 @@ int run_profile(Context& context, const ProfileFlags& flags) {
 
 void add_import_galvatron_profile(Command& command, Context& context) {
   Command* part = command.add_subcommand("galvatron-profile", "the best plan by Galvatron's costs over its profile files");
-  auto flags = std::make_shared<ProfileFlags>();
+  auto flags = std::make_shared<GalvatronProfileFlags>();
   const std::vector<FileRole>& roles = find_importer("galvatron-profile")->files;
   for (const FileRole& role : roles) flags->files.emplace_back(role.name, "");
   for (std::size_t i = 0; i < roles.size(); ++i) {

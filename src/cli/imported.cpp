@@ -13,8 +13,6 @@
 namespace espalier::cli {
 namespace {
 
-using base::cat;
-
 std::int64_t count_of(const ImportedConfiguration& c, ImportedKey::Kind kind) {
   return std::count_if(c.keys.begin(), c.keys.end(), [kind](const ImportedKey& key) { return key.kind == kind; });
 }

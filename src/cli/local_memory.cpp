@@ -11,8 +11,6 @@
 namespace espalier::cli {
 namespace {
 
-using base::cat;
-
 std::optional<std::int64_t> leading_integer(std::string_view text) {
   while (!text.empty() && (text.front() == ' ' || text.front() == '\t')) text.remove_prefix(1);
   std::int64_t value = 0;

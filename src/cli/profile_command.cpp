@@ -21,8 +21,6 @@
 namespace espalier::cli {
 namespace {
 
-using base::cat;
-
 struct ProfileFlags {
   std::vector<std::string> collectives, partitions;
   std::string out, pace, from, galvatron, tp = "1", samples = "1,2";
@@ -108,13 +106,13 @@ Status measure_overlap(Context& context, const ProfileFlags& flags, const Job& j
 }
 
 /// A tensor group that is measured.
-struct Group {
+struct ProfiledTensorGroup {
   std::int64_t tp = 1;
   BlockPartition partition;  ///< of its operators; none: tensor parallelism
 };
 /// The runs of a profile: tensor groups, samples of a micro-batch.
 struct Shapes {
-  std::vector<Group> groups;
+  std::vector<ProfiledTensorGroup> groups;
   std::vector<std::int64_t> samples;
 };
 
@@ -174,7 +172,7 @@ Result<ProfileInputs> measure_all(Context& context, const ProfileFlags& flags, c
 /// Of the groups that are measured whole: what Galvatron knows.
 std::vector<std::int64_t> tensor_sizes(const Shapes& shapes) {
   std::vector<std::int64_t> sizes;
-  for (const Group& group : shapes.groups)
+  for (const ProfiledTensorGroup& group : shapes.groups)
     if (group.partition.empty()) sizes.push_back(group.tp);
   return sizes;
 }

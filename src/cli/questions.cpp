@@ -10,8 +10,6 @@
 namespace espalier::cli {
 namespace {
 
-using base::cat;
-
 Error usage(std::string where, std::string found, std::string expected, std::string hint) {
   return {ErrorKind::usage, std::move(where), std::move(found), std::move(expected), std::move(hint)};
 }

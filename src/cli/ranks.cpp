@@ -17,8 +17,6 @@
 
 namespace espalier::cli {
 
-using base::cat;
-
 Result<std::string> rank_program() {
   std::error_code none;
   const char* named = std::getenv("ESPALIER_RANK");
@@ -80,15 +78,15 @@ std::vector<std::string> words_of(const RankOptions& options, const std::string&
   return words;
 }
 
-std::optional<StepLine> step_line(const std::string& line) {
+std::optional<TrainedStep> step_line(const std::string& line) {
   std::istringstream in(line);
   std::string word;
-  StepLine out;
+  TrainedStep out;
   if (!(in >> word >> out.step >> out.loss >> out.gradient >> out.seconds) || word != "step") return std::nullopt;
   return out;
 }
 
-std::string step_text(const StepLine& step, std::int64_t steps, double tokens) {
+std::string step_text(const TrainedStep& step, std::int64_t steps, double tokens) {
   return cat("step ", step.step + 1, " of ", steps, "   loss ", base::fixed(step.loss, 6), "   gradient ",
              base::fixed(step.gradient, 4), "   ", base::fixed(step.seconds * 1e3, 1), " ms   ",
              base::count(std::round(tokens / step.seconds)), " tokens/s");

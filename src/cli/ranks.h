@@ -20,7 +20,7 @@ Result<std::string> rank_program();
 /// What a launcher of a cluster says about this process; an Error where none speaks.
 Result<launch::RankPlace> place_by_launcher(const std::string& command);
 
-/// How ranks train; the words of espalier-rank (src/runtime/main.cpp).
+/// How ranks train; the words of espalier-rank (src/runtime/worker_main.cpp).
 struct RankOptions {
   std::string data, weights, save, checkpoint, pace, record, timeline, steering;
   std::int64_t direct_bytes = 0;     ///< collectives up to this size go from everyone to everyone; 0: as the runtime has it
@@ -33,15 +33,15 @@ std::vector<std::string> words_of(const RankOptions& options, const std::string&
                                   const std::string& rendezvous);
 
 /// One line of rank 0: "step 3 LOSS NORM SECONDS".
-struct StepLine {
+struct TrainedStep {
   std::int64_t step = 0;
   double loss = 0, gradient = 0, seconds = 0;
 };
-std::optional<StepLine> step_line(const std::string& line);
+std::optional<TrainedStep> step_line(const std::string& line);
 
 /// A folder that is gone when this is.
 /// For people: the step of `steps`, its loss and its pace, where it trains on `tokens`.
-std::string step_text(const StepLine& step, std::int64_t steps, double tokens);
+std::string step_text(const TrainedStep& step, std::int64_t steps, double tokens);
 
 class ScratchFolder {
  public:

@@ -21,17 +21,15 @@
 namespace espalier::cli {
 namespace {
 
-using base::cat;
-
 struct RunFlags : RankOptions {
   std::string path;
   bool local = false;
   AdaptFlags adapt;
 };
 
-double median_seconds(std::vector<StepLine> steps) {
+double median_seconds(std::vector<TrainedStep> steps) {
   if (steps.size() > 1) steps.erase(steps.begin());  // the first step warms up
-  std::sort(steps.begin(), steps.end(), [](const StepLine& a, const StepLine& b) { return a.seconds < b.seconds; });
+  std::sort(steps.begin(), steps.end(), [](const TrainedStep& a, const TrainedStep& b) { return a.seconds < b.seconds; });
   return steps.empty() ? 0 : steps[steps.size() / 2].seconds;
 }
 
@@ -61,7 +59,7 @@ void deliver_nothing_left(Context& context, const LoadedPlan& loaded, const RunF
   print_json(context, json.text());
 }
 
-void deliver_run(Context& context, const LoadedPlan& loaded, const std::vector<StepLine>& steps, double tokens) {
+void deliver_run(Context& context, const LoadedPlan& loaded, const std::vector<TrainedStep>& steps, double tokens) {
   const double measured = median_seconds(steps);
   std::int64_t predicted = 0;
   if (auto job = job_of_plan(loaded.plan))
@@ -82,7 +80,7 @@ void deliver_run(Context& context, const LoadedPlan& loaded, const std::vector<S
       .value(tokens / measured)
       .end_object();
   json.key("steps").begin_array();
-  for (const StepLine& step : steps)
+  for (const TrainedStep& step : steps)
     json.compact_next()
         .begin_object()
         .key("step")
@@ -98,7 +96,7 @@ void deliver_run(Context& context, const LoadedPlan& loaded, const std::vector<S
 
 int run_here(Context& context, const RunFlags& flags, const LoadedPlan& loaded, const std::string& program) {
   const double tokens = static_cast<double>(loaded.plan.training.global_batch * loaded.plan.training.sequence.main);
-  std::vector<StepLine> steps;
+  std::vector<TrainedStep> steps;
   const auto line = [&](const std::string& text) {
     if (text.rfind("note ", 0) == 0) note(context, text.substr(5));
     const auto step = step_line(text);

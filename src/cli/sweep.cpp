@@ -15,8 +15,6 @@
 namespace espalier::cli {
 namespace {
 
-using base::cat;
-
 constexpr std::size_t kMostPoints = 1000;
 constexpr std::array<std::pair<const char*, const char*>, 6> kShort = {{{"nodes", "cluster.nodes"},
                                                                         {"batch", "training.global_batch"},

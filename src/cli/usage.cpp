@@ -14,7 +14,7 @@ namespace espalier::cli {
 namespace {
 
 /// The deepest command that the words name, and which word is the first that is none.
-struct Place {
+struct NamedCommand {
   CLI::App* command = nullptr;
   std::string path;  ///< "inspect model"
   std::size_t next = 0;
@@ -26,8 +26,8 @@ std::vector<std::string> command_names(CLI::App& app) {
   return names;
 }
 
-Place place_of(CLI::App& app, const std::vector<std::string>& words) {
-  Place place{&app, "", 0};
+NamedCommand place_of(CLI::App& app, const std::vector<std::string>& words) {
+  NamedCommand place{&app, "", 0};
   for (std::size_t i = 0; i < words.size(); ++i) {
     if (words[i].starts_with("-")) continue;
     const auto names = command_names(*place.command);
@@ -39,12 +39,12 @@ Place place_of(CLI::App& app, const std::vector<std::string>& words) {
   return place;
 }
 
-std::string help_of(const Place& place) { return "espalier " + place.path + (place.path.empty() ? "" : " ") + "--help"; }
+std::string help_of(const NamedCommand& place) { return "espalier " + place.path + (place.path.empty() ? "" : " ") + "--help"; }
 
 /// What messages begin with, behind the program's name.
-std::string where_of(const Place& place) { return place.path; }
+std::string where_of(const NamedCommand& place) { return place.path; }
 
-std::string typed(const Place& place) { return place.path.empty() ? "espalier" : "espalier " + place.path; }
+std::string typed(const NamedCommand& place) { return place.path.empty() ? "espalier" : "espalier " + place.path; }
 
 bool is_file(const std::string& word) {
   std::error_code ignored;
@@ -52,7 +52,7 @@ bool is_file(const std::string& word) {
 }
 
 /// No command where one is needed, or a word that is none.
-Error unknown_command(const Place& place, const std::vector<std::string>& words) {
+Error unknown_command(const NamedCommand& place, const std::vector<std::string>& words) {
   const auto names = command_names(*place.command);
   const std::string where = where_of(place);
   const auto given = std::find_if(words.begin() + static_cast<std::ptrdiff_t>(place.next), words.end(),
@@ -95,7 +95,7 @@ std::string command_with(CLI::App& app, const std::string& flag) {
 }
 
 /// "my job.yaml" typed without quotes: the words behind the command, joined, where they name a file.
-std::string file_with_spaces(const Place& place, const std::vector<std::string>& words) {
+std::string file_with_spaces(const NamedCommand& place, const std::vector<std::string>& words) {
   std::string joined;
   for (std::size_t i = place.next; i < words.size(); ++i) {
     if (words[i].starts_with("-")) return "";
@@ -106,7 +106,7 @@ std::string file_with_spaces(const Place& place, const std::vector<std::string>&
 }
 
 /// A word behind all that the command takes.
-Error surplus_word(const Place& place, const std::string& word, const std::vector<std::string>& words) {
+Error surplus_word(const NamedCommand& place, const std::string& word, const std::vector<std::string>& words) {
   const std::string where = where_of(place), quoted = "\"" + word + "\"";
   if (const std::string file = file_with_spaces(place, words); !file.empty())
     return Error{ErrorKind::usage, where, quoted + " after all that the command takes", "no more words",
@@ -130,7 +130,7 @@ std::string pin_or_estimate(const std::string& flag, const std::string& word, co
          "=" + value + "; to price one configuration: espalier estimate " + flag + " " + value;
 }
 
-Error unexpected_word(CLI::App& app, const Place& place, const std::string& word, const std::vector<std::string>& words) {
+Error unexpected_word(CLI::App& app, const NamedCommand& place, const std::string& word, const std::vector<std::string>& words) {
   const std::string where = where_of(place);
   if (!word.starts_with("-")) return surplus_word(place, word, words);
   const std::string meant = similar_flag(word, flags_of(*place.command));
@@ -148,7 +148,7 @@ Error unexpected_word(CLI::App& app, const Place& place, const std::string& word
 }
 
 /// CLI11 says "--zero: Value 4 not in range 0 to 3", "--tp: 1 required INT missing" or "Could not convert: --threads = all".
-Error wrong_value(const Place& place, const CLI::ParseError& error) {
+Error wrong_value(const NamedCommand& place, const CLI::ParseError& error) {
   const std::string text = error.what();
   const std::size_t colon = text.find(": ");
   const std::string flag = colon == std::string::npos || !text.starts_with("-") ? "" : text.substr(0, colon);
@@ -171,7 +171,7 @@ Error wrong_value(const Place& place, const CLI::ParseError& error) {
 }
 
 /// CLI11 says "job is required".
-Error missing_word(const Place& place, const CLI::ParseError& error) {
+Error missing_word(const NamedCommand& place, const CLI::ParseError& error) {
   const std::string text = error.what();
   const std::string name = text.substr(0, text.find(" is required"));
   const CLI::Option* option = place.command->get_option_no_throw(name);
@@ -187,7 +187,7 @@ Error missing_word(const Place& place, const CLI::ParseError& error) {
 }  // namespace
 
 Error usage_error(CLI::App& app, const CLI::ParseError& error, const std::vector<std::string>& words) {
-  const Place place = place_of(app, words);
+  const NamedCommand place = place_of(app, words);
   if (!command_names(*place.command).empty()) {
     const auto first = words.begin() + static_cast<std::ptrdiff_t>(place.next);
     const auto flag = std::find_if(first, words.end(), [](const std::string& w) { return w.starts_with("-"); });

@@ -4,8 +4,8 @@
 
 #include <algorithm>
 
-#include "base/check.h"
 #include "base/format.h"
+#include "base/invariant.h"
 #include "base/shipped.h"
 #include "cluster/calibration.h"
 #include "cluster/device_reader.h"

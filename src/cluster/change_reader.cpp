@@ -18,9 +18,6 @@
 namespace espalier::cluster {
 namespace {
 
-using base::cat;
-using base::Node;
-using base::NodeKind;
 using Kind = ClusterTarget::Kind;
 
 constexpr double kLongestTrace = 1e9;  ///< s: thirty years

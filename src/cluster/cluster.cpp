@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <limits>
 
-#include "base/check.h"
+#include "base/invariant.h"
 #include "cluster/names.h"
 
 namespace espalier {

@@ -12,8 +12,6 @@ namespace espalier::cluster {
 namespace {
 
 namespace fs = std::filesystem;
-using base::Node;
-using base::NodeKind;
 
 struct TableKey {
   const char* key;

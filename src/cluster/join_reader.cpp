@@ -12,8 +12,6 @@
 namespace espalier::cluster {
 namespace {
 
-using base::cat;
-
 constexpr double kDearestGigabyte = 1e6;
 
 /// Lowers `level` to each figure in which `network` is worse. Bandwidth apart: a network with more of it may have the longer latency, and a join that took all of one

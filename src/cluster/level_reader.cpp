@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdio>
 
+#include "base/division.h"
 #include "cluster/names.h"
 
 namespace espalier::cluster {
@@ -20,20 +21,19 @@ std::string format(const char* pattern, double value) {
   return text;
 }
 
-Span read_span(base::Reader& reader) {
+DomainSpan read_span(base::Reader& reader) {
   const base::Node* node = reader.find("span");
   if (node == nullptr || node->kind == base::NodeKind::null) return {};
   if (node->kind == base::NodeKind::string && node->text == "node") return {};
-  if (node->kind == base::NodeKind::string && node->text == "cluster") return {Span::Kind::cluster, 0};
+  if (node->kind == base::NodeKind::string && node->text == "cluster") return {DomainSpan::Kind::cluster, 0};
   if (node->kind != base::NodeKind::integer) {
     const std::string found = node->text.empty() ? std::string(to_string(node->kind)) : "\"" + node->text + "\"";
     reader.fail("span", found, "a number of devices, 'node' or 'cluster'");
     return {};
   }
-  return {Span::Kind::devices, std::max<std::int64_t>(1, reader.optional_int("span", 1, 100'000'000, 1))};
+  return {DomainSpan::Kind::devices, std::max<std::int64_t>(1, reader.optional_int("span", 1, 100'000'000, 1))};
 }
 
-std::int64_t round_up(std::int64_t value, std::int64_t multiple) { return (value + multiple - 1) / multiple * multiple; }
 
 FabricLevel resolve(const LevelSpec& spec, std::int64_t span, std::int64_t below, BytesPerSecond link_below) {
   FabricLevel level = spec.level;
@@ -58,7 +58,7 @@ FabricLevel resolve(const LevelSpec& spec, std::int64_t span, std::int64_t below
 /// An inner domain of at most `wanted` devices in a node of `node`: equal parts if possible (6 cards under switches of 4: 3 + 3).
 std::int64_t fit_into_node(std::int64_t wanted, std::int64_t node) {
   if (wanted >= node) return node;
-  const std::int64_t parts = (node + wanted - 1) / wanted;
+  const std::int64_t parts = ceil_div(node, wanted);
   return node % wanted == 0 ? wanted : node % parts == 0 ? node / parts : 0;
 }
 
@@ -149,7 +149,7 @@ std::vector<FabricLevel> resolve_node_levels(const std::vector<LevelSpec>& specs
   BytesPerSecond link;
   for (std::size_t i = 0; i < specs.size(); ++i) {
     const bool outermost = i + 1 == specs.size();
-    const std::int64_t wanted = specs[i].span.kind == Span::Kind::devices ? specs[i].span.devices : devices_per_node;
+    const std::int64_t wanted = specs[i].span.kind == DomainSpan::Kind::devices ? specs[i].span.devices : devices_per_node;
     if (outermost && below == devices_per_node) break;  // the node ended below this level
     const std::int64_t span = outermost ? devices_per_node : fit_into_node(wanted, devices_per_node);
     if (span <= below || span % below != 0) continue;
@@ -168,8 +168,8 @@ std::vector<FabricLevel> resolve_all_levels(const std::vector<LevelSpec>& specs,
   BytesPerSecond link;
   for (const LevelSpec& spec : specs) {
     std::int64_t span = spec.span.devices;
-    if (spec.span.kind == Span::Kind::node) span = devices_per_node;
-    if (spec.span.kind == Span::Kind::cluster) span = round_up(total, below);
+    if (spec.span.kind == DomainSpan::Kind::node) span = devices_per_node;
+    if (spec.span.kind == DomainSpan::Kind::cluster) span = round_up(total, below);
     levels.push_back(resolve(spec, span, below, link));
     below = std::max<std::int64_t>(1, span);
     link = levels.back().bandwidth_alone;

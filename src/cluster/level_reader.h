@@ -17,7 +17,7 @@
 namespace espalier::cluster {
 
 /// Devices a domain spans: a number, or one of two words.
-struct Span {
+struct DomainSpan {
   enum class Kind : std::uint8_t { devices, node, cluster } kind = Kind::node;
   std::int64_t devices = 0;  ///< kind == devices
 };
@@ -25,7 +25,7 @@ struct Span {
 /// A level whose span and shared bandwidth still depend on the node and cluster around it.
 struct LevelSpec {
   FabricLevel level;  ///< span, bandwidth and bandwidth_alone are not final
-  Span span;
+  DomainSpan span;
   BytesPerSecond link;    ///< `bandwidth`, 0 if `uplink` was given
   BytesPerSecond uplink;  ///< 0 if `bandwidth` was given
   BytesPerSecond alone;   ///< 0 if not given

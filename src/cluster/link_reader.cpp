@@ -15,8 +15,6 @@
 namespace espalier::cluster {
 namespace {
 
-using base::cat;
-
 constexpr double kUsualLatency = 5e-6;
 
 LinkSharing read_sharing(base::Reader& reader, LinkSharing usual) {

@@ -4,14 +4,12 @@
 #include <cmath>
 #include <numbers>
 
-#include "base/check.h"
 #include "base/format.h"
+#include "base/invariant.h"
 #include "espalier/cluster_change.h"
 
 namespace espalier {
 namespace {
-
-using base::cat;
 
 /// SplitMix64 (Steele, Lea and Flood, OOPSLA 2014): a seed gives the same numbers everywhere.
 class Random {

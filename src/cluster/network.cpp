@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Levels between nodes: NICs shared by the devices of a node, pods, oversubscription.
 #include "cluster/network.h"
+#include "base/division.h"
 
 #include <algorithm>
 
 namespace espalier::cluster {
 namespace {
 
-std::int64_t round_up(std::int64_t value, std::int64_t multiple) { return (value + multiple - 1) / multiple * multiple; }
 
 std::string level_name(const NetworkSpec& network, std::string_view suffix) {
   std::string name = network.name;

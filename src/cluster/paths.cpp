@@ -6,7 +6,7 @@
 #include <queue>
 #include <tuple>
 
-#include "base/check.h"
+#include "base/invariant.h"
 #include "cluster/topology_builders.h"
 
 namespace espalier::cluster {

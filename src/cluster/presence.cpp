@@ -8,8 +8,6 @@
 namespace espalier::cluster {
 namespace {
 
-using base::cat;
-
 Error wrong(std::string found, std::string expected) {
   return {ErrorKind::bad_input, "events", std::move(found), std::move(expected),
           "all nodes are there at the start, unless an event at time 0 says otherwise"};

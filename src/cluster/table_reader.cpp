@@ -9,12 +9,11 @@
 namespace espalier::cluster {
 namespace {
 
-using base::cat;
-
 constexpr std::size_t kMaxTableBytes = 16u << 20;
 constexpr std::size_t kMaxColumns = 64;
 
-Error at_place(const std::string& where, base::Place place, std::string found, std::string expected, std::string hint = "") {
+Error at_place(const std::string& where, base::TextPosition place, std::string found, std::string expected,
+               std::string hint = "") {
   return {ErrorKind::bad_input, base::at(where, place), std::move(found), std::move(expected), std::move(hint)};
 }
 
@@ -29,7 +28,7 @@ bool looks_like_number(std::string_view text) {
          text.find_first_of("0123456789") != std::string_view::npos;
 }
 
-base::Node cell_of(std::string_view text, base::Place place, bool quoted) {
+base::Node cell_of(std::string_view text, base::TextPosition place, bool quoted) {
   base::Node node;
   if (!quoted && looks_like_number(text))
     if (auto number = base::number_node(text)) node = *number;
@@ -50,7 +49,7 @@ Result<TableRow> cells_of(std::string_view line, std::int32_t number, const std:
   while (true) {
     const std::size_t blank = line.find_first_not_of(" \t", begin);
     const std::size_t start = blank == std::string_view::npos ? line.size() : blank;
-    const base::Place place{number, static_cast<std::int32_t>(start + 1)};
+    const base::TextPosition place{number, static_cast<std::int32_t>(start + 1)};
     if (row.cells.size() == kMaxColumns) return at_place(where, place, "more than 64 columns", "at most 64 columns");
     const bool quoted = start < line.size() && line[start] == '"';
     std::size_t end = line.find(',', begin);
@@ -99,7 +98,7 @@ Result<base::Document> read_table(std::string_view text, const std::string& wher
   if (rows->empty()) return at_place(where, {}, "no line with column names", "the header " + header);
   std::vector<std::string> names;
   for (const base::Node& cell : rows->front().cells) {
-    const base::Place place{cell.line, cell.column};
+    const base::TextPosition place{cell.line, cell.column};
     if (std::find(columns.begin(), columns.end(), cell.text) == columns.end())
       return at_place(where, place, "column " + base::quoted(cell.text), "the header " + header,
                       base::suggestion(cell.text, columns));

@@ -9,8 +9,6 @@
 namespace espalier {
 namespace {
 
-using base::cat;
-
 std::string numbers(const char* word, std::int64_t count) {
   return count == 1 ? cat(word, ":0") : cat(word, ":0 to ", word, ":", count - 1);
 }

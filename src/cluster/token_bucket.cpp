@@ -4,7 +4,7 @@
 #include <cmath>
 #include <limits>
 
-#include "base/check.h"
+#include "base/invariant.h"
 #include "espalier/cluster_change.h"
 
 namespace espalier {

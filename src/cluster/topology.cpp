@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <numeric>
 
-#include "base/check.h"
+#include "base/invariant.h"
 
 namespace espalier::cluster {
 namespace {

@@ -4,7 +4,7 @@
 #include <map>
 #include <set>
 
-#include "base/check.h"
+#include "base/invariant.h"
 #include "cluster/topology_assembly.h"
 
 namespace espalier::cluster {

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <map>
 
-#include "base/check.h"
+#include "base/invariant.h"
 #include "cluster/topology_assembly.h"
 
 namespace espalier::cluster {

@@ -4,7 +4,8 @@
 #include <cmath>
 #include <limits>
 
-#include "base/check.h"
+#include "base/division.h"
+#include "base/invariant.h"
 #include "cluster/topology_assembly.h"
 
 namespace espalier::cluster {
@@ -54,7 +55,6 @@ FabricLevel within(FabricLevel level, const FabricLevel& network) {
   return level;
 }
 
-std::int64_t rounded_up(std::int64_t count, std::int64_t part) { return (count + part - 1) / part; }
 
 }  // namespace
 
@@ -79,7 +79,7 @@ std::int32_t TopologyAssembly::add_both_ways(LinkRange range, const std::string&
 void TopologyAssembly::add_trunk(Topology::Run& run, const FabricLevel& level, std::size_t k, double capacity, double latency_s) {
   LinkRange range;
   range.names = LinkRange::Names::devices;
-  range.count = rounded_up(run.count, run.levels[k].below);
+  range.count = ceil_div(run.count, run.levels[k].below);
   range.capacity = capacity;
   range.latency_s = latency_s;
   range.trace = level.trace;
@@ -94,7 +94,7 @@ void TopologyAssembly::add_pairs(Topology::Run& run, const FabricLevel& level, s
   if (level.per_peer.count() <= 0 || span < 2 || span > kMaxMesh) return;
   LinkRange range;
   range.names = LinkRange::Names::pairs;
-  range.count = rounded_up(run.count, span) * span * (span - 1);
+  range.count = ceil_div(run.count, span) * span * (span - 1);
   range.capacity = level.per_peer.count() * level.efficiency;
   range.trace = level.trace;
   range.first_device = run.first;
@@ -116,7 +116,7 @@ void TopologyAssembly::add_medium(Topology::Run& run, const std::vector<FabricLe
   LinkRange port;
   port.names = LinkRange::Names::devices;
   port.devices = std::max<std::int64_t>(1, share);
-  port.count = rounded_up(run.count, port.devices);
+  port.count = ceil_div(run.count, port.devices);
   port.capacity = share > 1 ? std::max(alone, static_cast<double>(share) * most[lowest]) : most[lowest];
   if (pooled) port.capacity = std::max(alone, most[lowest]);
   port.latency_s = 0.5 * first.latency.count();

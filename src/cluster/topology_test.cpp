@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "base/check.h"
+#include "base/invariant.h"
 #include "cluster/catalogue.h"
 #include "cluster/topology_builders.h"
 

@@ -12,10 +12,6 @@
 namespace espalier::cluster {
 namespace {
 
-using base::cat;
-using base::Node;
-using base::NodeKind;
-
 constexpr double kSlowest = 1e-6;
 constexpr double kFastest = 100.0;
 constexpr double kDearest = 1e6;  ///< per device and hour

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/division.h"
 #include "cost/operator_cost.h"
 #include "plan/engine.h"
 #include "plan/key_value.h"
@@ -15,7 +16,6 @@ namespace {
 
 using i64 = std::int64_t;
 
-i64 ceil_div(i64 a, i64 b) { return (a + b - 1) / b; }
 
 /// Bytes by region, before they are divided; `cheap` is the part that selective recomputation drops.
 struct Regions {
@@ -33,7 +33,7 @@ struct Regions {
 };
 
 /// Context of an operator that is counted: its neighbours, and the share of it that runs again.
-struct Place {
+struct CountedOperator {
   const LayerKind& kind;
   const Operator& op;
   const Operator *before, *after;
@@ -74,7 +74,7 @@ i64 scores_of(const Operator& op, const LayerGeometry& g) {
   return g.tokens * op.heads * (op.window > 0 ? std::min(op.window, all_keys) : all_keys);
 }
 
-void add_attention(Regions& r, const Place& p) {
+void add_attention(Regions& r, const CountedOperator& p) {
   const Operator& op = p.op;
   const LayerGeometry& g = p.g;
   const i64 a = g.element_bytes, t = g.tokens;
@@ -126,7 +126,7 @@ bool router_keeps_input(const LayerKind& kind, const LayerGeometry& g) {
 }
 
 /// What the previous operator leaves behind decides whether a linear's input is a tensor of its own.
-void add_linear(Regions& r, const Place& p) {
+void add_linear(Regions& r, const CountedOperator& p) {
   const Operator& op = p.op;
   if (!needs_input(op)) return;
   const bool after_attention = p.fused() && p.before != nullptr && p.before->kind == OperatorKind::attention;
@@ -138,7 +138,7 @@ void add_linear(Regions& r, const Place& p) {
         p.again.input_again || kept_for_router);
 }
 
-void add_activation(Regions& r, const Place& p) {
+void add_activation(Regions& r, const CountedOperator& p) {
   const Operator& op = p.op;
   const i64 t = p.g.tokens, gate = p.g.eager_gate && op.in == 2 * op.out ? op.out : 0;
   const i64 half = p.runs_again(RecomputeModule::every_second_mm) && op.in == 2 * op.out ? op.out : 0;
@@ -149,7 +149,7 @@ void add_activation(Regions& r, const Place& p) {
 }
 
 /// Experts behind the exchange: products and activation.
-void add_expert(Regions& r, const Place& p) {
+void add_expert(Regions& r, const CountedOperator& p) {
   const Operator& op = p.op;
   const LayerGeometry& g = p.g;
   const bool after_activation = p.before != nullptr && p.before->kind == OperatorKind::expert_activation;
@@ -165,7 +165,7 @@ void add_expert(Regions& r, const Place& p) {
   r.add_expert(ceil_div(each * copies * op.in, divisor), cheap);
 }
 
-void add_operator(Regions& r, const Place& p) {
+void add_operator(Regions& r, const CountedOperator& p) {
   const Operator& op = p.op;
   const LayerGeometry& g = p.g;
   const i64 a = g.element_bytes, t = g.tokens;
@@ -232,8 +232,9 @@ SavedBytes saved_activations(const LayerKind& kind, const LayerGeometry& g, Acti
   const std::size_t n = kind.operators.size();
   for (std::size_t i = 0; i < n; ++i) {
     const Operator& op = kind.operators[i];
-    const Place p{kind,   op,          i > 0 ? &kind.operators[i - 1] : nullptr, i + 1 < n ? &kind.operators[i + 1] : nullptr, g,
-                  policy, walk.next(i)};
+    const CountedOperator p{
+        kind,   op,          i > 0 ? &kind.operators[i - 1] : nullptr, i + 1 < n ? &kind.operators[i + 1] : nullptr, g,
+        policy, walk.next(i)};
     if (op.kind == OperatorKind::router && router_keeps_input(kind, g))
       r.add(TpSplit::none, i64{g.element_bytes} * g.tokens * op.in, p.again.input_again);
     r.whole += i64{g.element_bytes} * g.tokens * op.adapters * op.adapter_rank;  // between the matrices of its adapters

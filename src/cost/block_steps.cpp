@@ -4,7 +4,7 @@
 #include <cmath>
 #include <utility>
 
-#include "base/check.h"
+#include "base/invariant.h"
 #include "plan/engine.h"
 
 namespace espalier::cost {

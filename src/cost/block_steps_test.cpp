@@ -9,7 +9,7 @@
 #include "cost/layer_steps.h"
 #include "cost/test_opt_block.h"
 #include "cost/test_problem.h"
-#include "partition/operators.h"
+#include "partition/operator_splits.h"
 #include "plan/engine.h"
 #include "plan/operator_partition.h"
 

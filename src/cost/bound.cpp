@@ -3,7 +3,7 @@
 
 #include <cmath>
 
-#include "base/check.h"
+#include "base/invariant.h"
 #include "cost/bound_formulas.h"
 
 namespace espalier::cost {

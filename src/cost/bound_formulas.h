@@ -42,7 +42,7 @@ std::int64_t blocking_sends_ns(const Times& x, std::int32_t stage) {
   std::int64_t all = 0, longest = 0;
   for (std::int32_t k = 0; k < s.virtual_stages; ++k) {
     const std::int32_t c = pipeline_chunk(s, stage, k);
-    const std::int64_t down = c + 1 < s.stages * s.virtual_stages ? x.down(c + 1) : 0;
+    const std::int64_t down = c + 1 < s.chunks() ? x.down(c + 1) : 0;
     const std::int64_t up = x.up(c);
     all += down + up;
     longest = std::max({longest, down, up});
@@ -57,7 +57,7 @@ std::int64_t iteration_bound_ns(const Times& x) {
   const Schedule& s = x.schedule();
   const bool split = splits_backward(s.kind);
   const i64 m = s.microbatches;
-  const std::int32_t chunks = s.stages * s.virtual_stages;
+  const std::int32_t chunks = s.chunks();
   i64 round_trip = 0;  // of chunk a … last, updated as a grows
   for (std::int32_t c = 0; c < chunks; ++c) round_trip += x.forward(c) + x.backward(c) + x.down(c) + x.up(c);
   const i64 first_gather = x.overlap_gather() ? x.gather(0) : 0;

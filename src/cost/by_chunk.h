@@ -23,7 +23,7 @@ struct StageRow {
   std::int64_t step_host_ns = 0, dense_parameters = 0, expert_parameters = 0, reduced_elements = 0;
   std::int64_t frozen_dense_bytes = 0, frozen_expert_bytes = 0;
   cost::StaticMemory memory;
-  cost::Slowdown slowdown;  ///< of the collectives of all its chunks
+  cost::MutualSlowdown slowdown;  ///< of the collectives of all its chunks
   bool operator==(const StageRow&) const = default;
 };
 
@@ -34,7 +34,7 @@ struct ByChunk {
   double allocator_reserve = 0.0;
   std::int64_t message_bytes = 0;
   /// All stages alike.
-  void slow_down(const cost::Slowdown& by) {
+  void slow_down(const cost::MutualSlowdown& by) {
     for (StageRow& stage : stages) stage.slowdown = by;
   }
   bool operator==(const ByChunk&) const = default;
@@ -84,7 +84,7 @@ inline cost::Costs costs_of(const ByChunk& rows, const ProgramStructure& s) {
                               Nanoseconds(row.step_host_ns)};
   }
   for (std::int32_t c = 0; c < s.chunks(); ++c) {
-    const cost::Slowdown& slowdown = rows.stages[static_cast<std::size_t>(place_of_chunk(s.schedule, c).stage)].slowdown;
+    const cost::MutualSlowdown& slowdown = rows.stages[static_cast<std::size_t>(place_of_chunk(s.schedule, c).stage)].slowdown;
     if (s.reduce_gradients) out.slowdowns[s.grad_reduce(ChunkId(c))] = slowdown;
     if (s.gather_parameters) out.slowdowns[s.param_gather(ChunkId(c))] = slowdown;
   }
@@ -124,9 +124,9 @@ inline ByChunk rows_of(const cost::Costs& costs, const ProgramStructure& s) {
     const cost::StageCost& stage = costs.stages[StageId(i)];
     const cost::PhaseTime& optimizer = costs.works[s.optimizer(StageId(i))].time;
     // Stage i holds pipeline chunk i.
-    const cost::Slowdown slowdown = s.reduce_gradients    ? costs.slowdowns[s.grad_reduce(ChunkId(i))]
-                                    : s.gather_parameters ? costs.slowdowns[s.param_gather(ChunkId(i))]
-                                                          : cost::Slowdown{};
+    const cost::MutualSlowdown slowdown = s.reduce_gradients    ? costs.slowdowns[s.grad_reduce(ChunkId(i))]
+                                          : s.gather_parameters ? costs.slowdowns[s.param_gather(ChunkId(i))]
+                                                                : cost::MutualSlowdown{};
     out.stages[static_cast<std::size_t>(i)] = {optimizer.duration_ns(),
                                                optimizer.exposed_ns,
                                                optimizer.other_ns,

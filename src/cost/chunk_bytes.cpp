@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cost/chunk_bytes.h"
 
-#include "base/check.h"
+#include "base/invariant.h"
 #include "cost/bound_formulas.h"
 #include "cost/chunk_sum.h"
 #include "plan/shared_table.h"
@@ -10,7 +10,7 @@ namespace espalier::cost {
 namespace {
 
 /// By the names of the formulas.
-struct View {
+struct UniformBytesView {
   const UniformBytes& held;
   const Schedule& s;
   [[nodiscard]] const Schedule& schedule() const { return s; }
@@ -63,7 +63,7 @@ void UniformBytes::fill(const Model& model, const SplitTable& split, const std::
 }
 
 std::int64_t UniformBytes::least_activations(const Schedule& schedule, std::int32_t stage) const {
-  return activations_bound_bytes(View{*this, schedule}, stage);
+  return activations_bound_bytes(UniformBytesView{*this, schedule}, stage);
 }
 
 }  // namespace espalier::cost

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "base/check.h"
+#include "base/invariant.h"
 #include "cost/chunk_sum.h"
 #include "cost/layer_steps.h"
 #include "cost/redistribution.h"
@@ -25,9 +25,9 @@ struct LayerHere {
 };
 
 /// One pass. Appends spans, and adds up what ChunkSum (chunk_sum.h) adds up.
-class Pass {
+class PassBuilder {
  public:
-  Pass(const CostContext& c, const PlanChunks& chunks, StepBook& book, std::int32_t chunk, ChunkPhase phase)
+  PassBuilder(const CostContext& c, const PlanChunks& chunks, StepBook& book, std::int32_t chunk, ChunkPhase phase)
       : c_(c), chunks_(chunks), book_(book), chunk_(chunk), phase_(phase) {}
 
   ChunkSteps run() {
@@ -257,7 +257,7 @@ const LayerSteps& StepBook::steps(const Strategy& s, std::int32_t kind) {
 
 ChunkSteps StepBook::chunk(std::int32_t chunk, ChunkPhase phase) {
   ESPALIER_CHECK(chunk >= 0 && chunk < static_cast<std::int32_t>(chunks_.ranges.size()));
-  return Pass(c_, chunks_, *this, chunk, phase).run();
+  return PassBuilder(c_, chunks_, *this, chunk, phase).run();
 }
 
 }  // namespace espalier::cost

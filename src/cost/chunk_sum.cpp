@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cost/chunk_sum.h"
 
-#include "base/check.h"
+#include "base/invariant.h"
 #include "cost/collective.h"
 #include "cost/rounding.h"
 #include "cost/table_exchange.h"
@@ -22,7 +22,7 @@ double reduced_s(const std::vector<FabricLevel>& levels, const Group& group, dou
 Assembly assembly_of(const CostContext& c, const Strategy& s, std::int32_t stages, const std::vector<LayerCost>& layers,
                      ChunkEdges edges) {
   Assembly x{{c, s, states_of(*c.engine, c.workload.training), data_groups(c.fabric, s, stages)}, layers, {}, {}};
-  if (shards_gradients(s.zero))  // else nothing inside chunks
+  if (s.shards_gradients())  // else nothing inside chunks
     for (std::size_t k = 0; k < layers.size(); ++k) x.zero[k] = zero_time(c, x.groups, s, x.states, layers[k], edges);
   x.host.fill(c, s, x.states, layers, x.zero.data());
   return x;
@@ -82,9 +82,9 @@ double tensor_sync_s(const Sharing& x, const TensorSync& sync, Cut cut) {
   return t;
 }
 
-double passing(const Fabric& fabric, const Message& m) { return moved_bytes(m.kind, fabric.data_levels, m.placed, m.bytes); }
+double passing(const Fabric& fabric, const StepMessage& m) { return moved_bytes(m.kind, fabric.data_levels, m.placed, m.bytes); }
 
-double message_s(const Fabric& fabric, const Message& m, Cut cut) {
+double message_s(const Fabric& fabric, const StepMessage& m, Cut cut) {
   const auto& levels = fabric.data_levels;
   if (m.kind == CollectiveKind::all_gather || m.kind == CollectiveKind::reduce_scatter)
     return cut == Cut::none ? all_gather_s(levels, m.placed, m.bytes) : all_gather_least_s(levels, m.placed, m.bytes);
@@ -96,25 +96,25 @@ double message_s(const Fabric& fabric, const Message& m, Cut cut) {
 
 double reduce_bucket_s(const Sharing& x, double dense, double expert, double buckets, Cut cut) {
   double t = 0;
-  each_reduction(x, dense, expert, buckets, [&](const Message& m) { t += message_s(x.c.fabric, m, cut); });
+  each_reduction(x, dense, expert, buckets, [&](const StepMessage& m) { t += message_s(x.c.fabric, m, cut); });
   return t;
 }
 
 double gather_bucket_s(const Sharing& x, double dense, double expert, double buckets, Cut cut) {
   double t = 0;
-  each_gather(x, dense, expert, buckets, [&](const Message& m) { t += message_s(x.c.fabric, m, cut); });
+  each_gather(x, dense, expert, buckets, [&](const StepMessage& m) { t += message_s(x.c.fabric, m, cut); });
   return t;
 }
 
 double reduce_bucket_bytes(const Sharing& x, double dense, double expert, double buckets) {
   double bytes = 0;
-  each_reduction(x, dense, expert, buckets, [&](const Message& m) { bytes += passing(x.c.fabric, m); });
+  each_reduction(x, dense, expert, buckets, [&](const StepMessage& m) { bytes += passing(x.c.fabric, m); });
   return bytes;
 }
 
 double gather_bucket_bytes(const Sharing& x, double dense, double expert, double buckets) {
   double bytes = 0;
-  each_gather(x, dense, expert, buckets, [&](const Message& m) { bytes += passing(x.c.fabric, m); });
+  each_gather(x, dense, expert, buckets, [&](const StepMessage& m) { bytes += passing(x.c.fabric, m); });
   return bytes;
 }
 

@@ -178,7 +178,7 @@ TableTime table_time(const Sharing& x, const Sharing& layer, const LayerCost& us
                      ChunkEdges edges);
 
 /// A message of a collective at the end or the beginning of a step, as it is emitted: to be added up, or to be written into a program.
-struct Message {
+struct StepMessage {
   CollectiveKind kind;
   GroupKind group;
   const Group& placed;
@@ -190,10 +190,10 @@ struct Message {
 enum class Cut : std::uint8_t { none, any };
 
 /// Seconds of a message over the levels of data-parallel collectives.
-double message_s(const Fabric& fabric, const Message& message, Cut cut = Cut::none);
+double message_s(const Fabric& fabric, const StepMessage& message, Cut cut = Cut::none);
 
 /// Bytes of it that pass a rank.
-double passing(const Fabric& fabric, const Message& message);
+double passing(const Fabric& fabric, const StepMessage& message);
 
 /// Emits the messages of one bucket of the step-end communication of `dense` and `expert` elements that is cut into `buckets`.
 /// Reduction: all-reduce without ZeRO; reduce-scatter in the shard group and all-reduce of the shard over the replicas with ZeRO 1; the
@@ -203,14 +203,14 @@ void each_reduction(const Sharing& x, double dense, double expert, double bucket
   const auto one = [&](const Group& shard, const Group& replica, GroupKind shard_kind, GroupKind replica_kind, double bytes) {
     if (bytes <= 0) return;
     if (!x.groups.sharded) {
-      emit(Message{CollectiveKind::all_reduce, shard_kind, shard, bytes,
-                   x.s.overlap.grad_reduce ? x.c.engine->communication.reduce_bucket_bytes : 0.0});
+      emit(StepMessage{CollectiveKind::all_reduce, shard_kind, shard, bytes,
+                       x.s.overlap.grad_reduce ? x.c.engine->communication.reduce_bucket_bytes : 0.0});
       return;
     }
     if (x.s.zero == ZeroStage::optimizer)
-      emit(Message{x.c.engine->communication.zero1_all_reduces ? CollectiveKind::all_reduce : CollectiveKind::reduce_scatter,
-                   shard_kind, shard, bytes, 0});
-    emit(Message{CollectiveKind::all_reduce, replica_kind, replica, bytes / static_cast<double>(shard.size), 0});
+      emit(StepMessage{x.c.engine->communication.zero1_all_reduces ? CollectiveKind::all_reduce : CollectiveKind::reduce_scatter,
+                       shard_kind, shard, bytes, 0});
+    emit(StepMessage{CollectiveKind::all_reduce, replica_kind, replica, bytes / static_cast<double>(shard.size), 0});
   };
   one(x.groups.shard, x.groups.replica, GroupKind::data_shard, GroupKind::data_replica, dense * x.states.reduce / buckets);
   one(x.groups.expert_shard, x.groups.expert_replica, GroupKind::expert_shard, GroupKind::expert_replica,
@@ -221,9 +221,9 @@ void each_reduction(const Sharing& x, double dense, double expert, double bucket
 template <class Emit>
 void each_gather(const Sharing& x, double dense, double expert, double buckets, const Emit& emit) {
   const double dense_bytes = dense * x.states.gather / buckets, expert_bytes = expert * x.states.gather / buckets;
-  if (dense_bytes > 0) emit(Message{CollectiveKind::all_gather, GroupKind::data_shard, x.groups.shard, dense_bytes, 0});
+  if (dense_bytes > 0) emit(StepMessage{CollectiveKind::all_gather, GroupKind::data_shard, x.groups.shard, dense_bytes, 0});
   if (expert_bytes > 0)
-    emit(Message{CollectiveKind::all_gather, GroupKind::expert_shard, x.groups.expert_shard, expert_bytes, 0});
+    emit(StepMessage{CollectiveKind::all_gather, GroupKind::expert_shard, x.groups.expert_shard, expert_bytes, 0});
 }
 
 /// Seconds of one bucket of either.

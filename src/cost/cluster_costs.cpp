@@ -7,8 +7,8 @@
 #include <map>
 #include <utility>
 
-#include "base/check.h"
 #include "base/format.h"
+#include "base/invariant.h"
 #include "cost/chunk_sum.h"
 #include "cost/price_parts.h"
 #include "cost/rounding.h"
@@ -19,8 +19,6 @@
 
 namespace espalier::cost {
 namespace {
-
-using base::cat;
 
 /// One group as a cluster of its own, its devices so fast.
 Cluster at_speed(const Cluster& cluster, std::size_t group, double speed) {
@@ -233,7 +231,7 @@ void fill_ranges(const ClusterCosts& c, const Pipeline& pipeline, const SpreadSt
   else
     for (const Stage& stage : pipeline.stages) out.places.push_back(c.place(stage));
   const Schedule& schedule = pipeline.schedule;
-  for (std::int32_t n = 0; n < schedule.stages * schedule.virtual_stages; ++n) {
+  for (std::int32_t n = 0; n < schedule.chunks(); ++n) {
     const ChunkPlace at = place_of_chunk(schedule, n);
     const auto stage = static_cast<std::size_t>(at.stage);
     const StagePlace& place = out.places[stage];
@@ -282,7 +280,7 @@ double copied_bytes(const PipelineRanges& pipeline, const ProgramStructure& stru
 void append(Costs& out, const Costs& of) {
   for (const WorkCost& work : of.works) out.works.add(work);
   for (const Nanoseconds t : of.collectives) out.collectives.add(t);
-  for (const Slowdown& k : of.slowdowns) out.slowdowns.add(k);
+  for (const MutualSlowdown& k : of.slowdowns) out.slowdowns.add(k);
   for (const Nanoseconds t : of.transfers) out.transfers.add(t);
   if (!of.delays.empty()) {
     while (out.delays.size() + of.transfers.size() < out.transfers.size()) out.delays.add(Nanoseconds{});
@@ -311,12 +309,12 @@ class Meetings {
 
 struct PricedSegment {
   Nanoseconds time;
-  Slowdown slowdown;  ///< the largest of the stages that meet
+  MutualSlowdown slowdown;  ///< the largest of the stages that meet
 };
 
 /// One reduction between pipelines, and its message for the program.
 PricedSegment price_segment(const ClusterCosts& c, const std::deque<PipelineRanges>& pipelines, const std::vector<Program>& parts,
-                            const Segment& segment, Meetings& meetings, CollectivePart& part) {
+                            const JoinedSegment& segment, Meetings& meetings, CollectivePart& part) {
   double bytes = 0;
   FabricLevel slowest;
   bool first = true;
@@ -432,7 +430,7 @@ Costs price(const ClusterCosts& c, const Plan& plan, Program& program, std::vect
     append(out, own);
   }
   program = joined(parts);
-  const std::vector<Segment> segments = parts.size() > 1 ? segments_of(parts) : std::vector<Segment>{};
+  const std::vector<JoinedSegment> segments = parts.size() > 1 ? segments_of(parts) : std::vector<JoinedSegment>{};
   Meetings meetings;
   const std::size_t before = out.collectives.size();
   for (std::size_t n = 0; n < segments.size(); ++n) {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cost/collective.h"
+#include "base/division.h"
 
 #include <algorithm>
 #include <bit>
@@ -31,7 +32,7 @@ bool between_nodes(FabricKind kind) {
 }
 
 /// The crossed levels of a group, summed up.
-struct Path {
+struct CrossedLevels {
   double per_byte = 0;              ///< max_k (1 + λ_k/(g−1)) / B_k, s/byte
   double per_byte_twice = 0;        ///< the same with λ_k/2: two passes share one copy of the own part
   double per_byte_plain = 0;        ///< with λ = 0
@@ -52,15 +53,15 @@ void raise_ramp(double& ramp, double before, double most, double level_ramp, dou
   ramp = std::max(ramp, volume >= most ? level_ramp : level_ramp * std::sqrt(volume / most));
 }
 
-Path path_of(const std::vector<FabricLevel>& levels, const Group& group) {
-  Path path;
+CrossedLevels path_of(const std::vector<FabricLevel>& levels, const Group& group) {
+  CrossedLevels path;
   std::int64_t below = 1;
   const double size = static_cast<double>(group.size), own = 1.0 / (size - 1.0);
   for (int k = 0; k < group.levels; ++k) {
     const auto& level = levels[static_cast<std::size_t>(k)];
     const std::int64_t here = group.members[static_cast<std::size_t>(k)];
     if (here <= below) continue;
-    const std::int64_t joined = (here + below - 1) / below;
+    const std::int64_t joined = ceil_div(here, below);
     const double plain = congested(level, joined) / (static_cast<double>(below) * reachable(level, joined - 1));
     path.per_byte_plain = std::max(path.per_byte_plain, plain);
     const double once = plain * (1.0 + level.small_group * own), twice = plain * (1.0 + 0.5 * level.small_group * own);
@@ -95,11 +96,11 @@ double moved(const Group& group, double bytes) {
 }
 
 /// What an exchange of `bytes` a rank takes for its bytes, on the level that takes longest, and the ramp as a path has it.
-struct Exchange {
+struct SlowestLevelTime {
   double seconds = 0, ramp = 0;
 };
-Exchange exchange_of(const std::vector<FabricLevel>& levels, const Group& group, double bytes) {
-  Exchange slowest;
+SlowestLevelTime exchange_of(const std::vector<FabricLevel>& levels, const Group& group, double bytes) {
+  SlowestLevelTime slowest;
   std::int64_t below = 1;
   for (int k = 0; k < group.levels; ++k) {
     const auto& level = levels[static_cast<std::size_t>(k)];
@@ -107,7 +108,7 @@ Exchange exchange_of(const std::vector<FabricLevel>& levels, const Group& group,
     if (here <= below) continue;
     const double leaving = bytes * static_cast<double>(group.size - below) / static_cast<double>(group.size);
     const double own = 1.0 + level.small_group / static_cast<double>(group.size - 1);
-    const double volume = leaving * own * congested(level, (here + below - 1) / below) / reachable(level, here - 1);
+    const double volume = leaving * own * congested(level, ceil_div(here, below)) / reachable(level, here - 1);
     const double before = slowest.seconds;
     slowest.seconds = std::max(slowest.seconds, volume);
     if (slowest.seconds > 0) raise_ramp(slowest.ramp, before, slowest.seconds, level.ramp, volume);
@@ -117,8 +118,8 @@ Exchange exchange_of(const std::vector<FabricLevel>& levels, const Group& group,
 }
 
 /// `phases` exchanges one after the other, each asked for before the one before it ends.
-double direct_s(const std::vector<FabricLevel>& levels, const Group& group, const Path& path, double bytes, int phases) {
-  const Exchange once = exchange_of(levels, group, bytes);
+double direct_s(const std::vector<FabricLevel>& levels, const Group& group, const CrossedLevels& path, double bytes, int phases) {
+  const SlowestLevelTime once = exchange_of(levels, group, bytes);
   return ramped(path.start + phases * path.farthest, phases * once.seconds, once.ramp);
 }
 
@@ -126,25 +127,25 @@ double direct_s(const std::vector<FabricLevel>& levels, const Group& group, cons
 
 double all_gather_least_s(const std::vector<FabricLevel>& levels, const Group& group, double bytes) {
   if (group.size <= 1) return 0.0;
-  const Path path = path_of(levels, group);
+  const CrossedLevels path = path_of(levels, group);
   if (path.direct_bytes <= 0) return all_gather_s(levels, group, bytes);
-  const Exchange direct = exchange_of(levels, group, bytes);
+  const SlowestLevelTime direct = exchange_of(levels, group, bytes);
   const double volume = std::min(moved(group, bytes) * path.per_byte, direct.seconds);
   return ramped(path.start + std::min(path.ring_latency, path.farthest), volume, std::min(path.ramp, direct.ramp));
 }
 
 double all_reduce_least_s(const std::vector<FabricLevel>& levels, const Group& group, double bytes) {
   if (group.size <= 1) return 0.0;
-  const Path path = path_of(levels, group);
+  const CrossedLevels path = path_of(levels, group);
   if (path.direct_bytes <= 0) return all_reduce_s(levels, group, bytes);
-  const Exchange direct = exchange_of(levels, group, bytes);  // one of all copies moves no less than two of the parts
+  const SlowestLevelTime direct = exchange_of(levels, group, bytes);  // one of all copies moves no less than two of the parts
   const double volume = 2.0 * std::min(moved(group, bytes) * path.per_byte_twice, direct.seconds);
   return ramped(path.start + std::min(2.0 * path.ring_latency, path.farthest), volume, std::min(path.ramp_twice, direct.ramp));
 }
 
 double all_gather_s(const std::vector<FabricLevel>& levels, const Group& group, double bytes) {
   if (group.size <= 1) return 0.0;
-  const Path path = path_of(levels, group);
+  const CrossedLevels path = path_of(levels, group);
   if (path.direct(bytes)) return direct_s(levels, group, path, bytes, 1);
   return ramped(path.start + path.ring_latency, moved(group, bytes) * path.per_byte, path.ramp);
 }
@@ -155,7 +156,7 @@ double reduce_scatter_s(const std::vector<FabricLevel>& levels, const Group& gro
 
 double all_reduce_s(const std::vector<FabricLevel>& levels, const Group& group, double bytes) {
   if (group.size <= 1) return 0.0;
-  const Path path = path_of(levels, group);
+  const CrossedLevels path = path_of(levels, group);
   const double everywhere = bytes * static_cast<double>(group.size);
   if (path.direct(everywhere)) return direct_s(levels, group, path, everywhere, 1);
   if (path.direct(bytes)) return direct_s(levels, group, path, bytes, 2);
@@ -171,10 +172,10 @@ double all_reduce_s(const std::vector<FabricLevel>& levels, const Group& group, 
 
 double all_to_all_s(const std::vector<FabricLevel>& levels, const Group& group, double bytes) {
   if (group.size <= 1) return 0.0;
-  const Path path = path_of(levels, group);
+  const CrossedLevels path = path_of(levels, group);
   if (path.direct(bytes)) return direct_s(levels, group, path, bytes, 1);
   const double rounds = static_cast<double>(group.size - 1) * path.farthest;
-  const Exchange once = exchange_of(levels, group, bytes);
+  const SlowestLevelTime once = exchange_of(levels, group, bytes);
   return ramped(path.start + (path.direct_bytes > 0 ? rounds : path.exchange_latency), once.seconds, once.ramp);
 }
 

@@ -11,7 +11,7 @@ PhaseTime part_of(const PhaseTime& whole, int bucket, int buckets) {
 void Costs::reset(const ProgramStructure& s) {
   works.assign(static_cast<std::size_t>(s.works()), WorkCost{});
   collectives.assign(static_cast<std::size_t>(s.collectives()), Nanoseconds{});
-  slowdowns.assign(static_cast<std::size_t>(s.collectives()), Slowdown{});
+  slowdowns.assign(static_cast<std::size_t>(s.collectives()), MutualSlowdown{});
   transfers.assign(static_cast<std::size_t>(s.transfers()), Nanoseconds{});
   delays.clear();
   stages.assign(static_cast<std::size_t>(s.schedule.stages), StageCost{});

@@ -76,7 +76,7 @@ struct Costs {
   /// other are launches of the update.
   base::IndexedVector<WorkId, WorkCost> works;
   base::IndexedVector<CollectiveId, Nanoseconds> collectives;  ///< of one bucket
-  base::IndexedVector<CollectiveId, Slowdown>
+  base::IndexedVector<CollectiveId, MutualSlowdown>
       slowdowns;  ///< of each collective and compute next to it on its ranks, by each other
   base::IndexedVector<TransferId, Nanoseconds> transfers;  ///< 0 between chunks of one stage
   /// After a send has ended, until its message is there: what the way takes, during which the sender has the next message under way. Empty:

@@ -8,16 +8,16 @@
 namespace espalier::cost {
 
 DataGroups data_groups(const Fabric& fabric, const Strategy& s, std::int32_t stages) {
-  const std::int64_t shard = shards_optimizer(s.zero) ? s.shard : s.data_ranks();
+  const std::int64_t shard = s.shards_optimizer() ? s.shard : s.data_ranks();
   DataGroups g;
-  g.sharded = shards_optimizer(s.zero);
+  g.sharded = s.shards_optimizer();
   g.shard = data_group(fabric.placing(), s, stages, shard);
   g.replica = replica_group(fabric.placing(), s, stages);
-  if (!shards_optimizer(s.zero)) g.replica = Group{};
+  if (!s.shards_optimizer()) g.replica = Group{};
   const std::int64_t expert_ranks = s.expert_data_ranks();
   g.expert_shard = expert_data_group(fabric.placing(), s, stages);
   g.expert_replica = Group{};
-  if (shards_optimizer(s.zero)) {
+  if (s.shards_optimizer()) {
     // Placed like the whole replica group.
     const std::int64_t expert_shard = expert_shard_of(s);
     g.expert_replica = g.expert_shard;

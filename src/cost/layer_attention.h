@@ -51,7 +51,7 @@ template <class Sum>
     // Ring: one kernel a step on 1/cp of the keys, and the partial results are merged in fp32 after each.
     const double steps = x.s.cp_kind == ContextParallelKind::ring ? x.s.cp : 1;
     const double merge = steps > 1 ? (steps - 1) * memory_bound_s(d, 12 * tokens * heads * v) : 0;
-    const AttentionShape shape{tokens * heads, keys / steps, most_keys / steps, qk + v, bytes / steps};
+    const AttentionCall shape{tokens * heads, keys / steps, most_keys / steps, qk + v, bytes / steps};
     forward = steps * attention_forward_s(d, shape) + merge;
     backward = steps * attention_backward_s(d, shape) + merge;
     sum.compute(forward, backward, static_cast<int>(2 * steps - 1), static_cast<int>(4 * steps - 1));

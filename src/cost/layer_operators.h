@@ -8,7 +8,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "base/check.h"
+#include "base/invariant.h"
 #include "cost/layer_attention.h"
 #include "cost/layer_scan.h"
 #include "cost/tensor_region.h"

@@ -39,7 +39,7 @@ const Group& ranks_of(const Scene& x) {
 }
 
 /// What traffic of a group of ranks and compute next to it do to each other.
-inline Slowdown slowed(const Scene& x, const PricedTraffic& moved, const Group& ranks) {
+inline MutualSlowdown slowed(const Scene& x, const PricedTraffic& moved, const Group& ranks) {
   const double once = moved_bytes(moved.traffic.kind, x.c.fabric.tensor_levels, ranks, moved.traffic.bytes);
   return x.c.device.interference().of(once * moved.traffic.times, moved.seconds);
 }

@@ -13,7 +13,7 @@ namespace {
 
 /// Without what a stage may share with other layers of the same shard: a sum of layers never exceeds their stage.
 ParameterElements whole_shards(const ParameterElements& e, const Strategy& s) {
-  if (!shards_optimizer(s.zero)) return e;
+  if (!s.shards_optimizer()) return e;
   const std::int64_t expert_shard = expert_shard_of(s);
   return {e.dense - e.dense % s.shard, e.expert - e.expert % expert_shard, e.frozen_dense - e.frozen_dense % s.shard,
           e.frozen_expert - e.frozen_expert % expert_shard};
@@ -23,8 +23,8 @@ ParameterElements whole_shards(const ParameterElements& e, const Strategy& s) {
 std::int64_t own_buffers(const ParameterElements& e, const StatePolicy& states, const Strategy& s) {
   const bool fetched = offloads_parameters(s.offload);
   std::int64_t bytes = 0;
-  if (shards_parameters(s.zero) || fetched) bytes += 2 * gathered_bytes(e, states);
-  if (shards_gradients(s.zero) || fetched) bytes += scattered_bytes(e, states);
+  if (s.shards_parameters() || fetched) bytes += 2 * gathered_bytes(e, states);
+  if (s.shards_gradients() || fetched) bytes += scattered_bytes(e, states);
   return bytes;
 }
 
@@ -54,7 +54,7 @@ void layer_shares(const CostContext& c, const Strategy& s, std::int32_t stages, 
     const double gather = gathers ? gather_bucket_s(x, dense, expert, 1, Cut::any) / kMany : 0.0;
     // What compute next to them loses of their time. Shorter messages draw less of the memory and lose more of theirs (overlap.h).
     const auto lost = [&](double bytes, double seconds) {
-      const Slowdown slow = c.device.interference().of(bytes / kMany, seconds);
+      const MutualSlowdown slow = c.device.interference().of(bytes / kMany, seconds);
       return slow.in_turn() ? 1.0 : std::min(1.0, slow.communication * (1 - 1 / slow.compute));
     };
     const double reduce_lost = reduces ? lost(reduce_bucket_bytes(x, dense, expert, 1), reduce) : 0.0;

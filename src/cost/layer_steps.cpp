@@ -3,7 +3,7 @@
 
 #include <utility>
 
-#include "base/check.h"
+#include "base/invariant.h"
 #include "cost/layer_operators.h"
 #include "cost/partitioned_block.h"
 #include "cost/step_record.h"
@@ -86,7 +86,7 @@ LayerSteps layer_steps(const CostContext& c, const Strategy& s, std::int32_t sta
     auto block = priced_block(c, layer, micro_batch, s.tp, s.partition);
     ESPALIER_CHECK(block.ok());
     steps = std::move(block->steps);
-    if (shards_gradients(s.zero)) add_gradient_reductions(*block, steps);
+    if (s.shards_gradients()) add_gradient_reductions(*block, steps);
   } else {
     steps = megatron_steps(scene_of(c, s, stages, micro_batch, layer, waits_for_hosts(c.fabric, *c.engine, s, stages)), layer);
     if (!s.partition.empty()) add_gathers(c, s, micro_batch, layer.role, steps);

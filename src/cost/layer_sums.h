@@ -28,7 +28,7 @@ struct PricedTraffic {
 struct Lie {
   PricedTraffic moved;
   double beside_s = 0;
-  Slowdown slowdown;
+  MutualSlowdown slowdown;
   Placement placement = Placement::after;
   StepPart part = StepPart::forward;
   std::int32_t first_op = -1, last_op = -1;
@@ -38,7 +38,7 @@ struct Lie {
 inline Lie alone(const PricedTraffic& moved, Placement placement, StepPart part, std::int32_t op) {
   return {moved, 0, {}, placement, part, op, op, moved.seconds, 0};
 }
-inline Lie beside(const PricedTraffic& moved, double compute_s, Slowdown k, StepPart part, std::int32_t first_op,
+inline Lie beside(const PricedTraffic& moved, double compute_s, MutualSlowdown k, StepPart part, std::int32_t first_op,
                   std::int32_t last_op) {
   const double extra = pair_time(moved.seconds, compute_s, k) - compute_s;
   return {moved, compute_s, k, Placement::beside, part, first_op, last_op, extra, std::max(0.0, moved.seconds - extra)};

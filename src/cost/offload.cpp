@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "base/check.h"
+#include "base/invariant.h"
 #include "cost/rounding.h"
 #include "plan/engine.h"
 #include "plan/expert_shard.h"

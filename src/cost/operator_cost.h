@@ -96,16 +96,16 @@ inline double batched_gemm_s(const DeviceRates& d, double rate, double batch, do
 
 /// One call of fused attention: `rows` queries × heads, each attending to `keys` on average and `most_keys` at most;
 /// `width` = d_qk + d_v; `bytes` of q, k, v and the result.
-struct AttentionShape {
+struct AttentionCall {
   double rows, keys, most_keys, width, bytes;
 };
-inline double attention_flops(const DeviceRates& d, const AttentionShape& s) {
+inline double attention_flops(const DeviceRates& d, const AttentionCall& s) {
   return 2.0 * (s.width + 2.0 * d.softmax) * (s.rows * (s.keys + d.prologue) + d.rows * s.most_keys);
 }
-inline double attention_forward_s(const DeviceRates& d, const AttentionShape& s) {
+inline double attention_forward_s(const DeviceRates& d, const AttentionCall& s) {
   return d.floor + attention_flops(d, s) / d.attention + s.bytes / d.memory;
 }
-inline double attention_backward_s(const DeviceRates& d, const AttentionShape& s) {
+inline double attention_backward_s(const DeviceRates& d, const AttentionCall& s) {
   return d.floor + 2.5 * (attention_flops(d, s) / d.attention_backward + s.bytes / d.memory);
 }
 

@@ -66,7 +66,7 @@ TEST(OperatorCost, BatchedGemmHasOneFloor) {
 // 1000 queries × heads, 500 keys each, d_qk + d_v = 200: 2·200·500 000 = 200 MFLOP: 4 µs at 50 TFLOP/s, and 1 MB: 1 µs.
 TEST(OperatorCost, Attention) {
   DeviceRates d = round_rates();
-  const AttentionShape shape{1000, 500, 1000, 200, 1e6};
+  const AttentionCall shape{1000, 500, 1000, 200, 1e6};
   EXPECT_NEAR(attention_forward_s(d, shape), 2e-6 + 4e-6 + 1e-6, 1e-15);
   EXPECT_NEAR(attention_backward_s(d, shape), 2e-6 + 2.5 * (5e-6 + 1e-6), 1e-15);  // five GEMMs for two, at 40 TFLOP/s
   d.softmax = 50;  // the softmax costs what half of the products do

@@ -12,14 +12,14 @@
 
 namespace espalier::cost {
 
-struct Slowdown {
+struct MutualSlowdown {
   double communication = 1.0;  ///< κ_c
   double compute = 1.0;        ///< κ_w
-  bool operator==(const Slowdown&) const = default;
+  bool operator==(const MutualSlowdown&) const = default;
   /// Together they would take longer than one after the other, and are run so.
   [[nodiscard]] bool in_turn() const { return 1.0 / compute + 1.0 / communication < 1.0; }
   /// Of each factor the larger.
-  void raise(const Slowdown& by) {
+  void raise(const MutualSlowdown& by) {
     communication = std::max(communication, by.communication);
     compute = std::max(compute, by.compute);
   }
@@ -34,8 +34,8 @@ struct Interference {
   double traffic = 0.0;        ///< s/byte; 0: κ_w = κ_0 whatever it moves
 
   /// Of a collective that moves `bytes` through each rank (collective.h, moved_bytes) in `seconds`, waits included.
-  [[nodiscard]] Slowdown of(double bytes, double seconds) const {
-    Slowdown k{communication, alone};
+  [[nodiscard]] MutualSlowdown of(double bytes, double seconds) const {
+    MutualSlowdown k{communication, alone};
     if (traffic <= 0 || bytes <= 0 || seconds <= 0) return k;
     k.compute += traffic * bytes / seconds;
     // Never worse than one after the other: 1/κ_c + 1/κ_w ≥ 1.
@@ -44,14 +44,14 @@ struct Interference {
   }
 };
 
-inline double pair_time(double c, double w, Slowdown k) {
+inline double pair_time(double c, double w, MutualSlowdown k) {
   const double together = c * k.communication >= w * k.compute ? w * k.compute + (c - w * k.compute / k.communication)
                                                                : c * k.communication + (w - c * k.communication / k.compute);
   return std::min(together, c + w);
 }
 
-/// pair_time in integer nanoseconds, rounded down where one of the two ends, as the simulator (sim/engine.h) does.
-inline std::int64_t pair_ns(std::int64_t c, std::int64_t w, Slowdown k) {
+/// pair_time in integer nanoseconds, rounded down where one of the two ends, as the simulator (sim/clock.h) does.
+inline std::int64_t pair_ns(std::int64_t c, std::int64_t w, MutualSlowdown k) {
   if (k.in_turn()) return c + w;
   const double ring = static_cast<double>(c) * k.communication, compute = static_cast<double>(w) * k.compute;
   if (ring < compute) {

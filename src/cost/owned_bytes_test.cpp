@@ -46,7 +46,7 @@ Strategy any_strategy(std::mt19937& random) {
   if (devices % (s.ep * s.etp) != 0) s.etp = 1;
   s.zero = static_cast<ZeroStage>(random() % 4);
   const auto ranks = static_cast<std::int32_t>(s.data_ranks());
-  if (shards_optimizer(s.zero)) s.shard = ranks % 2 == 0 && random() % 2 == 0 ? ranks / 2 : ranks;
+  if (s.shards_optimizer()) s.shard = ranks % 2 == 0 && random() % 2 == 0 ? ranks / 2 : ranks;
   if (s.shard == 1) s.zero = ZeroStage::none;
   return s;
 }
@@ -60,7 +60,7 @@ TEST(OwnedBytes, AreThoseThatTheCostModelCounts) {
     const Model model = any_model(random);
     Holding h;
     h.strategy = any_strategy(random);
-    for (std::int64_t r = 0; r < std::int64_t{h.strategy.tp} * h.strategy.cp * h.strategy.dp; ++r) h.devices.push_back(r);
+    for (std::int64_t r = 0; r < h.strategy.devices(); ++r) h.devices.push_back(r);
     for (const LayerKind& kind : model.kinds) {
       const StaticMemory counted =
           state_memory(parameters_on_rank(model, kind, engine, training, h.strategy), states, h.strategy);

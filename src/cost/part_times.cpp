@@ -3,7 +3,7 @@
 
 #include <cmath>
 
-#include "base/check.h"
+#include "base/invariant.h"
 #include "cost/chunk_sum.h"
 #include "cost/data_groups.h"
 

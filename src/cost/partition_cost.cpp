@@ -6,7 +6,7 @@
 #include <cmath>
 #include <utility>
 
-#include "base/check.h"
+#include "base/invariant.h"
 #include "cost/collective.h"
 #include "cost/layer_sums.h"
 #include "cost/rounding.h"
@@ -98,13 +98,13 @@ std::uint32_t indicator_of(const OperatorShape& shape, const Product& product, c
 
 }  // namespace
 
-std::optional<profile::OperatorShape> not_measured(const EngineModel& engine, const PartitionedOperator& node,
+std::optional<profile::MeasuredShape> not_measured(const EngineModel& engine, const PartitionedOperator& node,
                                                    const PartitionSequence& sequence) {
   if (engine.measured == nullptr) return std::nullopt;
   std::vector<const Operator*> operators = node.beside;
   operators.push_back(node.op);
   for (const Operator* op : operators)
-    if (const profile::OperatorShape shape = profile::work_on_tile(node, *op, sequence).shape; !engine.measured->covers(shape))
+    if (const profile::MeasuredShape shape = profile::work_on_tile(node, *op, sequence).shape; !engine.measured->covers(shape))
       return shape;
   return std::nullopt;
 }
@@ -176,7 +176,7 @@ void PartitionCosts::run_steps(PhaseSeconds& phase, Phase which, const Local& lo
       }  // added when it arrives
     }
     const std::int64_t compute = round_ns(step == 0 ? first : later), ring = bytes > 0 ? round_ns(tensor_.seconds(moved)) : 0;
-    const Slowdown slowdown = context_->device.interference().of(bytes, seconds_of(ring));
+    const MutualSlowdown slowdown = context_->device.interference().of(bytes, seconds_of(ring));
     if (record_ != nullptr) record_step(which, compute, ring, bytes, slowdown);
     if (bytes <= 0) continue;
     most = std::max(most, bytes);
@@ -287,8 +287,8 @@ void PartitionCosts::attention(PartitionCost& cost, const Local& local) {
   // Of s slices of causal queries the last sees most keys: 1 − 1/(2s) of them.
   const double slices = partition::slices(local.sequence, 'M');
   const double mean = op.causal && window <= 0 ? keys * (1.0 - 0.5 / slices) : mean_keys(keys, window, op.causal);
-  const AttentionShape shape{rows, mean, window > 0 ? std::min(window, keys) : keys, static_cast<double>(op.qk_dim + op.v_dim),
-                             local.a * (q + k + v + out)};
+  const AttentionCall shape{rows, mean, window > 0 ? std::min(window, keys) : keys, static_cast<double>(op.qk_dim + op.v_dim),
+                            local.a * (q + k + v + out)};
   if (!add_measured(cost, local, op)) {
     cost.forward.compute += attention_forward_s(d, shape);
     cost.backward_input.compute += attention_backward_s(d, shape);
@@ -404,7 +404,8 @@ PartitionCost PartitionCosts::cost(const PartitionedOperator& node, const Partit
 }
 
 /// One step of P, with what the devices pass on meanwhile.
-void PartitionCosts::record_step(Phase which, std::int64_t compute_ns, std::int64_t ring_ns, double bytes, Slowdown slowdown) {
+void PartitionCosts::record_step(Phase which, std::int64_t compute_ns, std::int64_t ring_ns, double bytes,
+                                 MutualSlowdown slowdown) {
   PhaseSteps& phase = record_->steps.of(which);
   Step step;
   step.part = part_of(which);

@@ -33,7 +33,7 @@
 #include "cost/partition_layouts.h"
 #include "cost/step_cost.h"
 #include "partition/communication.h"
-#include "partition/operators.h"
+#include "partition/operator_splits.h"
 #include "plan/block_graph.h"
 #include "profile/measured_operators.h"
 
@@ -76,7 +76,7 @@ struct OperatorSteps {
 };
 
 /// The first of a node's operators that a profile in force has no times of, on the tiles of a sequence; nothing: all, or no profile.
-std::optional<profile::OperatorShape> not_measured(const EngineModel& engine, const PartitionedOperator& node,
+std::optional<profile::MeasuredShape> not_measured(const EngineModel& engine, const PartitionedOperator& node,
                                                    const partition::PartitionSequence& sequence);
 
 /// Costs on 2^bits devices. Keeps what sequences share: not to be shared by threads.
@@ -106,7 +106,7 @@ class PartitionCosts {
   void run_steps(PhaseSeconds& phase, partition::Phase which, const Local& local, double first, double later,
                  std::int64_t& buffers);
   void reduce(PartitionCost& cost, const Local& local);
-  void record_step(partition::Phase which, std::int64_t compute_ns, std::int64_t ring_ns, double bytes, Slowdown slowdown);
+  void record_step(partition::Phase which, std::int64_t compute_ns, std::int64_t ring_ns, double bytes, MutualSlowdown slowdown);
   void record_rest(partition::Phase which, const PhaseSeconds& phase);
   /// What an operator was measured to take on its tile, a step of it; nothing: no profile is in force. Its shape must be covered.
   [[nodiscard]] std::optional<profile::OperatorTime> measured(const Local& local, const Operator& op) const;

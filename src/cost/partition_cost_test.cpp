@@ -60,7 +60,7 @@ TEST(PartitionCost, OfALinearByHand) {
 TEST(PartitionCost, OfMeasuredTilesByHand) {
   Scene scene;
   const auto measured = std::make_shared<profile::MeasuredOperators>();
-  const profile::OperatorShape tile{OperatorKind::linear, 32, 128};
+  const profile::MeasuredShape tile{OperatorKind::linear, 32, 128};
   for (const std::int64_t tokens : {32, 64}) measured->add({{tile, tokens}, {1e-3, 2e-3, 3e-3}});
   EngineModel engine = *scene.context.engine;
   engine.measured = measured;
@@ -69,7 +69,7 @@ TEST(PartitionCost, OfMeasuredTilesByHand) {
     const CostContext context(scene.model, scene.cluster, cost::test::tokens(32), engine);
     EXPECT_FALSE(not_measured(engine, scene.node, *parse_sequence("P2", "BMNK", true)).has_value());
     EXPECT_EQ(not_measured(engine, scene.node, *parse_sequence("K,K", "BMNK", true)),
-              (profile::OperatorShape{OperatorKind::linear, 64, 64}));
+              (profile::MeasuredShape{OperatorKind::linear, 64, 64}));
     const PartitionCost c = PartitionCosts(context, 2).cost(scene.node, *parse_sequence("P2", "BMNK", true));
     EXPECT_NEAR(c.forward.compute, 2e-3, 1e-12);
     EXPECT_NEAR(c.backward_input.compute, 4e-3, 1e-12);

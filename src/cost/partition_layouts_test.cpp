@@ -6,7 +6,7 @@
 #include <cmath>
 
 #include "cost/test_problem.h"
-#include "partition/operators.h"
+#include "partition/operator_splits.h"
 
 namespace espalier::cost {
 namespace {

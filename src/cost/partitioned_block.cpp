@@ -6,7 +6,7 @@
 #include <cmath>
 #include <numeric>
 
-#include "base/check.h"
+#include "base/invariant.h"
 #include "cost/block_steps.h"
 #include "cost/rounding.h"
 #include "plan/engine.h"
@@ -22,11 +22,11 @@ namespace {
 double fetched_bytes(const Exchange& moved) { return std::accumulate(moved.largest.begin(), moved.largest.end(), 0.0); }
 
 /// What an edge moves forward and backward.
-struct Moved {
+struct EdgeExchanges {
   Exchange forward, backward;
 };
-Moved moved_over(const PartitionCosts& costs, BlockLayouts& layouts, const BlockGraph& graph, const BlockEdge& edge,
-                 const std::vector<PartitionSequence>& sequences) {
+EdgeExchanges moved_over(const PartitionCosts& costs, BlockLayouts& layouts, const BlockGraph& graph, const BlockEdge& edge,
+                         const std::vector<PartitionSequence>& sequences) {
   const auto sequence = [&](std::int32_t node) -> const PartitionSequence& {
     // What enters is laid out as what leaves.
     return node == 0 ? sequences.back() : sequences[static_cast<std::size_t>(node) - 1];
@@ -35,7 +35,7 @@ Moved moved_over(const PartitionCosts& costs, BlockLayouts& layouts, const Block
       edge.from == 0 ? graph.operators.back() : graph.operators[static_cast<std::size_t>(edge.from)];
   const PartitionedOperator& to = graph.operators[static_cast<std::size_t>(edge.to)];
   const LayoutId out = layouts.of(from, sequence(edge.from), output_tensor(from.shape), false);
-  Moved moved;
+  EdgeExchanges moved;
   for (const int tensor : edge.tensors) {
     const double bytes = costs.context().workload.element_bytes *
                          static_cast<double>(partition::elements(to.shape.tensors[static_cast<std::size_t>(tensor)]));
@@ -83,7 +83,7 @@ BlockCost block_cost(PartitionCosts& costs, BlockLayouts& layouts, const BlockGr
   }
   double moved_forward = 0, moved_backward = 0;
   for (const BlockEdge& edge : graph.edges) {
-    const Moved moved = moved_over(costs, layouts, graph, edge, sequences);
+    const EdgeExchanges moved = moved_over(costs, layouts, graph, edge, sequences);
     const double f = costs.fabric().seconds(moved.forward), b = costs.fabric().seconds(moved.backward);
     block.redistributions.push_back({round_ns(f), round_ns(b), fetched_bytes(moved.forward), fetched_bytes(moved.backward)});
     moved_forward += static_cast<double>(round_ns(f)) * 1e-9;
@@ -178,7 +178,7 @@ LayerCost layer_cost_of(const BlockCost& block, const Strategy& s) {
   cost.boundary_gather_ns = round_ns(block.boundary_gather);
   cost.boundary_gather_bytes = block.boundary_gather_bytes;
   const std::int64_t sync = round_ns(block.gradient_sync);
-  if (!shards_gradients(s.zero))
+  if (!s.shards_gradients())
     cost.gradient_sync_ns = sync;
   else {
     cost.backward.exposed_ns += sync;

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <deque>
 
-#include "base/check.h"
+#include "base/invariant.h"
 #include "cost/cluster_costs.h"
 #include "cost/price_parts.h"
 #include "cost/rounding.h"
@@ -140,7 +140,7 @@ void write_chunk(Pricing& p, std::int32_t i) {
   p.out.works[p.structure.backward(ChunkId(i))].time = apart ? t.backward_input : t.backward;
   if (apart) p.out.works[p.structure.backward_weight(ChunkId(i))].time = t.backward_weight;
   p.out.set_bytes(p.structure, ChunkId(i), t.bytes);
-  const auto collective = [&](CollectiveId id, std::int64_t ns, const Slowdown& slowdown) {
+  const auto collective = [&](CollectiveId id, std::int64_t ns, const MutualSlowdown& slowdown) {
     p.out.collectives[id] = Nanoseconds(ns);
     p.out.slowdowns[id] = slowdown;
   };
@@ -267,8 +267,8 @@ void static_bytes(const CostContext& c, const Strategy& s, const std::vector<Lay
     memory.framework = stage.memory.framework;  // does not depend on how states are sharded
     memory.communication_buffers = 2 * costs.message.count();
     const bool fetched = offloads_parameters(s.offload);
-    if (shards_parameters(s.zero) || fetched) memory.communication_buffers += 2 * gathered;
-    if (shards_gradients(s.zero) || fetched) memory.communication_buffers += scattered;
+    if (s.shards_parameters() || fetched) memory.communication_buffers += 2 * gathered;
+    if (s.shards_gradients() || fetched) memory.communication_buffers += scattered;
     out.push_back(memory.total());
   }
 }

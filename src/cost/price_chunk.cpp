@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "base/check.h"
+#include "base/invariant.h"
 #include "cost/price_parts.h"
 #include "cost/redistribution.h"
 #include "cost/rounding.h"
@@ -82,7 +82,7 @@ void add_copy(Pricing& p, std::int32_t i, ChunkSum& sum, Shares& shares) {
 
 /// Whether two ranges are spread over equally many devices; between unlike stages the message redistributes (cluster_costs.h).
 bool same_devices(const RangeCost& a, const RangeCost& b) {
-  const auto devices = [](const Strategy& s) { return std::int64_t{s.tp} * s.cp * s.dp; };
+  const auto devices = [](const Strategy& s) { return s.devices(); };
   return a.on == b.on && devices(*a.strategy) == devices(*b.strategy);
 }
 
@@ -102,7 +102,7 @@ void sum_layers(Pricing& p, std::int32_t i, bool copy, PricedChunk& chunk) {
   for (const Share& s : chunk.shares) chunk.total.gradient_sync_ns += round_ns(tensor_sync_s(*s.under, s.sync));
 }
 
-void record(Pricing& p, const Assembly& x, const Message& m, double weight, bool reduction) {
+void record(Pricing& p, const Assembly& x, const StepMessage& m, double weight, bool reduction) {
   if (m.placed.size <= 1) return;
   CollectivePart part;
   part.kind = m.kind;
@@ -118,7 +118,7 @@ void record(Pricing& p, const Assembly& x, const Message& m, double weight, bool
 /// One bucket of a chunk's reduction or gather.
 struct StepEnd {
   std::int64_t ns = 0;
-  Slowdown slowdown;
+  MutualSlowdown slowdown;
 };
 
 /// A mean over what the ranges' own buckets take.
@@ -132,7 +132,7 @@ StepEnd step_end(Pricing& p, const Shares& shares, double buckets, CollectiveId 
     const double own = std::max(1.0, std::floor(buckets * s.layers / layers));
     const double weight = shares.size() == 1 ? 1.0 : own / buckets;
     double t = 0;
-    const auto emit = [&](const Message& m) {
+    const auto emit = [&](const StepMessage& m) {
       t += message_s(s.under->c.fabric, m);
       moved += weight * passing(s.under->c.fabric, m);
       if (p.program != nullptr) record(p, *s.under, m, weight, reduction);

@@ -184,11 +184,11 @@ std::pair<Strategy, Schedule> any_configuration(std::mt19937& engine, std::int32
   s.ep = pick(engine, {1, 1, 2, 4});
   s.etp = pick(engine, {1, 1, s.weight_tp()});
   s.zero = static_cast<ZeroStage>(engine() % 4);
-  if (shards_optimizer(s.zero)) s.shard = static_cast<std::int32_t>(s.data_ranks()) / (engine() % 3 == 0 ? 2 : 1);
+  if (s.shards_optimizer()) s.shard = static_cast<std::int32_t>(s.data_ranks()) / (engine() % 3 == 0 ? 2 : 1);
   s.recompute.kind = static_cast<RecomputeKind>(engine() % 3);
   if (s.recompute.kind == RecomputeKind::full) s.recompute.layers = 1 + static_cast<std::int32_t>(engine() % 4);
   s.order = s.dp > 1 && c.stages > 1 && engine() % 4 == 0 ? RankOrder::tp_cp_pp_dp : RankOrder::tp_cp_dp_pp;
-  s.overlap = {s.data_ranks() > 1 && engine() % 2 == 0, shards_optimizer(s.zero) && engine() % 2 == 0,
+  s.overlap = {s.data_ranks() > 1 && engine() % 2 == 0, s.shards_optimizer() && engine() % 2 == 0,
                c.stages > 1 && engine() % 2 == 0, s.sp == SequenceParallel::megatron && engine() % 2 == 0};
   if (c.stages > 1) c.kind = static_cast<ScheduleKind>(engine() % 5);
   c.virtual_stages = c.kind == ScheduleKind::interleaved || c.kind == ScheduleKind::zb_v ? 2 : 1;
@@ -231,7 +231,7 @@ TEST(PriceLayers, EqualsThePriceOfOneStrategy) {
       const Schedule& schedule = configuration.second;
       if (!is_legal(facts, s, schedule)) continue;
       const CostContext c(p.model, p.cluster, p.training, *p.engine);
-      const SplitTable split = split_for(p.model, p.training, *p.engine, schedule.stages * schedule.virtual_stages);
+      const SplitTable split = split_for(p.model, p.training, *p.engine, schedule.chunks());
       std::vector<LayerCost> costs;
       ProgramStructure structure;
       Costs timing;

@@ -33,7 +33,7 @@ struct PricedChunk {
   std::int32_t like = -1;  ///< that chunk, or itself
   std::int32_t stage = 0;
   std::int64_t reduce_ns = 0, gather_ns = 0;  ///< of one bucket
-  Slowdown reduce_slowdown, gather_slowdown;
+  MutualSlowdown reduce_slowdown, gather_slowdown;
   std::int64_t boundary_bytes = 0, transfer_ns = 0, delay_ns = 0;
 };
 

@@ -123,8 +123,8 @@ void price_stage(Pricing& p, std::int32_t i) {
     bytes += update_bytes(*p.c.engine, states, s.elements, s.under->s) * (shards_optimizer(zero) ? share : 1.0);
     host += host_update(p.on_stage(i).device.host, states, s.elements, s.under->s).times(shards_optimizer(zero) ? share : 1.0);
     const bool fetched = offloads_parameters(s.under->s.offload);
-    gathers |= shards_parameters(s.under->s.zero) || fetched;
-    scatters |= shards_gradients(s.under->s.zero) || fetched;
+    gathers |= s.under->s.shards_parameters() || fetched;
+    scatters |= s.under->s.shards_gradients() || fetched;
     copies |= copies_in_passes(s.under->s.offload);
   }
   if (copies) stage.memory.host += hosted_bytes(p, i);

@@ -29,7 +29,7 @@ Timed timed(int layers, const Strategy& s, Schedule schedule, Cluster cluster,
             const EngineModel& engine = plain_engine("generic")) {
   Timed x{model_of(mlp(), layers), {}, {}, {}};
   const CostContext context(x.model, cluster, tokens(1000, 8), engine);
-  const SplitTable split = split_for(x.model, tokens(1000, 8), engine, schedule.stages * schedule.virtual_stages);
+  const SplitTable split = split_for(x.model, tokens(1000, 8), engine, schedule.chunks());
   layer_costs(context, s, schedule.stages, schedule.micro_batch, x.costs);
   structure_for(x.model, s, schedule, split, x.structure);
   Costs priced;
@@ -355,7 +355,7 @@ Model apart(const Model& model) {
 TEST(Price, TwinsAndUniformBlocksChangeNothing) {
   EXPECT_TRUE(rc::check([] {
     const Problem p = any_problem();
-    const std::int32_t chunks = p.schedule.stages * p.schedule.virtual_stages;
+    const std::int32_t chunks = p.schedule.chunks();
     const EngineModel& engine = plain_engine("generic");
     const SplitTable split = split_for(p.model, p.training, engine, chunks);
     const Model other = apart(p.model);
@@ -370,7 +370,7 @@ TEST(Price, StructureEqualsThatOfThePlan) {
     const Problem p = any_problem();
     const EngineModel& engine = plain_engine("generic");
     const Plan plan = make_uniform_plan(p.model, p.cluster, p.training, "generic", p.strategy, p.schedule, engine.split);
-    const SplitTable split = split_for(p.model, p.training, engine, p.schedule.stages * p.schedule.virtual_stages);
+    const SplitTable split = split_for(p.model, p.training, engine, p.schedule.chunks());
     ProgramStructure structure;
     structure_for(p.model, p.strategy, p.schedule, split, structure);
     RC_ASSERT(structure == structure_of(plan, p.model));
@@ -383,7 +383,7 @@ TEST(Price, StaticBytesOfAnotherSharding) {
   EXPECT_TRUE(rc::check([] {
     Problem p = any_problem();
     const SplitTable split =
-        split_for(p.model, p.training, plain_engine("generic"), p.schedule.stages * p.schedule.virtual_stages);
+        split_for(p.model, p.training, plain_engine("generic"), p.schedule.chunks());
     const CostContext context(p.model, p.cluster, p.training, plain_engine("generic"));
     std::vector<LayerCost> costs;
     layer_costs(context, p.strategy, p.schedule.stages, p.schedule.micro_batch, costs);
@@ -405,7 +405,7 @@ TEST(Price, EveryParameterIsHeldOnce) {
   EXPECT_TRUE(rc::check([] {
     const Problem p = any_problem();
     const SplitTable split =
-        split_for(p.model, p.training, plain_engine("generic"), p.schedule.stages * p.schedule.virtual_stages);
+        split_for(p.model, p.training, plain_engine("generic"), p.schedule.chunks());
     const Costs timing = timing_of(p, p.model, split);
     std::int64_t dense = 0, expert = 0, expected_expert = 0;
     for (const StageCost& s : timing.stages) {

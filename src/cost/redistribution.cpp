@@ -6,7 +6,7 @@
 #include <set>
 #include <utility>
 
-#include "base/check.h"
+#include "base/invariant.h"
 #include "cost/collective.h"
 #include "cost/rounding.h"
 #include "plan/operator_partition.h"
@@ -18,14 +18,14 @@ namespace {
 constexpr std::int64_t kProbes = 16;
 
 /// Position of a device's tile: which part of the samples, which part of the sequence.
-struct Tile {
+struct ActivationTilePosition {
   std::int64_t samples = 0, sequence = 0;
-  auto operator<=>(const Tile&) const = default;
+  auto operator<=>(const ActivationTilePosition&) const = default;
 };
 
 std::int64_t devices_of(const ActivationLayout& l) { return std::int64_t{l.dp} * l.cp * l.replicas * l.sequence_parts; }
 
-Tile tile_of(const ActivationLayout& l, std::int64_t device) {
+ActivationTilePosition tile_of(const ActivationLayout& l, std::int64_t device) {
   const std::int64_t tp = std::int64_t{l.replicas} * l.sequence_parts;
   const std::int64_t t = device % tp, rest = device / tp;
   const std::int64_t d = l.dp_inner ? rest % l.dp : rest / l.cp, c = l.dp_inner ? rest / l.dp : rest % l.cp;
@@ -40,7 +40,8 @@ double common(std::int64_t i, std::int64_t n, std::int64_t j, std::int64_t k) {
   return high > low ? static_cast<double>(high - low) / (static_cast<double>(n) * static_cast<double>(k)) : 0.0;
 }
 
-double common(const ActivationLayout& from, const Tile& held, const ActivationLayout& to, const Tile& needed) {
+double common(const ActivationLayout& from, const ActivationTilePosition& held, const ActivationLayout& to,
+              const ActivationTilePosition& needed) {
   return common(held.samples, from.dp, needed.samples, to.dp) *
          common(held.sequence, sequence_parts(from), needed.sequence, sequence_parts(to));
 }
@@ -48,12 +49,12 @@ double common(const ActivationLayout& from, const Tile& held, const ActivationLa
 /// Whether the block of `block` devices around `device` holds all that the device needs.
 bool block_suffices(const ActivationLayout& from, const ActivationLayout& to, std::int64_t device, std::int64_t block,
                     double needed) {
-  const Tile want = tile_of(to, device);
-  std::set<Tile> seen;
+  const ActivationTilePosition want = tile_of(to, device);
+  std::set<ActivationTilePosition> seen;
   double found = 0;
   const std::int64_t first = device / block * block;
   for (std::int64_t x = first; x < first + block; ++x) {
-    const Tile held = tile_of(from, x);
+    const ActivationTilePosition held = tile_of(from, x);
     const double part = common(from, held, to, want);
     if (part <= 0 || !seen.insert(held).second) continue;
     found += part;
@@ -74,15 +75,15 @@ ActivationLayout layout_of(const Strategy& s) {
   return l;
 }
 
-Redistribution redistribution(const ActivationLayout& from, const ActivationLayout& to) {
+FetchedFraction redistribution(const ActivationLayout& from, const ActivationLayout& to) {
   const std::int64_t devices = devices_of(from);
   ESPALIER_CHECK(devices == devices_of(to));
-  Redistribution move;
+  FetchedFraction move;
   if (from == to) return move;
   const double needed = 1.0 / (static_cast<double>(to.dp) * static_cast<double>(sequence_parts(to)));
   for (std::int64_t x = 0; x < devices; ++x)
     move.fetched = std::max(move.fetched, needed - common(from, tile_of(from, x), to, tile_of(to, x)));
-  if (move.fetched < needed * 1e-9) return Redistribution{};
+  if (move.fetched < needed * 1e-9) return FetchedFraction{};
   const std::int64_t probes = std::min(devices, kProbes);
   for (move.block = 2; move.block < devices; ++move.block) {
     if (devices % move.block != 0) continue;
@@ -94,7 +95,7 @@ Redistribution redistribution(const ActivationLayout& from, const ActivationLayo
   return move;
 }
 
-Traffic redistribution_traffic(const Redistribution& move, double bytes) {
+Traffic redistribution_traffic(const FetchedFraction& move, double bytes) {
   ESPALIER_CHECK(bytes >= 0);
   Traffic traffic;
   if (move.fetched <= 0) return traffic;
@@ -102,7 +103,7 @@ Traffic redistribution_traffic(const Redistribution& move, double bytes) {
   return {CollectiveKind::resharding, GroupKind::stage, bytes * move.fetched * g / (g - 1), 1};
 }
 
-double redistribution_s(const Fabric& fabric, const Redistribution& move, double bytes) {
+double redistribution_s(const Fabric& fabric, const FetchedFraction& move, double bytes) {
   const Traffic traffic = redistribution_traffic(move, bytes);
   if (traffic.times == 0) return 0;
   return all_to_all_s(fabric.tensor_levels, run_group(fabric.placing(), move.block), traffic.bytes);
@@ -116,7 +117,7 @@ RangeMove range_move(const Workload& w, const Fabric& fabric, const Strategy& be
   double whole = static_cast<double>(sender.boundary_bytes) * from.dp * from.cp * from.sequence_parts;
   if (!before.partition.empty())  // holds tiles of its own
     whole = static_cast<double>(samples) * w.element_bytes * static_cast<double>(boundary_elements(kind, w.training.sequence));
-  const auto way = [&](const LayerCost& partitioned, const Redistribution& move) {
+  const auto way = [&](const LayerCost& partitioned, const FetchedFraction& move) {
     RangeMove::Way out_way;
     out_way.gather_ns = partitioned.boundary_gather_ns;
     if (out_way.gather_ns > 0)

@@ -34,17 +34,17 @@ struct ActivationLayout {
 ActivationLayout layout_of(const Strategy& s);
 
 /// What one redistribution moves, as fractions of the whole activation of the micro-batch.
-struct Redistribution {
+struct FetchedFraction {
   double fetched = 0;      ///< by the device that fetches most
   std::int64_t block = 1;  ///< g
 };
-Redistribution redistribution(const ActivationLayout& from, const ActivationLayout& to);
+FetchedFraction redistribution(const ActivationLayout& from, const ActivationLayout& to);
 
 /// What the exchange of one direction moves: S of an all-to-all in blocks of g devices in which each receives what the device that fetches
 /// most fetches. times 0: every device holds what it needs. `bytes` of the whole activation of a micro-batch.
-Traffic redistribution_traffic(const Redistribution& move, double bytes);
+Traffic redistribution_traffic(const FetchedFraction& move, double bytes);
 /// Seconds for one direction; `bytes` of the whole activation of a micro-batch.
-double redistribution_s(const Fabric& fabric, const Redistribution& move, double bytes);
+double redistribution_s(const Fabric& fabric, const FetchedFraction& move, double bytes);
 
 /// What lies between the last layer of a range and the first of the next, forward (the activation) and backward (its gradient). A layout of
 /// partitioned operators is first made whole on every device of its group (LayerCost::boundary_gather_ns).

@@ -27,12 +27,12 @@ Strategy spread(std::int32_t dp, std::int32_t cp, std::int32_t tp, SequenceParal
   s.sp = sp;
   return s;
 }
-Redistribution between(const Strategy& from, const Strategy& to) { return redistribution(layout_of(from), layout_of(to)); }
+FetchedFraction between(const Strategy& from, const Strategy& to) { return redistribution(layout_of(from), layout_of(to)); }
 
 // Two samples on two devices. dp 2: device x holds sample x. tp 2: both hold both. Forward each fetches the other's half; the
 // gradient of what a device needs is there already.
 TEST(Redistribution, SmallestExample) {
-  const Redistribution forward = between(spread(2, 1, 1), spread(1, 1, 2)), back = between(spread(1, 1, 2), spread(2, 1, 1));
+  const FetchedFraction forward = between(spread(2, 1, 1), spread(1, 1, 2)), back = between(spread(1, 1, 2), spread(2, 1, 1));
   EXPECT_DOUBLE_EQ(forward.fetched, 0.5);
   EXPECT_EQ(forward.block, 2);
   EXPECT_EQ(back.fetched, 0.0);
@@ -41,7 +41,7 @@ TEST(Redistribution, SmallestExample) {
 // The activation of two samples, 256,000 bytes: each device fetches 128,000 in a block of two. As an all-to-all: of 256,000 that a device sends
 // half stays.
 TEST(Redistribution, TrafficIsAnExchangeInBlocks) {
-  const Redistribution forward = between(spread(2, 1, 1), spread(1, 1, 2)), back = between(spread(1, 1, 2), spread(2, 1, 1));
+  const FetchedFraction forward = between(spread(2, 1, 1), spread(1, 1, 2)), back = between(spread(1, 1, 2), spread(2, 1, 1));
   EXPECT_EQ(redistribution_traffic(forward, 256000), (Traffic{CollectiveKind::resharding, GroupKind::stage, 256000, 1}));
   EXPECT_EQ(redistribution_traffic(back, 256000).times, 0);
 }
@@ -62,10 +62,10 @@ TEST(Redistribution, EqualLayoutsMoveNothing) {
 // Four samples. dp 4 → dp 2 · tp 2: device x holds sample x and needs its pair's, a quarter more, which its neighbour has. dp 2 ·
 // tp 2 with sequence parallelism → dp 4: device x holds half the sequence of two samples, needs one sample: an eighth is missing.
 TEST(Redistribution, PairsExchange) {
-  const Redistribution pairs = between(spread(4, 1, 1), spread(2, 1, 2));
+  const FetchedFraction pairs = between(spread(4, 1, 1), spread(2, 1, 2));
   EXPECT_DOUBLE_EQ(pairs.fetched, 0.25);
   EXPECT_EQ(pairs.block, 2);
-  const Redistribution halves = between(spread(2, 1, 2, SequenceParallel::megatron), spread(4, 1, 1));
+  const FetchedFraction halves = between(spread(2, 1, 2, SequenceParallel::megatron), spread(4, 1, 1));
   EXPECT_DOUBLE_EQ(halves.fetched, 0.125);
   EXPECT_EQ(halves.block, 2);
 }
@@ -73,12 +73,12 @@ TEST(Redistribution, PairsExchange) {
 // dp 4 → cp 4: a quarter of every sample each; all four exchange. cp 2 inside dp 2 or dp 2 inside cp 2: devices 1 and 2 change
 // places.
 TEST(Redistribution, WholeStageExchanges) {
-  const Redistribution all = between(spread(4, 1, 1), spread(1, 4, 1));
+  const FetchedFraction all = between(spread(4, 1, 1), spread(1, 4, 1));
   EXPECT_DOUBLE_EQ(all.fetched, 0.25 - 0.0625);
   EXPECT_EQ(all.block, 4);
   Strategy inner = spread(2, 2, 1);
   inner.order = RankOrder::tp_dp_cp_pp;
-  const Redistribution places = between(spread(2, 2, 1), inner);
+  const FetchedFraction places = between(spread(2, 2, 1), inner);
   EXPECT_DOUBLE_EQ(places.fetched, 0.25);
   EXPECT_EQ(places.block, 4);
 }
@@ -87,7 +87,7 @@ TEST(Redistribution, WholeStageExchanges) {
 TEST(Redistribution, Time) {
   const Model model = model_of(mlp());
   const CostContext c(model, round_cluster(4), tokens(1000), plain_engine("generic"));
-  EXPECT_EQ(redistribution_s(c.fabric, Redistribution{}, 256000), 0.0);
+  EXPECT_EQ(redistribution_s(c.fabric, FetchedFraction{}, 256000), 0.0);
   EXPECT_NEAR(redistribution_s(c.fabric, between(spread(2, 1, 1), spread(1, 1, 2)), 256000), 128000e-9, 1e-15);
   EXPECT_NEAR(redistribution_s(c.fabric, between(spread(4, 1, 1), spread(1, 4, 1)), 256000), 48000e-9, 1e-15);
 }
@@ -108,7 +108,7 @@ std::set<std::pair<int, int>> cells_of(const Strategy& s, int x, int grid) {
   return out;
 }
 
-Redistribution by_cells(const Strategy& from, const Strategy& to, int devices) {
+FetchedFraction by_cells(const Strategy& from, const Strategy& to, int devices) {
   std::vector<std::set<std::pair<int, int>>> held, needed;
   for (int x = 0; x < devices; ++x) {
     held.push_back(cells_of(from, x, devices));
@@ -121,7 +121,7 @@ Redistribution by_cells(const Strategy& from, const Strategy& to, int devices) {
     most = std::max(most, missing);
   }
   if (most == 0) return {};
-  Redistribution move;
+  FetchedFraction move;
   move.fetched = static_cast<double>(most) / (static_cast<double>(devices) * devices);
   const auto enough = [&](std::size_t block) {
     for (std::size_t first = 0; first < held.size(); first += block) {
@@ -156,7 +156,7 @@ TEST(Redistribution, EqualsPlainSetsOfCells) {
     const int choices[] = {2, 3, 4, 6, 8, 12, 16, 24};
     const int devices = choices[engine() % (trial % 10 == 0 ? 8 : 7)];
     const Strategy from = any_spread(engine, devices), to = any_spread(engine, devices);
-    const Redistribution move = between(from, to), expected = by_cells(from, to, devices);
+    const FetchedFraction move = between(from, to), expected = by_cells(from, to, devices);
     const auto text = [](const Strategy& s) {
       return "dp " + std::to_string(s.dp) + " cp " + std::to_string(s.cp) + " tp " + std::to_string(s.tp) + " " +
              std::string(to_string(s.sp)) + " " + std::string(to_string(s.order));
@@ -181,10 +181,10 @@ TEST(Redistribution, SymmetricWithoutReplicas) {
 TEST(Redistribution, ReachOnLargeStages) {
   for (const std::int32_t devices : {64, 96, 512}) {
     for (const std::int32_t tp : {2, 4, 8, 32}) {
-      const Redistribution inside = between(spread(devices, 1, 1), spread(devices / tp, 1, tp));
+      const FetchedFraction inside = between(spread(devices, 1, 1), spread(devices / tp, 1, tp));
       EXPECT_EQ(inside.block, tp);
       EXPECT_DOUBLE_EQ(inside.fetched, static_cast<double>(tp - 1) / devices);
-      const Redistribution wider = between(spread(devices / tp, 1, tp), spread(1, 1, devices));
+      const FetchedFraction wider = between(spread(devices / tp, 1, tp), spread(1, 1, devices));
       EXPECT_EQ(wider.block, devices);
     }
   }

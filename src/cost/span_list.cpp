@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "base/check.h"
+#include "base/invariant.h"
 
 namespace espalier::cost {
 namespace {

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <numeric>
 
-#include "base/check.h"
+#include "base/invariant.h"
 #include "plan/engine.h"
 #include "plan/split.h"
 

@@ -7,8 +7,8 @@
 #include <map>
 #include <numeric>
 
-#include "base/check.h"
 #include "base/format.h"
+#include "base/invariant.h"
 #include "plan/engine.h"
 #include "plan/process_groups.h"
 
@@ -18,13 +18,13 @@ namespace {
 constexpr double kUnlimited = std::numeric_limits<double>::infinity();
 
 /// The nodes of a group in the order in which its ring comes to them, and how many members each holds.
-struct Ring {
+struct NodeRing {
   std::vector<std::int64_t> nodes;
   std::vector<std::int64_t> members;
 };
 
-Ring ring_of(const Cluster& cluster, const std::vector<std::int64_t>& group) {
-  Ring ring;
+NodeRing ring_of(const Cluster& cluster, const std::vector<std::int64_t>& group) {
+  NodeRing ring;
   for (const std::int64_t device : group) {
     const std::int64_t node = cluster.node_of(device);
     const auto known = std::find(ring.nodes.begin(), ring.nodes.end(), node);
@@ -45,7 +45,7 @@ std::map<std::size_t, double> crossings(const Cluster& cluster, const GroupPaths
                                         const std::vector<std::vector<std::int64_t>>& groups) {
   std::map<std::size_t, double> count;
   for (const auto& group : groups) {
-    const Ring ring = ring_of(cluster, group);
+    const NodeRing ring = ring_of(cluster, group);
     for (std::size_t i = 0; i < ring.nodes.size() && ring.nodes.size() > 1; ++i) {
       const std::size_t a = cluster.group_of_node(ring.nodes[i]),
                         b = cluster.group_of_node(ring.nodes[(i + 1) % ring.nodes.size()]);
@@ -172,7 +172,7 @@ FabricLevel SpreadStages::network_level(std::size_t stage, GroupKind kind) const
   const std::map<std::size_t, double> crossed = crossings(*cluster_, *paths_, groups);
   double least = kUnlimited, latency = 0;
   for (const auto& group : groups) {
-    const Ring ring = ring_of(*cluster_, group);
+    const NodeRing ring = ring_of(*cluster_, group);
     if (ring.nodes.size() < 2) continue;
     double sum = 0;
     for (std::size_t i = 0; i < ring.nodes.size(); ++i) {
@@ -207,7 +207,7 @@ FabricLevel SpreadStages::network_level(std::size_t stage, GroupKind kind) const
     all.zero = ZeroStage::none;
     all.shard = 1;
     for (const auto& group : process_groups(kind, kind == GroupKind::data_shard ? all : s, devices_[i])) {
-      const Ring ring = ring_of(*cluster_, group);
+      const NodeRing ring = ring_of(*cluster_, group);
       fewest = std::min(fewest, *std::min_element(ring.members.begin(), ring.members.end()));
     }
   }

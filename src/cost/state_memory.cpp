@@ -4,7 +4,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "base/check.h"
+#include "base/division.h"
+#include "base/invariant.h"
 #include "plan/engine.h"
 #include "plan/expert_shard.h"
 #include "plan/key_value.h"
@@ -12,7 +13,6 @@
 namespace espalier::cost {
 namespace {
 
-std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
 }  // namespace
 
@@ -106,30 +106,30 @@ std::int64_t reduced_elements(const ParameterElements& e, const Strategy& s) {
 }
 
 OwnElements own_elements(const ParameterElements& e, const Strategy& s) {
-  const double shard = shards_optimizer(s.zero) ? static_cast<double>(s.shard) : 1.0;
+  const double shard = s.shards_optimizer() ? static_cast<double>(s.shard) : 1.0;
   const auto expert_shard = static_cast<double>(expert_shard_of(s));
   return {static_cast<double>(e.dense) / shard + static_cast<double>(e.expert) / expert_shard,
           static_cast<double>(e.frozen_dense) / shard + static_cast<double>(e.frozen_expert) / expert_shard};
 }
 
 StaticMemory state_memory(const ParameterElements& e, const StatePolicy& states, const Strategy& s, std::int64_t parts) {
-  const std::int64_t shard = shards_optimizer(s.zero) ? s.shard : 1;
+  const std::int64_t shard = s.shards_optimizer() ? s.shard : 1;
   ESPALIER_CHECK(shard >= 1 && e.dense >= 0 && e.expert >= 0);
   const std::int64_t expert_shard = expert_shard_of(s);
   const auto sharded = [&](bool yes) {
     return yes ? ceil_div(e.dense, shard) + ceil_div(e.expert, expert_shard) : e.dense + e.expert;
   };
-  const std::int64_t frozen = shards_parameters(s.zero)
+  const std::int64_t frozen = s.shards_parameters()
                                   ? ceil_div(e.frozen_dense, shard) + ceil_div(e.frozen_expert, expert_shard)
                                   : e.frozen_dense + e.frozen_expert;
   StaticMemory m;
-  m.parameters = frozen + states.parameter * sharded(shards_parameters(s.zero));
+  m.parameters = frozen + states.parameter * sharded(s.shards_parameters());
   const bool frees = states.frees_reduced && s.zero == ZeroStage::optimizer && parts != 1;
-  m.gradients = states.gradient * sharded(shards_gradients(s.zero) || frees);
+  m.gradients = states.gradient * sharded(s.shards_gradients() || frees);
   if (frees && parts != kAnyParts) m.gradients += states.gradient * ceil_div(e.dense + e.expert, parts);
   const bool copied = states.autograd >= 4;  // by the optimizer, of its shard, where it runs
-  const std::int64_t copies = states.autograd * sharded(copied && shards_optimizer(s.zero));
-  m.optimizer = (std::int64_t{states.master} + states.optimizer) * sharded(shards_optimizer(s.zero));
+  const std::int64_t copies = states.autograd * sharded(copied && s.shards_optimizer());
+  m.optimizer = (std::int64_t{states.master} + states.optimizer) * sharded(s.shards_optimizer());
   if (offloads_optimizer(s.offload)) {
     m.host = m.optimizer + (copied ? copies : 0);
     m.optimizer = 0;

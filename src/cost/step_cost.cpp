@@ -6,7 +6,7 @@
 #include <numeric>
 #include <utility>
 
-#include "base/check.h"
+#include "base/invariant.h"
 #include "cost/rounding.h"
 
 namespace espalier::cost {
@@ -26,7 +26,7 @@ std::int64_t exposed_ns(const StepCost& c) {
 }
 
 /// Sums in the order of terms, as layers are priced (layer_sums.h).
-class Sum {
+class TermSum {
  public:
   void add(const Step& step, const StepCost& c) {
     if (c.term != term_) close();
@@ -68,9 +68,9 @@ std::vector<std::size_t> in_order_of_terms(const PhaseSteps& phase) {
 }
 
 /// Lays steps out in time. The clock adds seconds and whole nanoseconds apart, so that it ends where phase_time does.
-class Layout {
+class StepTimeline {
  public:
-  explicit Layout(const PhaseSteps& phase) : phase_(phase) {
+  explicit StepTimeline(const PhaseSteps& phase) : phase_(phase) {
     PhaseSteps steps = phase;
     steps.network_wait_s = 0;
     const PhaseTime whole = phase_time(steps);
@@ -193,7 +193,7 @@ void PhaseSteps::add(Step step, const StepCost& cost) {
 
 PhaseTime phase_time(const PhaseSteps& phase) {
   ESPALIER_CHECK(phase.steps.size() == phase.costs.size());
-  Sum sum;
+  TermSum sum;
   PhaseTime each, on_top;
   for (const std::size_t i : in_order_of_terms(phase)) {
     const StepCost& c = phase.costs[i];
@@ -219,6 +219,6 @@ double bytes_of(const PhaseSteps& phase) {
   return bytes;
 }
 
-std::vector<StepSpan> step_spans(const PhaseSteps& phase) { return Layout(phase).run(); }
+std::vector<StepSpan> step_spans(const PhaseSteps& phase) { return StepTimeline(phase).run(); }
 
 }  // namespace espalier::cost

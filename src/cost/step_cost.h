@@ -27,7 +27,7 @@ struct StepCost {
   double compute_s = 0;        ///< of the step, nothing beside it
   double communication_s = 0;  ///< of its traffic, all messages, nothing beside it
   double beside_s = 0;         ///< compute that its traffic runs beside
-  Slowdown slowdown;           ///< of that compute and the traffic by each other
+  MutualSlowdown slowdown;     ///< of that compute and the traffic by each other
   std::int32_t term = 0;       ///< place in the sum
   Counted counted = Counted::summed;
 };

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "base/check.h"
+#include "base/invariant.h"
 #include "cost/bound_formulas.h"
 #include "cost/offload.h"
 #include "plan/engine.h"
@@ -34,7 +34,7 @@ struct UniformBound::Call {
     overlaps_reduce = reduces && s.overlap.grad_reduce;
     gathers = all && gathers_parameters(s);
     overlaps_gather = gathers && s.overlap.param_gather;
-    if (shards_gradients(s.zero) || reduces || gathers) sharing.groups = data_groups(c.fabric, s, schedule.stages);
+    if (s.shards_gradients() || reduces || gathers) sharing.groups = data_groups(c.fabric, s, schedule.stages);
   }
   [[nodiscard]] const CostContext& context() const { return sharing.c; }
   [[nodiscard]] const Strategy& strategy() const { return sharing.s; }
@@ -76,7 +76,7 @@ struct UniformBound::Times {
 
 std::int64_t UniformBound::ns(const CostContext& c, const Strategy& s, const Schedule& schedule, const SplitTable& split,
                               const std::vector<LayerCost>& layers, DataStream stream) {
-  ESPALIER_CHECK(split.chunks() == schedule.stages * schedule.virtual_stages && layers.size() == c.workload.model->kinds.size());
+  ESPALIER_CHECK(split.chunks() == schedule.chunks() && layers.size() == c.workload.model->kinds.size());
   const Call call(c, s, schedule, split, layers, stream);
   espalier::table_chunks(*c.workload.model, schedule, split.layer_counts(), table_chunks_);
   time_layers(call);
@@ -103,8 +103,8 @@ void UniformBound::time_layers(const Call& call) {
   const std::size_t kinds = call.layers.size();
   layers_.resize(kinds);
   const bool copies = copies_in_passes(s.offload);
-  if (shards_gradients(s.zero)) zero_.resize(kinds);
-  if (copies && !shards_gradients(s.zero)) zero_.assign(kinds, ZeroTime{});
+  if (s.shards_gradients()) zero_.resize(kinds);
+  if (copies && !s.shards_gradients()) zero_.assign(kinds, ZeroTime{});
   for (std::size_t k = 0; k < kinds; ++k) {
     const LayerCost& l = call.layers[k];
     Layer& t = layers_[k];
@@ -114,7 +114,7 @@ void UniformBound::time_layers(const Call& call) {
     t.recompute_selective = l.recompute_selective.duration_ns();
     t.input = l.backward_input.duration_ns();
     t.weight = l.backward_weight.duration_ns();
-    if (!shards_gradients(s.zero)) continue;
+    if (!s.shards_gradients()) continue;
     zero_[k] = zero_time(c, call.sharing.groups, s, call.sharing.states, l, call.edges());
     t.forward += zero_[k].forward.duration_ns();
     t.backward += zero_[k].backward.duration_ns();
@@ -156,7 +156,7 @@ void UniformBound::sum(const Call& call, std::int32_t i, bool copy, Chunk& chunk
   }
   chunk.forward += call.pass + copied.forward + copied.last_forward;
   chunk.backward += call.pass + copied.backward + copied.last_backward;
-  if (shards_gradients(call.strategy().zero)) {
+  if (call.strategy().shards_gradients()) {
     const ZeroTime& first = zero_[static_cast<std::size_t>(runs.front().kind)];
     chunk.forward += first.gather_ns;
     if (!split) chunk.backward += first.reduce_ns;
@@ -172,7 +172,7 @@ void UniformBound::add_copy(const Call& call, std::int32_t i, Chunk& chunk) cons
   const auto kind = static_cast<std::size_t>(c.workload.model->layers[static_cast<std::size_t>(user)]);
   const ParameterElements elements = table_elements(*c.workload.model, *c.engine, c.workload.training, call.strategy());
   chunk.elements += elements;
-  if (!shards_gradients(call.strategy().zero) && !copies_in_passes(call.strategy().offload)) return;
+  if (!call.strategy().shards_gradients() && !copies_in_passes(call.strategy().offload)) return;
   const TableTime table = table_time(call.sharing, call.sharing, call.layers[kind], elements, call.edges());
   const ZeroTime& z = table.zero;
   const bool leads = user == call.split.first(i);

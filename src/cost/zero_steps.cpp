@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "base/check.h"
+#include "base/invariant.h"
 #include "cost/collective.h"
 #include "cost/rounding.h"
 #include "plan/engine.h"
@@ -50,9 +50,9 @@ void add_copies(const DeviceCost& device, const EngineKernels& kernels, const St
   const auto elements = static_cast<double>(e.dense + e.expert);
   const double frozen = static_cast<double>(e.frozen_dense + e.frozen_expert) / std::max(1, states.gather);
   const std::int64_t gathered =
-      shards_parameters(s.zero) ? round_ns((elements + frozen) * kernels.gather_copy_bytes / device.rates.memory) : 0;
+      s.shards_parameters() ? round_ns((elements + frozen) * kernels.gather_copy_bytes / device.rates.memory) : 0;
   const std::int64_t reduced =
-      shards_gradients(s.zero) ? round_ns(elements * kernels.reduce_copy_bytes * (states.reduce > 0) / device.rates.memory) : 0;
+      s.shards_gradients() ? round_ns(elements * kernels.reduce_copy_bytes * (states.reduce > 0) / device.rates.memory) : 0;
   z.forward.compute_ns += gathered;
   z.backward.compute_ns += gathered + reduced;
   z.backward_again.compute_ns += gathered + reduced;
@@ -80,12 +80,12 @@ void add_steps(const PricedTraffic& moved, StepPart part, bool overlapped, Place
 ZeroTraffic zero_traffic(const Fabric& fabric, const DataGroups& g, const Strategy& s, const StatePolicy& states,
                          const ParameterElements& elements) {
   ZeroTraffic out;
-  if (!shards_gradients(s.zero)) return out;
+  if (!s.shards_gradients()) return out;
   const auto dense = static_cast<double>(elements.dense), expert = static_cast<double>(elements.expert);
   const double gathered = dense * states.gather + static_cast<double>(elements.frozen_dense);
   const double gathered_experts = expert * states.gather + static_cast<double>(elements.frozen_expert);
-  if (shards_parameters(s.zero) && gathered > 0) out.gathers[0] = gather(fabric, g.shard, GroupKind::data_shard, gathered);
-  if (shards_parameters(s.zero) && gathered_experts > 0)
+  if (s.shards_parameters() && gathered > 0) out.gathers[0] = gather(fabric, g.shard, GroupKind::data_shard, gathered);
+  if (s.shards_parameters() && gathered_experts > 0)
     out.gathers[1] = gather(fabric, g.expert_shard, GroupKind::expert_shard, gathered_experts);
   if (dense > 0) out.reductions[0] = scatter(fabric, g.shard, GroupKind::data_shard, dense * states.reduce);
   if (expert <= 0) return out;
@@ -105,7 +105,7 @@ HiddenTraffic hidden_traffic(const Fabric& fabric, const DataGroups& g, const St
 ZeroTime zero_time(const CostContext& c, const DataGroups& g, const Strategy& s, const StatePolicy& states, const LayerCost& l,
                    ChunkEdges edges, const HiddenTraffic& before) {
   ZeroTime z;
-  if (!shards_gradients(s.zero)) return z;
+  if (!s.shards_gradients()) return z;
   const ZeroTraffic traffic = zero_traffic(c.fabric, g, s, states, l.elements());
   const SerialCollectives gathers = in_series(traffic.gathers[0], traffic.gathers[1], g),
                           reductions = in_series(traffic.reductions[0], traffic.reductions[1], g);

@@ -5,16 +5,14 @@
 #include <array>
 #include <utility>
 
-#include "base/check.h"
 #include "base/format.h"
+#include "base/invariant.h"
 #include "exchange/format_rules.h"
 #include "exchange/launch_script.h"
 #include "plan/engine.h"
 
 namespace espalier::exchange {
 namespace {
-
-using base::cat;
 
 constexpr const char* kName = "accelerate-fsdp";
 constexpr const char* kEngine = "accelerate-fsdp";
@@ -43,7 +41,7 @@ std::string partial(const Job& job, const Plan& plan) {
 bool first_version(const Plan& plan) { return base_engine(plan.engine).starts_with("fsdp1"); }
 std::string other_groups(const Job& job, const Plan& plan) {
   const Strategy& s = plan.strategy();
-  if (!first_version(plan) || !shards_optimizer(s.zero) || s.shard == s.data_ranks() ||
+  if (!first_version(plan) || !s.shards_optimizer() || s.shard == s.data_ranks() ||
       s.shard == job.cluster.groups.front().devices_per_node)
     return "";
   return cat("states sharded over ", s.shard, " of ", s.data_ranks(), " ranks");
@@ -65,8 +63,8 @@ std::optional<FormatFault> fault(const Job& job, const Plan& plan) { return faul
 std::string sharding(const Plan& plan) {
   const Strategy& s = plan.strategy();
   if (!first_version(plan))
-    return cat("  fsdp_version: 2\n  fsdp_reshard_after_forward: ", shards_parameters(s.zero) ? "true" : "false", "\n");
-  const bool grouped = shards_optimizer(s.zero) && s.shard < s.data_ranks();
+    return cat("  fsdp_version: 2\n  fsdp_reshard_after_forward: ", s.shards_parameters() ? "true" : "false", "\n");
+  const bool grouped = s.shards_optimizer() && s.shard < s.data_ranks();
   const char* word = s.zero == ZeroStage::none        ? "NO_SHARD"
                      : s.zero == ZeroStage::gradients ? (grouped ? "HYBRID_SHARD_ZERO2" : "SHARD_GRAD_OP")
                                                       : (grouped ? "HYBRID_SHARD" : "FULL_SHARD");

@@ -7,8 +7,6 @@
 namespace espalier::exchange {
 namespace {
 
-using base::cat;
-
 constexpr std::int64_t kMostDegree = 1 << 20;
 constexpr std::int64_t kMostRanks = 1 << 30;
 
@@ -123,7 +121,7 @@ class AccelerateReader {
       if (!in_.has(key) || !in_.flag(key, false, "offload of parameters, gradients and states")) continue;
       offloads = true;
       const Strategy& s = out_.strategy;
-      if (!shards_parameters(s.zero) && s.data_ranks() > 1)
+      if (!s.shards_parameters() && s.data_ranks() > 1)
         in_.fail(key, "True", "False: parameters on the host have a price under ZeRO 3 alone");
     }
     if (offloads) out_.strategy.offload = Offload::parameters;

@@ -7,17 +7,15 @@
 #include <optional>
 #include <sstream>
 
-#include "base/check.h"
 #include "base/document.h"
 #include "base/format.h"
+#include "base/invariant.h"
 #include "base/shipped.h"
 #include "data/assertions_yaml.h"
 
 namespace espalier::exchange {
 namespace {
 
-using base::cat;
-using base::Reader;
 using Values = std::map<std::string, std::string, std::less<>>;
 
 enum class Truth : std::uint8_t { no, yes, unknown };

@@ -19,7 +19,6 @@
 namespace espalier::exchange {
 namespace {
 
-using base::cat;
 using testing::HasSubstr;
 
 struct Row {

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/format.h"
+#include "base/division.h"
 #include "espalier/exchange.h"
 #include "exchange/format_rules.h"
 #include "plan/dimension.h"
@@ -20,7 +21,6 @@
 namespace espalier {
 namespace {
 
-using base::cat;
 using D = Dimension;
 
 /// What has no part in which rank holds which weights, in the order in which it is tried: cheap things first.
@@ -28,7 +28,7 @@ constexpr std::array kReplaceable = {
     D::overlap_tp, D::overlap_p2p, D::overlap_param,    D::overlap_grad, D::order, D::cp_kind, D::offload,
     D::sp,         D::recompute,   D::recompute_layers, D::schedule,     D::shard, D::zero};
 
-struct Configuration {
+struct ChangedConfiguration {
   Strategy strategy;
   Schedule schedule;
 };
@@ -39,7 +39,7 @@ struct Fault {
 };
 
 /// What a closest plan is looked for with.
-struct Target {
+struct ExportTarget {
   const Exporter& format;
   const EngineModel* engine;  ///< null: the format has no rules of an engine
   const Job& job;
@@ -47,18 +47,18 @@ struct Target {
   SplitPolicy split;
 };
 
-std::int32_t fullest_chunk(const Target& t, const Schedule& schedule) {
+std::int32_t fullest_chunk(const ExportTarget& t, const Schedule& schedule) {
   const std::int64_t chunks = std::int64_t{schedule.stages} * schedule.virtual_stages;
   if (t.split == SplitPolicy::even_blocks || chunks > t.facts.layers)
-    return static_cast<std::int32_t>((t.facts.blocks + chunks - 1) / chunks);
+    return static_cast<std::int32_t>(ceil_div(t.facts.blocks, chunks));
   return t.facts.largest_chunk[static_cast<std::size_t>(chunks)];
 }
 
 /// What follows from a value that was set.
-void settle(const Target& t, D changed, Configuration& c) {
+void settle(const ExportTarget& t, D changed, ChangedConfiguration& c) {
   Strategy& s = c.strategy;
-  if (changed == D::zero) s.shard = shards_optimizer(s.zero) ? static_cast<std::int32_t>(s.data_ranks()) : 1;
-  if (!shards_optimizer(s.zero)) s.overlap.param_gather = false;
+  if (changed == D::zero) s.shard = s.shards_optimizer() ? static_cast<std::int32_t>(s.data_ranks()) : 1;
+  if (!s.shards_optimizer()) s.overlap.param_gather = false;
   if (s.sp != SequenceParallel::megatron) s.overlap.tp = false;
   if (changed == D::schedule)
     c.schedule.virtual_stages = c.schedule.kind == ScheduleKind::zb_v          ? 2
@@ -75,7 +75,7 @@ void settle(const Target& t, D changed, Configuration& c) {
 }
 
 /// Values to try, the nearest first; in place of selective recomputation first the one that keeps less.
-std::vector<std::int64_t> values_of(const Target& t, D d, const Configuration& c) {
+std::vector<std::int64_t> values_of(const ExportTarget& t, D d, const ChangedConfiguration& c) {
   const std::int64_t now = get(d, c.strategy, c.schedule);
   if (d == D::shard) return {c.strategy.data_ranks()};
   if (d == D::recompute_layers) return {fullest_chunk(t, c.schedule)};
@@ -98,7 +98,7 @@ bool places_alike(const Schedule& a, const Schedule& b) {
 }
 
 /// The plan with one configuration for all layers; its stages keep their layers where they can.
-Plan with_configuration(const Target& t, const Plan& plan, const Configuration& c) {
+Plan with_configuration(const ExportTarget& t, const Plan& plan, const ChangedConfiguration& c) {
   const Plan cut = make_uniform_plan(t.job.model, t.job.cluster, plan.training, plan.engine, c.strategy, c.schedule, t.split);
   Plan out = plan;
   const Pipeline& own = plan.only_pipeline();
@@ -113,7 +113,7 @@ Plan with_configuration(const Target& t, const Plan& plan, const Configuration& 
   return out;
 }
 
-std::vector<Fault> faults_of(const Target& t, const Plan& plan) {
+std::vector<Fault> faults_of(const ExportTarget& t, const Plan& plan) {
   std::vector<Fault> out;
   if (t.engine != nullptr)
     for (const RuleViolation& v : engine_faults(*t.engine, t.job.model, t.job.cluster, t.job.training, plan))
@@ -124,8 +124,8 @@ std::vector<Fault> faults_of(const Target& t, const Plan& plan) {
 }
 
 /// The strategy that most layers have, with the samples of a micro-batch that the plan has; nothing where these do not divide.
-std::optional<Configuration> of_most_layers(const Target& t, const Plan& plan) {
-  Configuration out{strategy_counts(plan).front().strategy, plan.only_pipeline().schedule};
+std::optional<ChangedConfiguration> of_most_layers(const ExportTarget& t, const Plan& plan) {
+  ChangedConfiguration out{strategy_counts(plan).front().strategy, plan.only_pipeline().schedule};
   const std::int64_t samples = plan.samples_per_microbatch();
   if (samples % out.strategy.dp != 0) return std::nullopt;
   out.schedule.micro_batch = static_cast<std::int32_t>(samples / out.strategy.dp);
@@ -139,7 +139,7 @@ bool equal_replicas(const Plan& plan) {
 }
 
 /// One strategy, devices in their order, equal replicas: what every other change starts from. Nothing where that has no configuration.
-std::optional<Plan> made_uniform(const Target& t, const Plan& plan, std::vector<std::string>& lost) {
+std::optional<Plan> made_uniform(const ExportTarget& t, const Plan& plan, std::vector<std::string>& lost) {
   const auto faults = faults_of(t, plan);
   const auto one = of_most_layers(t, plan);
   if (!one || !is_legal(t.facts, one->strategy, one->schedule)) return std::nullopt;
@@ -153,16 +153,16 @@ std::optional<Plan> made_uniform(const Target& t, const Plan& plan, std::vector<
   return out;
 }
 
-struct Change {
+struct TriedChange {
   Plan plan;
   D dimension;
   std::string text;  ///< "overlap_p2p off"
 };
 
 /// Switches that the engine does not have, as it has them.
-void take_usual_overlap(const Target& t, ClosestPlan& out) {
+void take_usual_overlap(const ExportTarget& t, ClosestPlan& out) {
   if (t.engine == nullptr || t.engine->runs.chooses_overlap) return;
-  Configuration c{out.plan.strategy(), out.plan.only_pipeline().schedule};
+  ChangedConfiguration c{out.plan.strategy(), out.plan.only_pipeline().schedule};
   const Overlap usual = always_overlapped(*t.engine, t.facts, c.strategy, c.schedule);
   if (c.strategy.overlap == usual) return;
   for (const Fault& f : faults_of(t, out.plan))
@@ -172,14 +172,15 @@ void take_usual_overlap(const Target& t, ClosestPlan& out) {
 }
 
 /// The first replacement with which the rule holds and no rule breaks that held.
-std::optional<Change> mended(const Target& t, const Plan& plan, const std::vector<Fault>& faults, const std::set<D>& settled) {
+std::optional<TriedChange> mended(const ExportTarget& t, const Plan& plan, const std::vector<Fault>& faults,
+                                  const std::set<D>& settled) {
   std::set<std::string> broken;
   for (const Fault& f : faults) broken.insert(f.id);
-  const Configuration now{plan.strategy(), plan.only_pipeline().schedule};
+  const ChangedConfiguration now{plan.strategy(), plan.only_pipeline().schedule};
   for (const D d : kReplaceable) {
     if (settled.contains(d)) continue;
     for (const std::int64_t value : values_of(t, d, now)) {
-      Configuration c = now;
+      ChangedConfiguration c = now;
       set(d, value, c.strategy, c.schedule);
       settle(t, d, c);
       if (!is_legal(t.facts, c.strategy, c.schedule)) continue;
@@ -190,13 +191,14 @@ std::optional<Change> mended(const Target& t, const Plan& plan, const std::vecto
       });
       const std::string modules = d == D::recompute ? to_string(c.strategy.recompute.modules) : "";
       if (helps)
-        return Change{std::move(made), d, cat(to_string(d), " ", value_text(d, value), modules.empty() ? "" : " of ", modules)};
+        return TriedChange{std::move(made), d,
+                           cat(to_string(d), " ", value_text(d, value), modules.empty() ? "" : " of ", modules)};
     }
   }
   return std::nullopt;
 }
 
-Error refused(const Target& t, const std::vector<Fault>& faults) {
+Error refused(const ExportTarget& t, const std::vector<Fault>& faults) {
   std::string found;
   for (const Fault& f : faults) found += cat(found.empty() ? "" : "; ", f.id, ": ", f.text);
   const std::string& engine = t.format.engine.empty() ? t.format.name : t.format.engine;
@@ -210,7 +212,7 @@ Error refused(const Target& t, const std::vector<Fault>& faults) {
 Result<ClosestPlan> closest_plan(const Exporter& format, const Job& job, const Plan& plan) {
   const EngineModel* engine = format.engine.empty() ? nullptr : &exchange::engine_written_for(format.name, format.engine, plan);
   const SplitPolicy split = engine == nullptr ? SplitPolicy::balanced : engine->split;
-  const Target t{format, engine, job, rule_facts(job.model, job.cluster, job.training, split), split};
+  const ExportTarget t{format, engine, job, rule_facts(job.model, job.cluster, job.training, split), split};
   ClosestPlan out{plan, {}};
   std::vector<Fault> faults = faults_of(t, plan);
   if (faults.empty()) return out;

@@ -2,16 +2,14 @@
 // The formats of clusters, and clusters as files: the short form where the links are the usual ones, else the full form.
 #include <algorithm>
 
-#include "base/check.h"
 #include "base/document.h"
 #include "base/format.h"
+#include "base/invariant.h"
 #include "cluster/catalogue.h"
 #include "exchange/cluster_readers.h"
 
 namespace espalier {
 namespace {
-
-using base::cat;
 
 std::string rate(BytesPerSecond b) { return cat(base::six_digits(b.count() / 1e9), "GB/s"); }
 

@@ -7,9 +7,9 @@
 #include <optional>
 #include <set>
 
-#include "base/check.h"
 #include "base/document.h"
 #include "base/format.h"
+#include "base/invariant.h"
 #include "base/toml.h"
 #include "exchange/dictionary.h"
 #include "exchange/file_edits.h"
@@ -20,7 +20,6 @@
 namespace espalier {
 namespace {
 
-using base::cat;
 using exchange::PlanSettings;
 using exchange::WantedValue;
 

@@ -3,16 +3,14 @@
 
 #include <algorithm>
 
-#include "base/check.h"
 #include "base/document.h"
 #include "base/format.h"
+#include "base/invariant.h"
 #include "exchange/format_rules.h"
 #include "exchange/launch_script.h"
 
 namespace espalier::exchange {
 namespace {
-
-using base::cat;
 
 constexpr const char* kName = "deepspeed";
 constexpr const char* kPrefix = "DS";

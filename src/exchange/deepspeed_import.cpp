@@ -1,15 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 
-#include "base/check.h"
 #include "base/format.h"
+#include "base/invariant.h"
 #include "exchange/assertions.h"
 #include "exchange/configuration_readers.h"
 
 namespace espalier::exchange {
 namespace {
-
-using base::cat;
 
 constexpr std::int64_t kMostDegree = 1 << 20;
 constexpr std::int64_t kMostSamples = std::int64_t{1} << 31;
@@ -54,7 +52,7 @@ class DeepSpeedReader {
     stage_ = stage;
     const bool overlap = in_.flag("zero_optimization.overlap_comm", stage == 3, "overlap of ZeRO's communication");
     s.overlap.grad_reduce = overlap && s.data_ranks() > 1;
-    s.overlap.param_gather = overlap && shards_parameters(s.zero) && s.data_ranks() > 1;
+    s.overlap.param_gather = overlap && s.shards_parameters() && s.data_ranks() > 1;
     if (s.data_ranks() == 1) s.zero = ZeroStage::none;
     offload(stage > 0);
   }

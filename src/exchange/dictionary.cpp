@@ -5,9 +5,9 @@
 #include <array>
 #include <utility>
 
-#include "base/check.h"
 #include "base/document.h"
 #include "base/format.h"
+#include "base/invariant.h"
 #include "base/shipped.h"
 #include "data/dictionary_accelerate_yaml.h"
 #include "data/dictionary_deepspeed_yaml.h"
@@ -19,7 +19,6 @@
 namespace espalier::exchange {
 namespace {
 
-using base::cat;
 using Verdict = KeyRow::Verdict;
 
 constexpr std::array<std::pair<const char*, Verdict>, 6> kVerdicts = {

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "base/check.h"
+#include "base/invariant.h"
 #include "espalier/planner.h"
 #include "exchange/accelerate.h"
 #include "exchange/deepspeed.h"

@@ -6,7 +6,7 @@
 
 #include <set>
 
-#include "base/check.h"
+#include "base/invariant.h"
 #include "data/source_dir.h"
 #include "espalier/planner.h"
 #include "exchange/galvatron.h"

@@ -4,16 +4,14 @@
 #include <iterator>
 #include <optional>
 
-#include "base/check.h"
 #include "base/format.h"
+#include "base/invariant.h"
 #include "exchange/file_edits.h"
 #include "exchange/launch_script.h"
 #include "exchange/shell_words.h"
 
 namespace espalier::exchange {
 namespace {
-
-using base::cat;
 
 constexpr const char* kSwitch = "on";
 constexpr const char* kCheckpointing = "--activation_checkpoint.mode";  ///< or a subcommand of torchtitan 0.3
@@ -45,7 +43,7 @@ struct ByteRange {
 };
 
 /// A flag of the file and where its value is; an empty value range: it has none.
-struct Place {
+struct FlagSite {
   std::int64_t line = 0;
   std::string name;
   ByteRange flag, value;
@@ -61,7 +59,7 @@ class FlagFile {
       tokens_ = std::move(*tokens);
   }
 
-  [[nodiscard]] std::optional<Place> find(std::string_view flag, WantedValue::Words words) const {
+  [[nodiscard]] std::optional<FlagSite> find(std::string_view flag, WantedValue::Words words) const {
     bool in_string = false;
     for (std::size_t i = 0; i < tokens_.size(); ++i) {
       const ShellToken& token = tokens_[i];
@@ -75,7 +73,7 @@ class FlagFile {
   [[nodiscard]] std::string text_of(const ByteRange& range) const { return text_.substr(range.begin, range.end - range.begin); }
 
   void replace(const ByteRange& range, const std::string& value) { changes_.push_back({range.begin, range.end, value}); }
-  void set(const Place& p, const std::string& value, bool list) {
+  void set(const FlagSite& p, const std::string& value, bool list) {
     const std::string spelled = p.in_string || (list && !p.value.own_quotes) ? value : p.value.own_quotes ? value : quoted(value);
     if (list && p.value.own_quotes)  // one quoted word becomes several
       replace({p.value.begin - 1, p.value.end + 1, false}, value);
@@ -84,11 +82,11 @@ class FlagFile {
     else
       replace({p.end, p.end, false}, cat(" ", spelled));
   }
-  void add_behind(const Place& p, const std::string& name, const std::string& value, bool list) {
+  void add_behind(const FlagSite& p, const std::string& name, const std::string& value, bool list) {
     const std::string words = value.empty() ? "" : cat(" ", p.in_string || list ? value : quoted(value));
     replace({p.end, p.end, false}, cat(" ", name, words));
   }
-  void remove(const Place& p) { replace({p.flag.begin, p.end, false}, std::string(1, kRemoved)); }
+  void remove(const FlagSite& p) { replace({p.flag.begin, p.end, false}, std::string(1, kRemoved)); }
 
   /// The value of the one word that assigns the variable a literal; nothing where none or several do.
   [[nodiscard]] std::optional<std::pair<ByteRange, std::int64_t>> assignment(const std::string& name) const {
@@ -158,9 +156,9 @@ class FlagFile {
     if (word.own_quotes) return {value, word.end, true};
     return inside_quotes(value, word.end);
   }
-  [[nodiscard]] Place place_of(std::size_t i, std::size_t equals, WantedValue::Words words, bool in_string) const {
+  [[nodiscard]] FlagSite place_of(std::size_t i, std::size_t equals, WantedValue::Words words, bool in_string) const {
     const ShellToken& token = tokens_[i];
-    Place p{token.line, token.text.substr(0, equals), {token.begin, token.end, false}, {}, token.end, in_string};
+    FlagSite p{token.line, token.text.substr(0, equals), {token.begin, token.end, false}, {}, token.end, in_string};
     if (equals != std::string::npos) {
       p.value = behind_equals(token);
       return p;
@@ -257,7 +255,7 @@ class Edits {
     else
       file_.append(cat(kName, ":", w.after));
   }
-  void change(const Place& place, const WantedValue& w) {
+  void change(const FlagSite& place, const WantedValue& w) {
     const std::string value = file_.text_of(place.value);
     if (const std::string name = variable_in(value); !name.empty() && assign(name, w.after)) return;
     edits_.push_back({place.name, place.has_value() ? value : kSwitch, w.after, place.line});

@@ -7,14 +7,12 @@
 #include <map>
 #include <utility>
 
-#include "base/check.h"
 #include "base/format.h"
+#include "base/invariant.h"
 #include "base/text.h"
 
 namespace espalier::exchange {
 namespace {
-
-using base::cat;
 
 constexpr std::size_t kMostBytes = 4u << 20;
 constexpr std::size_t kMostFlags = 5000;
@@ -56,10 +54,10 @@ bool has_no_effect(const std::string& key) {
 }
 
 /// "NAME" and the value of an override of Hydra that a trainer hands to Megatron-LM; empty: another word.
-struct Override {
+struct HydraOverride {
   std::string name, value;
 };
-Override override_of(std::string_view word) {
+HydraOverride override_of(std::string_view word) {
   constexpr std::array<std::pair<std::string_view, std::string_view>, 6> kNames = {
       std::pair{"actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu", "micro_batch_size"},
       {"trainer.nnodes", "nnodes"},
@@ -78,12 +76,12 @@ Override override_of(std::string_view word) {
   if (own && name.starts_with("override_transformer_config.")) name.remove_prefix(28);
   for (const auto& [from, to] : kNames)
     if (name == from) return {std::string(to), value};
-  return own ? Override{std::string(name), value} : Override{};
+  return own ? HydraOverride{std::string(name), value} : HydraOverride{};
 }
 
-class Flags {
+class FlagScan {
  public:
-  Flags(ShellScript script, const std::string& where) : script_(std::move(script)), words_(script_.words), where_(where) {}
+  FlagScan(ShellScript script, const std::string& where) : script_(std::move(script)), words_(script_.words), where_(where) {}
 
   Result<FlagLines> read() {
     for (std::size_t i = 0; i < words_.size() && !error_;) {
@@ -91,7 +89,7 @@ class Flags {
       if (is_subcommand(words_[i]))
         add({"activation_checkpoint.mode", plain_key(token.text.substr(token.text.find(':') + 1)), token.line, token.condition});
       if (!token.ends && !token.is_word && !is_flag(words_[i]))
-        if (const Override found = override_of(token.text); !found.name.empty() && !found.value.empty()) {
+        if (const HydraOverride found = override_of(token.text); !found.name.empty() && !found.value.empty()) {
           Setting setting{found.name, found.value, token.line, token.condition};
           setting.written = token.text.substr(0, token.text.find('='));
           setting.missing = words_[i].missing;
@@ -231,7 +229,7 @@ Result<FlagLines> read_flag_lines(std::string_view text, const std::string& wher
   if (Status problem = base::check_text(text, where, kMostBytes)) return *problem;
   auto script = read_shell_script(text, where, context);
   if (!script) return script.error();
-  return Flags(std::move(*script), where).read();
+  return FlagScan(std::move(*script), where).read();
 }
 
 }  // namespace espalier::exchange

@@ -4,15 +4,13 @@
 #include <algorithm>
 #include <array>
 
-#include "base/check.h"
 #include "base/format.h"
+#include "base/invariant.h"
 #include "plan/engine.h"
 #include "plan/engine_faults.h"
 
 namespace espalier::exchange {
 namespace {
-
-using base::cat;
 
 /// Blocks of a range: the embedding is layer 0, the head the last.
 std::int32_t blocks_of(const Model& model, const LayerRange& range) {

@@ -3,16 +3,14 @@
 
 #include <algorithm>
 
-#include "base/check.h"
 #include "base/format.h"
+#include "base/invariant.h"
 #include "exchange/format_rules.h"
 #include "exchange/launch_script.h"
 #include "exchange/python_recipe.h"
 
 namespace espalier::exchange {
 namespace {
-
-using base::cat;
 
 constexpr FormatRows kRows = {"fsdp2-recipe", "fsdp2", "FSDP"};
 
@@ -21,18 +19,19 @@ std::vector<FormatRule> rules() { return {}; }
 std::optional<FormatFault> fault(const Job& job, const Plan& plan) { return engine_fault_of(kRows, job, plan); }
 
 /// Wrapping of one layer in the module.
-struct Layer {
+struct WrappedLayer {
   bool block = false, frees = false;
   const char* recompute = "none";
 };
 
-std::vector<Layer> layers_of(const Job& job, const Plan& plan) {
-  std::vector<Layer> out;
+std::vector<WrappedLayer> layers_of(const Job& job, const Plan& plan) {
+  std::vector<WrappedLayer> out;
   for (const LayerRange& range : plan.only_pipeline().stages.front().chunks.front().ranges) {
     const Recompute& r = range.strategy.recompute;
     std::int32_t left = r.kind == RecomputeKind::full ? r.layers : 0;  // the first blocks of the range
     for (std::int32_t l = range.first; l <= range.last; ++l) {
-      Layer layer{job.model.layer(static_cast<std::size_t>(l)).role == LayerRole::block, shards_parameters(range.strategy.zero)};
+      WrappedLayer layer{job.model.layer(static_cast<std::size_t>(l)).role == LayerRole::block,
+                         range.strategy.shards_parameters()};
       if (layer.block && r.kind == RecomputeKind::selective) layer.recompute = "selective";
       if (layer.block && left-- > 0) layer.recompute = "full";
       out.push_back(layer);
@@ -56,12 +55,12 @@ std::string repeated(const std::vector<std::string>& words) {
 std::string settings(const ExportRequest& r) {
   const Strategy& s = r.plan.strategy();
   const Schedule& schedule = r.plan.only_pipeline().schedule;
-  const bool sharded = shards_gradients(s.zero);
+  const bool sharded = s.shards_gradients();
   const std::int64_t shard = sharded ? std::max<std::int64_t>(1, s.shard / s.cp) : 1;
   ESPALIER_CHECK(s.dp % shard == 0);
   std::vector<std::string> frees, recompute;
-  const std::vector<Layer> layers = layers_of(r.job, r.plan);
-  for (const Layer& layer : layers) {
+  const std::vector<WrappedLayer> layers = layers_of(r.job, r.plan);
+  for (const WrappedLayer& layer : layers) {
     if (!layer.block) continue;
     frees.push_back(python_bool(layer.frees));
     recompute.push_back(python_text(layer.recompute));
@@ -81,12 +80,10 @@ constexpr const char* kBody = R"(def mesh():
     sizes = {'replicate': REPLICATE, 'shard': SHARD, 'cp': CP, 'tp': TP}
     return init_device_mesh('cuda', tuple(sizes.values()), mesh_dim_names=tuple(sizes))
 
-
 def kept(context, op, *args, **kwargs):
     matmuls = (torch.ops.aten.mm.default, torch.ops.aten.addmm.default)
     attention = 'scaled_dot_product' in str(op)
     return CheckpointPolicy.MUST_SAVE if attention or op in matmuls else CheckpointPolicy.PREFER_RECOMPUTE
-
 
 def planned(model, blocks, device_mesh):
     """blocks: the ModuleList of the model, after tensor and context parallelism over device_mesh['tp'] and device_mesh['cp']."""

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "exchange/galvatron.h"
 
-#include "base/check.h"
 #include "base/document.h"
 #include "base/document_kind.h"
 #include "base/format.h"
+#include "base/invariant.h"
 #include "exchange/format_rules.h"
 #include "exchange/request.h"
 #include "galvatron/plan_conversion.h"

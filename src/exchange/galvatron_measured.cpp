@@ -16,8 +16,6 @@
 namespace espalier {
 namespace {
 
-using base::cat;
-
 constexpr double kMebibyte = 1 << 20;
 
 Error refused(std::string found, std::string expected) {
@@ -136,7 +134,7 @@ Result<galvatron::MemoryProfile> memory_of(const Job& job, const LayerKind& bloc
 
 // ---- network -----------------------------------------------------------------------------------------------------------------
 
-struct Network {
+struct MeasuredNetwork {
   galvatron::AllReduceBandwidth all_reduce;
   galvatron::P2pBandwidth p2p;
   galvatron::CollectiveTimes times;
@@ -160,10 +158,10 @@ bool across(const runlog::NcclTable& t) {
   return rank(1) - rank(0) == t.groups;
 }
 
-Result<Network> network_of(const MachineMeasurements& measured) {
+Result<MeasuredNetwork> network_of(const MachineMeasurements& measured) {
   const auto tables = runlog::read_nccl_tests(measured.collectives, measured.collectives_name);
   if (!tables) return tables.error();
-  Network out;
+  MeasuredNetwork out;
   for (const runlog::NcclTable& t : *tables) {
     const auto ranks = static_cast<std::int32_t>(t.ranks);
     const auto largest =

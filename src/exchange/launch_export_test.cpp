@@ -31,7 +31,7 @@ Job job_on(const std::string& model, const std::string& engine) {
 Plan plan_of(const Job& job, Strategy s, const Schedule& schedule) {
   if (job.engine.starts_with("torchtitan")) {  // which overlaps without being asked
     s.overlap.grad_reduce = s.data_ranks() > 1;
-    s.overlap.param_gather = shards_optimizer(s.zero);
+    s.overlap.param_gather = s.shards_optimizer();
     s.overlap.p2p = schedule.stages > 1;
   }
   const auto result = estimate(job, s, schedule);

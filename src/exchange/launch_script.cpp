@@ -6,15 +6,13 @@
 #include <iterator>
 #include <sstream>
 
-#include "base/check.h"
 #include "base/document.h"
 #include "base/format.h"
+#include "base/invariant.h"
 #include "exchange/format_rules.h"
 
 namespace espalier::exchange {
 namespace {
-
-using base::cat;
 
 constexpr std::size_t kComment = 68;  // column where reasons begin
 
@@ -49,7 +47,7 @@ Nodes nodes_of(const Job& job) {
 }
 
 /// What one text is written of.
-struct Text {
+struct LaunchText {
   const LaunchScript& script;
   const ExportRequest& request;
   const Job& job;
@@ -62,7 +60,7 @@ std::string head_of(const ExportRequest& r, const std::string& engine, const std
              r.job.cluster.groups.front().device.name, "; flags of ", engine, ". Written by espalier export; plan ",
              content_hash(r.plan), ".\n# ", how, "\n", lost_lines(r, "#"));
 }
-std::string head_of(const Text& t, const std::string& how) { return head_of(t.request, t.script.engine, how); }
+std::string head_of(const LaunchText& t, const std::string& how) { return head_of(t.request, t.script.engine, how); }
 
 std::string exports_of(const LaunchScript& script) {
   std::string out;
@@ -98,7 +96,7 @@ std::string torchrun_of(const Nodes& nodes, const std::string& rank, const std::
              address, " --master-port \"${MASTER_PORT:-29500}\"");
 }
 
-std::string for_torchrun(const Text& t) {
+std::string for_torchrun(const LaunchText& t) {
   return cat("#!/usr/bin/env bash\n",
              head_of(t,
                      "Start it on every node with NODE_RANK and MASTER_ADDR set; what the plan does not decide follows as "
@@ -127,7 +125,7 @@ constexpr const char* kMpiAddress =
     "\nexport MASTER_ADDR=\"${MASTER_ADDR:-$(awk 'NF && $1 !~ /^#/ {print $1; exit}' hostfile)}\"\n"
     "export MASTER_PORT=\"${MASTER_PORT:-29500}\"\n\n";
 
-std::string for_sbatch(const Text& t) {
+std::string for_sbatch(const LaunchText& t) {
   return cat(sbatch_lines(t.plan, t.nodes),
              head_of(t, "sbatch FILE ARGUMENTS; what the plan does not decide follows as arguments."), "set -euo pipefail\n\n",
              exports_of(t.script), arrays_of(t.script),
@@ -143,7 +141,7 @@ constexpr const char* kRankOfMpi =
     "export RANK=$OMPI_COMM_WORLD_RANK WORLD_SIZE=$OMPI_COMM_WORLD_SIZE LOCAL_RANK=$OMPI_COMM_WORLD_LOCAL_RANK "
     "LOCAL_WORLD_SIZE=$OMPI_COMM_WORLD_LOCAL_SIZE; exec python \"$@\"";
 
-std::string for_mpirun(const Text& t) {
+std::string for_mpirun(const LaunchText& t) {
   std::string carried = "-x MASTER_ADDR -x MASTER_PORT";
   for (const auto& [name, value] : t.script.environment) carried += cat(" -x ", name);
   return cat("#!/usr/bin/env bash\n",
@@ -192,7 +190,7 @@ std::string train_job(const Plan& plan, const Nodes& nodes) {
              "\n    resourcesPerNode:\n      limits:\n        nvidia.com/gpu: ", nodes.devices, "\n");
 }
 
-std::string for_kubeflow(const Text& t) {
+std::string for_kubeflow(const LaunchText& t) {
   std::string out = head_of(t, "kubectl apply -f FILE; put your image and what the plan does not decide into it.");
   out += cat(train_job(t.plan, t.nodes), yaml_environment(t.script), "    command:\n", yaml_item("torchrun"), "    args:\n",
              yaml_words(t.script.in_image.empty() ? t.script.program : t.script.in_image));
@@ -278,7 +276,7 @@ std::vector<Launcher> all_launchers() { return {Launcher::torchrun, Launcher::sb
 
 std::string to_text(const LaunchScript& script, const ExportRequest& request) {
   ESPALIER_CHECK(script.environment.size() == script.environment_reasons.size());
-  const Text text{script, request, request.job, request.plan, nodes_of(request.job)};
+  const LaunchText text{script, request, request.job, request.plan, nodes_of(request.job)};
   switch (request.launcher.value_or(Launcher::torchrun)) {
     case Launcher::torchrun: break;
     case Launcher::sbatch: return for_sbatch(text);

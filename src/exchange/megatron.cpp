@@ -6,9 +6,9 @@
 #include <cmath>
 #include <utility>
 
-#include "base/check.h"
 #include "base/document.h"
 #include "base/format.h"
+#include "base/invariant.h"
 #include "exchange/format_rules.h"
 #include "exchange/launch_script.h"
 #include "plan/engine.h"
@@ -17,7 +17,6 @@
 namespace espalier::exchange {
 namespace {
 
-using base::cat;
 using Flags = std::vector<LaunchFlag>;
 
 constexpr const char* kName = "megatron-core";
@@ -109,15 +108,15 @@ Flags parallelism(const Job& job, const Plan& plan) {
 
 Flags data_parallelism(const Strategy& s) {
   Flags out;
-  if (shards_optimizer(s.zero)) out.push_back({"--use-distributed-optimizer", "", "ZeRO-1"});
-  if (shards_optimizer(s.zero) && s.data_ranks() > s.shard)
+  if (s.shards_optimizer()) out.push_back({"--use-distributed-optimizer", "", "ZeRO-1"});
+  if (s.shards_optimizer() && s.data_ranks() > s.shard)
     out.push_back({"--num-distributed-optimizer-instances", std::to_string(s.data_ranks() / s.shard),
                    cat("states are sharded over ", s.shard, " ranks")});
   if (s.overlap.grad_reduce) out.push_back({"--overlap-grad-reduce", "", ""});
   if (s.overlap.param_gather) out.push_back({"--overlap-param-gather", "", ""});
   if (s.overlap.tp) out.push_back({"--tp-comm-overlap", "", "needs Transformer Engine with userbuffers"});
   if (offloads_optimizer(s.offload)) {
-    if (!shards_optimizer(s.zero)) out.push_back({"--use-distributed-optimizer", "", "asked for by the offload; one data rank"});
+    if (!s.shards_optimizer()) out.push_back({"--use-distributed-optimizer", "", "asked for by the offload; one data rank"});
     out.push_back({"--optimizer-cpu-offload", "", "master weights and moments in host memory"});
     out.push_back({"--overlap-cpu-optimizer-d2h-h2d", "", ""});
     out.push_back({"--use-precision-aware-optimizer", "", "asked for by the offload; types as without it"});

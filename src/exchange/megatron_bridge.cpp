@@ -6,8 +6,8 @@
 #include <utility>
 #include <vector>
 
-#include "base/check.h"
 #include "base/format.h"
+#include "base/invariant.h"
 #include "exchange/format_rules.h"
 #include "exchange/megatron.h"
 #include "exchange/python_recipe.h"
@@ -15,7 +15,6 @@
 namespace espalier::exchange {
 namespace {
 
-using base::cat;
 using Settings = std::vector<PythonSetting>;
 
 constexpr const char* kName = "megatron-bridge";
@@ -91,10 +90,10 @@ Settings recomputation(const Job& job, const Plan& plan) {
 }
 
 void add_data_parallelism(const Job& job, const Strategy& s, Settings& out) {
-  const bool distributed = shards_optimizer(s.zero) || offloads_optimizer(s.offload);  // of one data rank where it is not sharded
+  const bool distributed = s.shards_optimizer() || offloads_optimizer(s.offload);  // of one data rank where it is not sharded
   out.push_back({"ddp.use_distributed_optimizer", python_bool(distributed), "ZeRO-1"});
   out.push_back({"optimizer.use_distributed_optimizer", python_bool(distributed), ""});
-  if (shards_optimizer(s.zero)) out.push_back({"ddp.num_distributed_optimizer_instances", number(s.data_ranks() / s.shard), ""});
+  if (s.shards_optimizer()) out.push_back({"ddp.num_distributed_optimizer_instances", number(s.data_ranks() / s.shard), ""});
   out.push_back({"ddp.overlap_grad_reduce", python_bool(s.overlap.grad_reduce), ""});
   out.push_back({"ddp.overlap_param_gather", python_bool(s.overlap.param_gather), ""});
   out.push_back({"optimizer.overlap_param_gather", python_bool(s.overlap.param_gather), "both are asked"});

@@ -13,8 +13,6 @@
 namespace espalier::exchange {
 namespace {
 
-using base::cat;
-
 constexpr const char* kFormat = "megatron-args";
 constexpr std::int64_t kMostDegree = 1 << 20;
 constexpr std::int64_t kMostSamples = std::int64_t{1} << 31;
@@ -32,7 +30,7 @@ std::vector<Setting> arguments_of(const FlagLines& lines) {
   return out;
 }
 
-struct File {
+struct MegatronFile {
   std::vector<Setting> settings;
   std::vector<ImportedKey> variables;
   std::vector<ShellScript::Source> sources;
@@ -40,7 +38,7 @@ struct File {
 };
 
 /// Settings of a program where its user gives none.
-void set_by_programs(File& file) {
+void set_by_programs(MegatronFile& file) {
   const auto has = [&](const std::string& key) {
     return std::any_of(file.settings.begin(), file.settings.end(), [&](const Setting& s) {
       const KeyRow* row = key_table(kFormat).find(s.key);
@@ -59,10 +57,10 @@ void set_by_programs(File& file) {
   }
 }
 
-Result<File> read_file(const ConfigurationRequest& request) {
+Result<MegatronFile> read_file(const ConfigurationRequest& request) {
   const auto block = runlog::read_argument_block(request.text, request.name);
   if (!block) return block.error();
-  File file;
+  MegatronFile file;
   if (!block->empty()) {
     for (const auto& [name, argument] : *block) file.settings.push_back({name, argument.value, argument.line});
     return file;
@@ -90,7 +88,7 @@ std::vector<std::string> words_of(std::string text) {
 
 class MegatronReader {
  public:
-  MegatronReader(const ConfigurationRequest& request, File file)
+  MegatronReader(const ConfigurationRequest& request, MegatronFile file)
       : request_(request), in_(request, std::move(file.settings), key_table(kFormat)), sources_(std::move(file.sources)) {
     for (ImportedKey& variable : file.variables) in_.list(std::move(variable));
     for (const std::string& program : file.programs) out_.notes.push_back(program);
@@ -223,7 +221,7 @@ class MegatronReader {
     const std::int64_t inner = std::int64_t{s.tp} * out_.schedule.stages;
     const std::int64_t ranks = std::max<std::int64_t>(1, request_.devices / inner);  // dp · cp
     s.shard = 0;
-    if (shards_optimizer(s.zero) && instances > 1)
+    if (s.shards_optimizer() && instances > 1)
       s.shard = static_cast<std::int32_t>(std::max<std::int64_t>(1, ranks / instances));
     s.overlap.grad_reduce = in_.flag("overlap_grad_reduce", false, "overlap grad");
     s.overlap.param_gather = in_.flag("overlap_param_gather", false, "overlap param");

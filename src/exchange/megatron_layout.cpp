@@ -4,8 +4,8 @@
 #include <charconv>
 #include <numeric>
 
-#include "base/check.h"
 #include "base/format.h"
+#include "base/invariant.h"
 #include "exchange/megatron_import.h"
 
 namespace espalier::exchange {
@@ -14,9 +14,9 @@ namespace {
 constexpr std::size_t kLongest = 1 << 16;  ///< characters after all repetitions
 
 /// The layout without repetitions, or why it cannot be read.
-class Expansion {
+class LayoutExpansion {
  public:
-  explicit Expansion(std::string_view text) : text_(text) {}
+  explicit LayoutExpansion(std::string_view text) : text_(text) {}
 
   std::string run() {
     std::string out = group(0);
@@ -71,7 +71,7 @@ class Expansion {
 }  // namespace
 
 MegatronLayout read_megatron_layout(std::string_view text) {
-  Expansion expansion(text);
+  LayoutExpansion expansion(text);
   const std::string flat = expansion.run();
   if (!expansion.fault().empty()) return {{}, expansion.fault()};
   if (std::count(flat.begin(), flat.end(), 'm') > 0) return {{}, "layers of multi-token prediction (m), which no plan here has"};

@@ -13,12 +13,10 @@
 namespace espalier::exchange {
 namespace {
 
-using base::cat;
-
 constexpr std::int64_t kMostWidth = 1 << 24;
 constexpr std::int64_t kMostHeads = 1 << 16;
 
-struct Shape {
+struct MegatronShape {
   std::int64_t layers = 0, hidden = 0, ffn = 0, heads = 0, kv_heads = 0, channels = 0, vocabulary = 0, positions = 0;
   std::int64_t experts = 0, expert_ffn = 0, topk = 0;
   double rotary_base = 10000, epsilon = 1e-5, attention_dropout = 0.1, hidden_dropout = 0.1, rotary_share = 1;
@@ -26,14 +24,14 @@ struct Shape {
   std::string why_not;
 };
 
-void read_vocabulary(SettingReader& reader, Shape& s) {
+void read_vocabulary(SettingReader& reader, MegatronShape& s) {
   s.vocabulary = reader.integer("vocab_size", 0, kMostWidth, 0, "vocabulary");
   const std::int64_t padded = reader.integer("padded_vocab_size", 0, kMostWidth, 0, "vocabulary, padded");
   if (s.vocabulary == 0) s.vocabulary = padded;
   if (s.vocabulary == 0) s.why_not = "no --vocab-size: Megatron-LM takes it from the tokenizer";
 }
 
-void read_positions(SettingReader& reader, Shape& s) {
+void read_positions(SettingReader& reader, MegatronShape& s) {
   const std::string kind =
       reader.word("position_embedding_type", {"learned_absolute", "rope", "yarn", "none", "relative", "mrope"},
                   "learned_absolute", "positions");
@@ -45,7 +43,7 @@ void read_positions(SettingReader& reader, Shape& s) {
   s.rotary_share = reader.real("rotary_percent", 0, 1, 1, "share of a head that is rotated");
 }
 
-void read_attention(SettingReader& reader, Shape& s) {
+void read_attention(SettingReader& reader, MegatronShape& s) {
   s.heads = reader.integer("num_attention_heads", 0, kMostHeads, 0, "heads");
   const bool grouped = reader.flag("group_query_attention", false, "grouped queries");
   const std::int64_t groups = reader.integer("num_query_groups", 1, kMostHeads, 1, "key and value heads");
@@ -75,7 +73,7 @@ bool in_every_layer(const std::string& frequency) {
   return ones > 0 && frequency.find('[') != std::string::npos;
 }
 
-void read_experts(SettingReader& reader, Shape& s) {
+void read_experts(SettingReader& reader, MegatronShape& s) {
   s.experts = reader.integer("num_experts", 0, kMostHeads, 0, "experts");
   s.topk = reader.integer("moe_router_topk", 1, kMostHeads, 2, "experts a token");
   s.expert_ffn = reader.integer("moe_ffn_hidden_size", 0, kMostWidth, 0, "width of an expert (0: ffn-hidden-size)");
@@ -83,8 +81,8 @@ void read_experts(SettingReader& reader, Shape& s) {
   if (s.experts > 0 && !in_every_layer(frequency)) s.why_not = cat(reader.spelled("moe_layer_freq"), " ", frequency);
 }
 
-Shape read_shape(SettingReader& reader, std::int64_t layers) {
-  Shape s;
+MegatronShape read_shape(SettingReader& reader, std::int64_t layers) {
+  MegatronShape s;
   s.layers = layers;
   s.hidden = reader.integer("hidden_size", 0, kMostWidth, 0, "hidden size");
   s.swiglu = reader.flag("swiglu", false, "gated MLP");
@@ -109,7 +107,7 @@ Shape read_shape(SettingReader& reader, std::int64_t layers) {
 }
 
 /// Empty: no family here has such blocks.
-std::string family_of(const Shape& s) {
+std::string family_of(const MegatronShape& s) {
   if (s.swiglu && s.rms && s.rope && !s.bias) {
     if (s.experts > 0) return s.qkv_bias ? "" : s.qk_norm ? "qwen3_moe" : "mixtral";
     if (s.qk_norm) return s.qkv_bias ? "" : "qwen3";
@@ -120,7 +118,7 @@ std::string family_of(const Shape& s) {
   return !plain ? "" : s.learned ? "gpt2" : s.rope ? "gpt_neox" : "";
 }
 
-void write_llama(base::JsonWriter& w, const Shape& s, const std::string& family) {
+void write_llama(base::JsonWriter& w, const MegatronShape& s, const std::string& family) {
   const bool sparse = family == "qwen3_moe";
   w.key("hidden_size").value(s.hidden);
   w.key("intermediate_size").value(family == "mixtral" && s.expert_ffn > 0 ? s.expert_ffn : s.ffn);
@@ -137,7 +135,7 @@ void write_llama(base::JsonWriter& w, const Shape& s, const std::string& family)
   if (s.experts > 0) w.key("num_experts_per_tok").value(s.topk);
 }
 
-void write_gpt2(base::JsonWriter& w, const Shape& s) {
+void write_gpt2(base::JsonWriter& w, const MegatronShape& s) {
   w.key("n_embd").value(s.hidden);
   w.key("n_inner").value(s.ffn);
   w.key("n_layer").value(s.layers);
@@ -148,7 +146,7 @@ void write_gpt2(base::JsonWriter& w, const Shape& s) {
   w.key("embd_pdrop").value(s.hidden_dropout);
 }
 
-void write_neox(base::JsonWriter& w, const Shape& s) {
+void write_neox(base::JsonWriter& w, const MegatronShape& s) {
   w.key("hidden_size").value(s.hidden);
   w.key("intermediate_size").value(s.ffn);
   w.key("num_hidden_layers").value(s.layers);
@@ -159,7 +157,7 @@ void write_neox(base::JsonWriter& w, const Shape& s) {
   w.key("hidden_dropout").value(s.hidden_dropout);
 }
 
-std::string config_of(const Shape& s, const std::string& family) {
+std::string config_of(const MegatronShape& s, const std::string& family) {
   base::JsonWriter w;
   w.begin_object();
   w.key("model_type").value(family);
@@ -175,7 +173,7 @@ std::string config_of(const Shape& s, const std::string& family) {
   return w.text();
 }
 
-std::string of_no_family(const Shape& s) {
+std::string of_no_family(const MegatronShape& s) {
   return cat("blocks of no family that is known here: ", s.swiglu ? "gated" : "plain", " MLP, ", s.rms ? "RMSNorm" : "LayerNorm",
              ", ", s.rope ? "rotary" : "learned", " positions, ", s.bias ? "" : "no ", "biases", s.experts > 0 ? ", experts" : "",
              s.qk_norm ? ", norms of queries and keys" : "");
@@ -184,7 +182,7 @@ std::string of_no_family(const Shape& s) {
 }  // namespace
 
 MegatronModel megatron_model(SettingReader& reader, std::int64_t layers) {
-  const Shape s = read_shape(reader, layers);
+  const MegatronShape s = read_shape(reader, layers);
   MegatronModel out;
   const auto size = [&](const char* key, std::int64_t value) {
     if (value > 0) out.sizes.emplace_back(key, value);

@@ -24,8 +24,6 @@
 namespace espalier::exchange {
 namespace {
 
-using base::cat;
-
 constexpr std::size_t kMostBytes = 4u << 20;
 constexpr std::size_t kMostDevices = 64;
 constexpr std::size_t kMostNics = 256;
@@ -60,9 +58,9 @@ PciePath between(const std::vector<std::size_t>& a, std::size_t cpu_a, const std
   return common + 1 >= std::min(a.size(), b.size()) ? PciePath::pix : PciePath::pxb;
 }
 
-class Topology {
+class NcclTopology {
  public:
-  explicit Topology(const ClusterRequest& request) : request_(request) {}
+  explicit NcclTopology(const ClusterRequest& request) : request_(request) {}
 
   Result<NodeLinks> read() {
     pugi::xml_document document;
@@ -271,14 +269,17 @@ class Topology {
   Status error_;
 };
 
-struct Architecture {
+struct GpuArchitecture {
   std::int64_t sm;
   const char* prefixes;  ///< of names of the catalogue, in blanks
 };
-constexpr std::array kArchitectures = {
-    Architecture{70, " v100 "},       Architecture{75, " titan-rtx "},        Architecture{80, " a100 a800 "},
-    Architecture{86, " a10g a40 "},   Architecture{89, " l4 l40s rtx-4090 "}, Architecture{90, " h100 h200 h20 h800 gh200 "},
-    Architecture{100, " b200 gb200 "}};
+constexpr std::array kArchitectures = {GpuArchitecture{70, " v100 "},
+                                       GpuArchitecture{75, " titan-rtx "},
+                                       GpuArchitecture{80, " a100 a800 "},
+                                       GpuArchitecture{86, " a10g a40 "},
+                                       GpuArchitecture{89, " l4 l40s rtx-4090 "},
+                                       GpuArchitecture{90, " h100 h200 h20 h800 gh200 "},
+                                       GpuArchitecture{100, " b200 gb200 "}};
 
 /// RCCL's names of the devices of the catalogue (LLVM's names of AMD's processors).
 constexpr std::array<std::pair<const char*, const char*>, 2> kGcn = {{{"gfx942", " mi300x mi325x "}, {"gfx950", " mi355x "}}};
@@ -301,7 +302,8 @@ Status other_amd_device(const ClusterRequest& request, const std::string& gcn) {
 
 /// The file names an architecture, which several kinds of devices have.
 Status other_device(const ClusterRequest& request, std::int64_t sm) {
-  const auto row = std::find_if(kArchitectures.begin(), kArchitectures.end(), [sm](const Architecture& a) { return a.sm == sm; });
+  const auto row =
+      std::find_if(kArchitectures.begin(), kArchitectures.end(), [sm](const GpuArchitecture& a) { return a.sm == sm; });
   if (request.device.empty())
     return Error{ErrorKind::usage, "--device", "no device",
                  cat("the kind of its GPUs: sm ", sm, row == kArchitectures.end() ? "" : cat(" is one of", row->prefixes)), ""};
@@ -310,7 +312,7 @@ Status other_device(const ClusterRequest& request, std::int64_t sm) {
   for (const std::string_view prefix : runlog::words_of(rest))
     if (request.device.starts_with(prefix)) return {};
   // A name of another tool ("NVIDIA H100 80GB HBM3") is no name of the catalogue: the catalogue decides.
-  const bool of_catalogue = std::any_of(kArchitectures.begin(), kArchitectures.end(), [&](const Architecture& a) {
+  const bool of_catalogue = std::any_of(kArchitectures.begin(), kArchitectures.end(), [&](const GpuArchitecture& a) {
     const auto words = runlog::words_of(a.prefixes);
     return std::any_of(words.begin(), words.end(), [&](std::string_view w) { return request.device.starts_with(w); });
   });
@@ -323,7 +325,7 @@ Result<ImportedCluster> read(const ClusterRequest& request) {
   if (request.text.size() > kMostBytes)
     return Error{ErrorKind::bad_input, request.name, cat(static_cast<std::int64_t>(request.text.size()), " bytes"),
                  cat("at most ", static_cast<std::int64_t>(kMostBytes)), ""};
-  Topology topology(request);
+  NcclTopology topology(request);
   const auto links = topology.read();
   if (!links) return links.error();
   if (Status error = topology.amd() ? other_amd_device(request, topology.gcn()) : other_device(request, topology.sm()))

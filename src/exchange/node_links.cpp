@@ -6,14 +6,12 @@
 #include <cmath>
 #include <numeric>
 
-#include "base/check.h"
 #include "base/format.h"
+#include "base/invariant.h"
 #include "cluster/catalogue.h"
 
 namespace espalier::exchange {
 namespace {
-
-using base::cat;
 
 constexpr double kGB = 1e9;
 
@@ -68,9 +66,9 @@ std::vector<std::size_t> equal_runs(std::size_t n, const Joined& joined) {
 
 std::int64_t span_of(const std::vector<std::size_t>& group) { return std::count(group.begin(), group.end(), group.front()); }
 
-class Assembly {
+class NodeLinksImport {
  public:
-  Assembly(const NodeLinks& links, const ClusterRequest& request)
+  NodeLinksImport(const NodeLinks& links, const ClusterRequest& request)
       : links_(links), request_(request), generation_(generation_of(request.device)) {}
 
   Result<ImportedCluster> run() {
@@ -278,7 +276,7 @@ Result<ImportedCluster> cluster_of(const NodeLinks& links, const ClusterRequest&
   ESPALIER_CHECK(links.devices() > 0 && links.nvlinks.size() == links.devices());
   for (std::size_t i = 0; i < links.devices(); ++i)
     ESPALIER_CHECK(links.path[i].size() == links.devices() && links.nvlinks[i].size() == links.devices());
-  return Assembly(links, request).run();
+  return NodeLinksImport(links, request).run();
 }
 
 }  // namespace espalier::exchange

@@ -4,9 +4,9 @@
 #include <algorithm>
 #include <vector>
 
-#include "base/check.h"
 #include "base/document.h"
 #include "base/format.h"
+#include "base/invariant.h"
 #include "espalier/exchange.h"
 #include "exchange/launch_script.h"
 #include "exchange/megatron.h"
@@ -15,8 +15,6 @@
 
 namespace espalier::exchange {
 namespace {
-
-using base::cat;
 
 constexpr const char* kSwitch = "on";
 

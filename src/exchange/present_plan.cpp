@@ -4,9 +4,9 @@
 #include <filesystem>
 #include <numeric>
 
-#include "base/check.h"
 #include "base/document.h"
 #include "base/format.h"
+#include "base/invariant.h"
 #include "espalier/configuration.h"
 #include "exchange/configuration_readers.h"
 #include "exchange/megatron.h"
@@ -14,7 +14,7 @@
 #include "exchange/request.h"
 #include "exchange/torchtitan.h"
 #include "job/engine_defaults.h"
-#include "job/files.h"
+#include "job/input_files.h"
 #include "job/overrides.h"
 #include "plan/engine.h"
 #include "plan/rules.h"
@@ -22,8 +22,6 @@
 
 namespace espalier {
 namespace {
-
-using base::cat;
 
 // ---- the job -----------------------------------------------------------------------------------------------------------------
 
@@ -295,7 +293,7 @@ std::pair<Strategy, Schedule> completed_configuration(const Job& job, const Impo
     s.overlap.param_gather = false;
     if (!replicates_weights(has_experts(job.model), s)) s.overlap.grad_reduce = false;
   }
-  if (!shards_optimizer(s.zero)) s.overlap.param_gather = false;
+  if (!s.shards_optimizer()) s.overlap.param_gather = false;
   if (const EngineModel* engine = c.usual_overlap ? engine_of(job) : nullptr)
     s.overlap = job::usable_overlap(asked_strategy(job, c).overlap, *engine, job, s, schedule);
   return {s, schedule};

@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "exchange/python_recipe.h"
 
-#include "base/check.h"
 #include "base/format.h"
+#include "base/invariant.h"
 #include "exchange/format_rules.h"
 
 namespace espalier::exchange {
-
-using base::cat;
 
 std::string assignments(const std::string& object, const std::vector<PythonSetting>& settings) {
   std::string out;

@@ -4,30 +4,28 @@
 #include <cstdint>
 #include <map>
 
-#include "base/check.h"
 #include "base/format.h"
+#include "base/invariant.h"
 
 namespace espalier::exchange {
 namespace {
 
-using base::cat;
-
-struct Place {
+struct RankCoordinates {
   std::size_t pipeline, stage;
   std::int64_t dp, cp, tp;
 };
 
 /// Of the j-th device that a stage lists.
-Place place_of(std::size_t pipeline, std::size_t stage, const Strategy& s, std::int64_t j) {
-  ESPALIER_CHECK(j >= 0 && j < std::int64_t{s.tp} * s.cp * s.dp);  // a stage has the devices of its degrees
+RankCoordinates place_of(std::size_t pipeline, std::size_t stage, const Strategy& s, std::int64_t j) {
+  ESPALIER_CHECK(j >= 0 && j < s.devices());  // a stage has the devices of its degrees
   const std::int64_t tp = j % s.tp, outer = j / s.tp;
   if (s.order == RankOrder::tp_dp_cp_pp) return {pipeline, stage, outer % s.dp, outer / s.dp, tp};
   return {pipeline, stage, outer / s.cp, outer % s.cp, tp};
 }
 
 /// By device, which is the rank.
-std::map<std::int64_t, Place> places_of(const Plan& plan) {
-  std::map<std::int64_t, Place> out;
+std::map<std::int64_t, RankCoordinates> places_of(const Plan& plan) {
+  std::map<std::int64_t, RankCoordinates> out;
   for (std::size_t p = 0; p < plan.pipelines.size(); ++p)
     for (std::size_t i = 0; i < plan.pipelines[p].stages.size(); ++i) {
       const Stage& stage = plan.pipelines[p].stages[i];

@@ -5,8 +5,8 @@
 #include <charconv>
 #include <limits>
 
-#include "base/check.h"
 #include "base/format.h"
+#include "base/invariant.h"
 #include "plan/engine.h"
 #include "planner/prediction.h"
 

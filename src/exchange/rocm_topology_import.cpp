@@ -13,16 +13,14 @@
 #include <map>
 #include <optional>
 
-#include "base/check.h"
 #include "base/format.h"
+#include "base/invariant.h"
 #include "exchange/cluster_readers.h"
 #include "exchange/node_links.h"
 #include "runlog/lines.h"
 
 namespace espalier::exchange {
 namespace {
-
-using base::cat;
 
 constexpr std::size_t kMostDevices = 64;
 constexpr std::int64_t kOneHop = 15;
@@ -37,14 +35,14 @@ std::optional<std::size_t> gpu_of(std::string_view word) {
 
 enum class Table { none, weights, types, numa };
 
-struct Row {
+struct RocmTableRow {
   std::int64_t line = 0;
   std::vector<std::string> cells;
 };
 
-class Tables {
+class RocmTables {
  public:
-  explicit Tables(const ClusterRequest& request) : request_(request) {}
+  explicit RocmTables(const ClusterRequest& request) : request_(request) {}
 
   Result<NodeLinks> read() {
     runlog::each_line(request_.text, [&](std::int64_t number, std::string_view line) {
@@ -77,7 +75,7 @@ class Tables {
     if (words.empty() || !gpu_of(words[0]) || (words.size() > 1 && gpu_of(words[1]))) return;  // a header, a warning
     if (words.size() == 1) return;
     auto& rows = table_ == Table::weights ? weights_ : types_;
-    Row row{number, {words.begin() + 1, words.end()}};
+    RocmTableRow row{number, {words.begin() + 1, words.end()}};
     if (row.cells.size() > kMostDevices)
       return fail(number, cat(row.cells.size(), " cells"), cat("at most ", kMostDevices, " devices"));
     if (!rows.emplace(*gpu_of(words[0]), std::move(row)).second)
@@ -97,7 +95,7 @@ class Tables {
 
   /// Whether two devices have a link of their own; nothing: the cells say something else.
   std::optional<bool> linked(std::size_t i, std::size_t j) {
-    const Row& row = types_.at(i);
+    const RocmTableRow& row = types_.at(i);
     ESPALIER_CHECK(j < row.cells.size());
     const std::string& cell = row.cells[j];
     if (cell != "XGMI" && cell != "PCIE") {
@@ -152,7 +150,7 @@ class Tables {
 
   const ClusterRequest& request_;
   Table table_ = Table::none;
-  std::map<std::size_t, Row> weights_, types_;
+  std::map<std::size_t, RocmTableRow> weights_, types_;
   std::map<std::size_t, double> processors_;
   Status error_;
 };
@@ -164,7 +162,7 @@ Result<ImportedCluster> read(const ClusterRequest& request) {
                  "--device mi300x"};
   if (!request.device.starts_with("mi") && base::lower(request.device).find("instinct") == std::string::npos)
     return Error{ErrorKind::usage, "--device", request.device, "a device of AMD, as rocm-smi lists them", "--device mi300x"};
-  const auto links = Tables(request).read();
+  const auto links = RocmTables(request).read();
   if (!links) return links.error();
   return cluster_of(*links, request);
 }

@@ -3,15 +3,13 @@
 
 #include <array>
 
-#include "base/check.h"
 #include "base/format.h"
+#include "base/invariant.h"
 #include "exchange/format_rules.h"
 #include "plan/schedule.h"
 
 namespace espalier::exchange {
 namespace {
-
-using base::cat;
 
 constexpr const char* kName = "schedule-csv";
 

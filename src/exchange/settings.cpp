@@ -5,13 +5,11 @@
 #include <array>
 #include <charconv>
 
-#include "base/check.h"
 #include "base/format.h"
+#include "base/invariant.h"
 
 namespace espalier::exchange {
 namespace {
-
-using base::cat;
 
 constexpr std::size_t kShown = 60;  ///< of a value in a message
 constexpr const char* kFilled = "auto: filled by the training script";

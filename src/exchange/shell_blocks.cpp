@@ -5,7 +5,7 @@
 #include <array>
 #include <string_view>
 
-#include "base/check.h"
+#include "base/invariant.h"
 
 namespace espalier::exchange {
 namespace {

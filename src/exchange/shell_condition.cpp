@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "exchange/shell_condition.h"
-#include "base/check.h"
+#include "base/invariant.h"
 
 #include <algorithm>
 #include <charconv>

@@ -5,15 +5,14 @@
 #include <array>
 #include <set>
 
-#include "base/check.h"
 #include "base/format.h"
+#include "base/invariant.h"
 #include "exchange/shell_blocks.h"
 #include "exchange/shell_condition.h"
 
 namespace espalier::exchange {
 namespace {
 
-using base::cat;
 using Verdict = ShellVerdict::Kind;
 
 std::string file_name(std::string_view path) { return std::string(path.substr(path.rfind('/') + 1)); }
@@ -103,9 +102,9 @@ class Sources {
 
 // ---- commands ----------------------------------------------------------------------------------------------------------------
 
-class Run {
+class ShellRun {
  public:
-  Run(std::vector<ShellToken>& tokens, ShellVariables& variables, ShellScript& out)
+  ShellRun(std::vector<ShellToken>& tokens, ShellVariables& variables, ShellScript& out)
       : tokens_(tokens), blocks_(shell_blocks(tokens)), variables_(variables), out_(out) {}
 
   void all() { commands(0, tokens_.size(), 0, 0); }
@@ -293,7 +292,7 @@ Result<ShellScript> read_shell_script(std::string_view text, const std::string& 
   if (!tokens) return tokens.error();
   ESPALIER_CHECK(tokens->empty() || tokens->front().line >= 0);
   ShellVariables variables(context, text);
-  Run(*tokens, variables, out).all();
+  ShellRun(*tokens, variables, out).all();
   return out;
 }
 

@@ -5,14 +5,12 @@
 #include <charconv>
 #include <optional>
 
-#include "base/check.h"
 #include "base/format.h"
+#include "base/invariant.h"
 #include "exchange/shell_words.h"
 
 namespace espalier::exchange {
 namespace {
-
-using base::cat;
 
 constexpr int kDeepest = 16;               ///< of values inside values
 constexpr std::size_t kLongest = 1 << 16;  ///< bytes of a value
@@ -50,9 +48,9 @@ std::size_t behind(std::string_view text, std::size_t from) {
 }
 
 /// + - * / %, comparisons, ?: and parentheses over whole numbers; nothing on a division by zero, an overflow or another character.
-class Sum {
+class ShellArithmetic {
  public:
-  explicit Sum(std::string_view text) : text_(text) {}
+  explicit ShellArithmetic(std::string_view text) : text_(text) {}
   std::optional<std::int64_t> run() {
     const auto out = choice();
     blanks();
@@ -320,7 +318,7 @@ ShellValue ShellVariables::arithmetic(std::string_view expression, int depth) co
   }
   ShellValue out = expand(spelled, depth + 1);
   if (!out.known) return out;
-  const auto sum = Sum(out.text).run();
+  const auto sum = ShellArithmetic(out.text).run();
   out.known = sum.has_value();
   out.text = sum ? std::to_string(*sum) : cat("$((", std::string(expression), "))");
   return out;

@@ -4,21 +4,20 @@
 #include <algorithm>
 #include <optional>
 
-#include "base/check.h"
 #include "base/format.h"
+#include "base/invariant.h"
 
 namespace espalier::exchange {
 namespace {
 
-using base::cat;
-
 bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
 bool is_name_part(char c) { return is_letter(c) || (c >= '0' && c <= '9'); }
 
-class Words {
+class ShellTokenizer {
  public:
   /// `base`: where the text begins in the file.
-  Words(std::string_view text, const std::string& where, std::size_t base = 0) : text_(text), where_(where), base_(base) {}
+  ShellTokenizer(std::string_view text, const std::string& where, std::size_t base = 0)
+      : text_(text), where_(where), base_(base) {}
 
   Result<std::vector<ShellToken>> read() {
     while (at_ < text_.size() && !error_) step();
@@ -183,7 +182,7 @@ class Words {
     if (holds_flags(inside) && (inside.find_first_of(" \n") != std::string_view::npos || !assigned_name(word_->text).empty())) {
       end_word();
       tokens_.push_back({kString, line_, false, true});
-      const auto words = Words(inside, where_, base_ + at_).within(line_);
+      const auto words = ShellTokenizer(inside, where_, base_ + at_).within(line_);
       tokens_.insert(tokens_.end(), words.begin(), words.end());
       tokens_.push_back({kString, line_, false, true});
     } else {
@@ -247,7 +246,7 @@ std::string assigned_name(std::string_view word) {
 bool is_flag_word(std::string_view word) { return word.size() > 2 && word.starts_with("--") && is_letter(word[2]); }
 
 Result<std::vector<ShellToken>> read_shell_words(std::string_view text, const std::string& where) {
-  return Words(text, where).read();
+  return ShellTokenizer(text, where).read();
 }
 
 }  // namespace espalier::exchange

@@ -9,15 +9,13 @@
 #include <map>
 #include <set>
 
-#include "base/check.h"
 #include "base/format.h"
+#include "base/invariant.h"
 #include "exchange/cluster_readers.h"
 #include "runlog/lines.h"
 
 namespace espalier::exchange {
 namespace {
-
-using base::cat;
 
 constexpr std::size_t kMostHosts = 131'072;  ///< a million devices on nodes of eight
 constexpr std::size_t kMostLetters = 200;    ///< of a name
@@ -216,14 +214,14 @@ Result<ImportedCluster> read_hosts(const ClusterRequest& request) {
 
 // ---- topology.conf -----------------------------------------------------------------------------------------------------------
 
-struct Leaf {
+struct LeafSwitch {
   std::string name;
   std::int64_t line = 0;
   std::vector<std::string> hosts;
 };
 
 struct Tree {
-  std::vector<Leaf> leaves;
+  std::vector<LeafSwitch> leaves;
   bool blocks = false;
 };
 
@@ -273,7 +271,7 @@ Result<Tree> tree_of(const ClusterRequest& request) {
   if (error) return *error;
   if (out.leaves.empty()) return fault(request.name, "no switch with nodes", "lines such as SwitchName=s0 Nodes=tux[0-3]");
   std::set<std::string_view> seen;
-  for (const Leaf& leaf : out.leaves)
+  for (const LeafSwitch& leaf : out.leaves)
     for (const std::string& host : leaf.hosts)
       if (!seen.insert(host).second)
         return fault(cat(request.name, ":", leaf.line), cat("the host ", shown(host), " below two switches"),
@@ -287,8 +285,8 @@ Status restrict(Tree& tree, const ClusterRequest& request) {
   const auto wanted = expand_hosts(request.hosts, "--hosts");
   if (!wanted) return wanted.error();
   std::set<std::string> left(wanted->begin(), wanted->end());
-  for (Leaf& leaf : tree.leaves) std::erase_if(leaf.hosts, [&](const std::string& host) { return left.erase(host) == 0; });
-  std::erase_if(tree.leaves, [](const Leaf& leaf) { return leaf.hosts.empty(); });
+  for (LeafSwitch& leaf : tree.leaves) std::erase_if(leaf.hosts, [&](const std::string& host) { return left.erase(host) == 0; });
+  std::erase_if(tree.leaves, [](const LeafSwitch& leaf) { return leaf.hosts.empty(); });
   if (!left.empty()) return fault("--hosts", cat("the host ", shown(*left.begin())), cat("hosts of ", request.name));
   return {};
 }
@@ -297,7 +295,7 @@ Status restrict(Tree& tree, const ClusterRequest& request) {
 void add_leaf_level(const Tree& tree, double oversubscription, ImportedCluster& out) {
   const std::size_t size = tree.leaves.front().hosts.size();
   const bool equal =
-      std::all_of(tree.leaves.begin(), tree.leaves.end(), [&](const Leaf& leaf) { return leaf.hosts.size() == size; });
+      std::all_of(tree.leaves.begin(), tree.leaves.end(), [&](const LeafSwitch& leaf) { return leaf.hosts.size() == size; });
   if (tree.leaves.size() == 1) {
     out.notes.push_back(cat("all hosts are below ", tree.leaves.front().name));
     return;
@@ -334,7 +332,7 @@ Result<ImportedCluster> read_topology(const ClusterRequest& request) {
                  cat("a number from 1 to ", base::six_digits(kMostOversubscription)), "2 says 2 to 1"};
   if (Status error = restrict(*tree, request)) return *error;
   std::size_t hosts = 0;
-  for (const Leaf& leaf : tree->leaves) hosts += leaf.hosts.size();
+  for (const LeafSwitch& leaf : tree->leaves) hosts += leaf.hosts.size();
   auto out = of_hosts(request, hosts, request.devices_per_node);
   if (!out) return out;
   if (tree->blocks)

@@ -8,17 +8,14 @@
 #include <optional>
 #include <set>
 
-#include "base/check.h"
 #include "base/format.h"
+#include "base/invariant.h"
 #include "base/text.h"
 #include "cluster/table_reader.h"
 
 namespace espalier::exchange {
 namespace {
 
-using base::cat;
-using base::Node;
-using base::NodeKind;
 using cluster::TableRow;
 
 constexpr double kLongestTrace = 1e9;  ///< s; what a cluster file may hold
@@ -27,7 +24,7 @@ constexpr std::size_t kMostEvents = 100'000;  ///< what a cluster file may hold
 
 Error wrong(const TraceRequest& request, const TableRow& row, std::size_t column, const std::string& expected) {
   const Node* cell = column < row.cells.size() ? &row.cells[column] : nullptr;
-  const base::Place place{row.line, cell == nullptr ? 1 : cell->column};
+  const base::TextPosition place{row.line, cell == nullptr ? 1 : cell->column};
   const std::string found = cell == nullptr ? cat(row.cells.size(), " values") : base::quoted(cell->text);
   return {ErrorKind::bad_input, base::at(request.name, place), found, expected, "espalier import trace --help lists the formats"};
 }
@@ -56,7 +53,7 @@ Result<std::vector<TableRow>> rows_of(const TraceRequest& request) {
 }
 
 /// Nodes that come and go, turned into events.
-class Presence {
+class SpotNodes {
  public:
   void come(double at, const std::string& name) {
     const std::int64_t slot = free_.empty() ? slots_++ : *free_.begin();
@@ -120,7 +117,7 @@ struct Count {
 };
 
 Result<ImportedTrace> events_of(const TraceRequest& request, const std::vector<Count>& counts) {
-  Presence presence;
+  SpotNodes presence;
   std::int64_t here = 0;
   for (const Count& count : counts) {
     const auto wanted = static_cast<std::int64_t>(count.nodes);
@@ -225,7 +222,7 @@ Result<ImportedTrace> read_dated_counts(const TraceRequest& request, const std::
 }
 
 Result<ImportedTrace> read_named(const TraceRequest& request, const std::vector<TableRow>& rows) {
-  Presence presence;
+  SpotNodes presence;
   double before = 0;
   for (const TableRow& row : rows) {
     const auto time = number(row, 0, kLongestTrace * 1e3);

@@ -3,16 +3,14 @@
 #include <algorithm>
 #include <set>
 
-#include "base/check.h"
 #include "base/document.h"
 #include "base/format.h"
+#include "base/invariant.h"
 #include "exchange/file_edits.h"
 #include "exchange/settings.h"
 
 namespace espalier::exchange {
 namespace {
-
-using base::cat;
 
 std::string parent_of(const std::string& key) {
   const std::size_t dot = key.rfind('.');

@@ -16,8 +16,6 @@
 namespace espalier::exchange {
 namespace {
 
-using base::cat;
-
 constexpr std::size_t kMostDevices = 64;
 constexpr std::size_t kMostColumns = 160;
 
@@ -53,13 +51,13 @@ std::vector<std::string> header_words(std::string_view line) {
   return out;
 }
 
-struct Cell {
+struct TopologyCell {
   PciePath path = PciePath::sys;
   std::int64_t nvlinks = 0;
 };
 
 /// Cells of one word, of which several may have run together; false: it holds something else.
-bool add_cells(std::string_view word, std::vector<Cell>& out) {
+bool add_cells(std::string_view word, std::vector<TopologyCell>& out) {
   constexpr std::array<std::pair<std::string_view, PciePath>, 6> kClasses = {{{"X", PciePath::same},
                                                                               {"PIX", PciePath::pix},
                                                                               {"PXB", PciePath::pxb},
@@ -89,9 +87,9 @@ LinksShown shown(std::string_view text) {
   return text.find("topo -m") != std::string_view::npos ? LinksShown::yes : LinksShown::unknown;
 }
 
-struct Row {
+struct TopologyRow {
   std::int64_t line = 0;
-  std::vector<Cell> cells;
+  std::vector<TopologyCell> cells;
 };
 
 class Matrix {
@@ -149,7 +147,7 @@ class Matrix {
       if (gpu_of(name)) fail(number, cat("a row of ", name), cat("one of the columns ", base::joined(columns_)));
       return;
     }
-    Row row{number, {}};
+    TopologyRow row{number, {}};
     for (std::size_t i = 1; i < words.size() && row.cells.size() < columns_.size(); ++i) {
       if (add_cells(words[i], row.cells)) continue;
       return fail(number, cat("\"", words[i].substr(0, 20), "\" in the row of ", name), "X, NV#, PIX, PXB, PHB, NODE or SYS");
@@ -217,7 +215,7 @@ class Matrix {
 
   const ClusterRequest& request_;
   std::vector<std::string> columns_;
-  std::map<std::string, Row> rows_;
+  std::map<std::string, TopologyRow> rows_;
   std::size_t gpus_ = 0;
   bool done_ = false;
   Status error_;

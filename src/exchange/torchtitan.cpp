@@ -6,8 +6,9 @@
 #include <numeric>
 #include <utility>
 
-#include "base/check.h"
+#include "base/division.h"
 #include "base/format.h"
+#include "base/invariant.h"
 #include "exchange/format_rules.h"
 #include "exchange/launch_script.h"
 #include "exchange/python_recipe.h"
@@ -16,7 +17,6 @@
 namespace espalier::exchange {
 namespace {
 
-using base::cat;
 using Flags = std::vector<LaunchFlag>;
 
 constexpr const char* kName = "torchtitan";
@@ -111,14 +111,14 @@ Flags pipeline(const Job& job, const Plan& plan) {
 
 Flags parallelism(const Plan& plan) {
   const Strategy& s = plan.strategy();
-  const std::int64_t shard = shards_gradients(s.zero) ? s.shard / s.cp : 1;
+  const std::int64_t shard = s.shards_gradients() ? s.shard / s.cp : 1;
   ESPALIER_CHECK(shard > 0 && s.dp % shard == 0);
   Flags out{{flag("data_parallel_replicate_degree"), std::to_string(s.dp / shard), ""},
             {flag("data_parallel_shard_degree"), std::to_string(shard),
              s.cp > 1 ? "states are sharded over the ranks of cp, too" : ""}};
-  if (shards_gradients(s.zero))
-    out.push_back({flag("fsdp_reshard_after_forward"), shards_parameters(s.zero) ? "always" : "never",
-                   shards_parameters(s.zero) ? "ZeRO-3" : "ZeRO-2"});
+  if (s.shards_gradients())
+    out.push_back({flag("fsdp_reshard_after_forward"), s.shards_parameters() ? "always" : "never",
+                   s.shards_parameters() ? "ZeRO-3" : "ZeRO-2"});
   if (offloads_parameters(s.offload)) out.push_back({"--training.enable_cpu_offload", "", "parameters, gradients and states"});
   out.push_back({flag("tensor_parallel_degree"), std::to_string(s.tp), ""});
   if (s.tp > 1 && s.sp == SequenceParallel::none) out.push_back({flag("no-enable-sequence-parallel"), "", ""});
@@ -253,8 +253,8 @@ Result<std::string> write_recipe(const ExportRequest& request) {
 /// Layers a stage of which ⌈weighted / it⌉ is the number of stages; 0: unsaid; nothing: there is no such number.
 std::optional<std::int64_t> layers_a_stage(std::int64_t weighted, std::int64_t stages, std::int64_t usual) {
   if (stages == usual) return 0;
-  const std::int64_t each = (weighted + stages - 1) / stages;
-  if ((weighted + each - 1) / each != stages) return std::nullopt;
+  const std::int64_t each = ceil_div(weighted, stages);
+  if (ceil_div(weighted, each) != stages) return std::nullopt;
   return each;
 }
 

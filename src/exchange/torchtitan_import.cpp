@@ -14,8 +14,6 @@
 namespace espalier::exchange {
 namespace {
 
-using base::cat;
-
 constexpr const char* kFormat = "torchtitan";
 constexpr std::int64_t kMostDegree = 1 << 20;
 constexpr std::int64_t kMostRanks = 1 << 30;
@@ -70,14 +68,14 @@ std::vector<Setting> read_recipe(std::string_view text) {
   return out;
 }
 
-struct File {
+struct TorchtitanFile {
   std::vector<Setting> settings;
   std::vector<ImportedKey> variables;
   bool toml = false;
 };
 
-Result<File> read_file(const ConfigurationRequest& request) {
-  File out;
+Result<TorchtitanFile> read_file(const ConfigurationRequest& request) {
+  TorchtitanFile out;
   out.toml = is_toml(request.text);
   if (out.toml) {
     const auto document = base::read_toml(request.text, request.name);
@@ -109,7 +107,7 @@ constexpr std::array kSchedules = {
 
 class TitanReader {
  public:
-  TitanReader(const ConfigurationRequest& request, File file)
+  TitanReader(const ConfigurationRequest& request, TorchtitanFile file)
       : request_(request), toml_(file.toml), in_(request, std::move(file.settings), key_table(kFormat)) {
     for (ImportedKey& variable : file.variables) in_.list(std::move(variable));
   }
@@ -198,7 +196,7 @@ class TitanReader {
       s.shard = 1;
     const char* offload = "training.enable_cpu_offload";
     if (!in_.has(offload) || !in_.flag(offload, false, "offload of parameters, gradients and states")) return;
-    if (!shards_parameters(s.zero)) in_.fail(offload, "True", "False: parameters on the host have a price under ZeRO 3 alone");
+    if (!s.shards_parameters()) in_.fail(offload, "True", "False: parameters on the host have a price under ZeRO 3 alone");
     s.offload = Offload::parameters;
   }
 

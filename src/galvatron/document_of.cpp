@@ -27,7 +27,7 @@ Status check_schedule(const Schedule& s) {
 Status check_strategy(const Strategy& s, const std::string& where) {
   if (s.ep != 1 || s.etp != 1) return fault(where, "ep " + text(s.ep) + ", etp " + text(s.etp), "1: experts are not spread");
   if (s.zero == ZeroStage::optimizer) return fault(where, "ZeRO-1", "no sharding (ddp), ZeRO-2 or ZeRO-3");
-  if (shards_optimizer(s.zero) && s.shard != s.data_ranks())
+  if (s.shards_optimizer() && s.shard != s.data_ranks())
     return fault(where, "shards over " + text(s.shard) + " of " + text(s.data_ranks()) + " ranks",
                  "over all that hold the same weights");
   if (s.cp > 1 && s.cp_kind != ContextParallelKind::ring) return fault(where, "context parallelism by all-to-all", "ring");
@@ -54,15 +54,15 @@ Status check_devices(const Plan& plan) {
 }
 
 /// A layer of the plan as the file would have it.
-struct Placed {
+struct FileLayer {
   Strategy strategy;
   bool recomputed = false;
   std::string where;
 };
 
 /// Layers in order; the first `recompute.layers` blocks of a range with full recomputation are recomputed.
-Result<std::vector<Placed>> placed_layers(const Plan& plan, std::vector<std::int32_t>& per_stage) {
-  std::vector<Placed> layers;
+Result<std::vector<FileLayer>> placed_layers(const Plan& plan, std::vector<std::int32_t>& per_stage) {
+  std::vector<FileLayer> layers;
   const std::int32_t last = plan.only_pipeline().stages.back().chunks.front().last();
   for (std::size_t i = 0; i < plan.only_pipeline().stages.size(); ++i) {
     std::int32_t blocks_of_stage = 0;
@@ -84,11 +84,11 @@ Result<std::vector<Placed>> placed_layers(const Plan& plan, std::vector<std::int
 }
 
 /// One type for all that is sharded but not with ZeRO-3; ddp if there is none.
-Result<DataParallelType> default_type(const std::vector<Placed>& layers) {
+Result<DataParallelType> default_type(const std::vector<FileLayer>& layers) {
   std::optional<ZeroStage> zero;
-  for (const Placed& layer : layers) {
+  for (const FileLayer& layer : layers) {
     const Strategy& s = layer.strategy;
-    if (s.data_ranks() == 1 || shards_parameters(s.zero)) continue;
+    if (s.data_ranks() == 1 || s.shards_parameters()) continue;
     if (zero && *zero != s.zero)
       return fault(layer.where, "zero " + text(number_of(s.zero)) + " beside zero " + text(number_of(*zero)),
                    "ZeRO-3 and one other type for the rest");
@@ -98,9 +98,9 @@ Result<DataParallelType> default_type(const std::vector<Placed>& layers) {
 }
 
 /// Tensor groups all with sequence parallelism or all without: one flag for the whole run.
-Status check_tensor_groups(const std::vector<Placed>& layers) {
+Status check_tensor_groups(const std::vector<FileLayer>& layers) {
   std::optional<SequenceParallel> all;
-  for (const Placed& layer : layers) {
+  for (const FileLayer& layer : layers) {
     const Strategy& s = layer.strategy;
     if (s.tp == 1 || s.sp == SequenceParallel::ulysses) continue;
     if (all && *all != s.sp)
@@ -111,16 +111,16 @@ Status check_tensor_groups(const std::vector<Placed>& layers) {
   return {};
 }
 
-bool is_zero3(const Strategy& s) { return shards_parameters(s.zero); }
+bool is_zero3(const Strategy& s) { return s.shards_parameters(); }
 
-Status check_vocabulary(const Placed& embedding, const Placed& head) {
+Status check_vocabulary(const FileLayer& embedding, const FileLayer& head) {
   const Strategy &a = embedding.strategy, &b = head.strategy;
   if (a.tp == b.tp && a.cp == b.cp && a.sp == b.sp && a.zero == b.zero) return {};
   return fault(head.where, "a head spread unlike the embedding",
                "the same tp, sp, cp and zero: vtp, vsp, vcp and embed_sdp speak of both");
 }
 
-DocumentLayer document_layer(const Placed& layer) {
+DocumentLayer document_layer(const FileLayer& layer) {
   const Strategy& s = layer.strategy;
   return {s.tp, s.cp, true, s.sp == SequenceParallel::ulysses, is_zero3(s), layer.recomputed ? 1 : 0};
 }

@@ -6,7 +6,7 @@
 #include <optional>
 #include <utility>
 
-#include "base/check.h"
+#include "base/invariant.h"
 #include "galvatron/plan_conversion.h"
 #include "plan/rules.h"
 
@@ -98,9 +98,9 @@ class Conversion {
     s.dp = static_cast<std::int32_t>(stage_devices() / (tp * cp));
     if (tp > 1) s.sp = ulysses ? SequenceParallel::ulysses : tensor_groups_;
     if (s.data_ranks() > 1) s.zero = zero3 ? ZeroStage::parameters : zero_of(d_.default_type);
-    s.shard = shards_optimizer(s.zero) ? static_cast<std::int32_t>(s.data_ranks()) : 1;
+    s.shard = s.shards_optimizer() ? static_cast<std::int32_t>(s.data_ranks()) : 1;
     s.overlap.grad_reduce = s.data_ranks() > 1;
-    s.overlap.param_gather = shards_parameters(s.zero);
+    s.overlap.param_gather = s.shards_parameters();
     if (samples() % s.dp != 0)
       return fault(where, "dp " + text(s.dp),
                    "a divisor of the " + text(samples()) + " samples of a micro-batch (global_bsz / chunks)",

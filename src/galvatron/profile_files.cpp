@@ -12,8 +12,6 @@
 namespace espalier::galvatron {
 namespace {
 
-using base::Reader;
-
 constexpr double kMostMs = 1e9, kMostMb = 1e9, kMostGbPerS = 1e6;
 constexpr std::int64_t kMostNumber = std::int64_t{1} << 40;
 

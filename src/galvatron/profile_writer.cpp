@@ -6,9 +6,6 @@
 namespace espalier::galvatron {
 namespace {
 
-using base::cat;
-using base::JsonWriter;
-
 std::string_view name_of(LayerPart part) {
   return part == LayerPart::attention ? "_attention" : part == LayerPart::mlp ? "_mlp" : "";
 }

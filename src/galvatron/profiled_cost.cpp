@@ -6,7 +6,7 @@
 #include <functional>
 #include <numeric>
 
-#include "base/check.h"
+#include "base/invariant.h"
 
 namespace espalier::galvatron {
 namespace {

@@ -8,7 +8,7 @@
 #include <map>
 #include <numeric>
 
-#include "base/check.h"
+#include "base/invariant.h"
 #include "solve/layer_search.h"
 #include "solve/stage_balance.h"
 
@@ -33,7 +33,7 @@ struct Outer {
 };
 
 /// An outer choice with the strategy of embedding and head.
-struct Choice {
+struct OuterChoice {
   std::size_t outer = 0;
   VocabularyStrategy vocabulary;
   std::vector<ProfiledSeconds> other;  ///< of each stage
@@ -141,8 +141,8 @@ std::vector<VocabularyStrategy> vocabularies_of(const ProfiledModel& model, cons
   return out;
 }
 
-Choice choice_of(const ProfiledModel& model, const Outer& outer, std::size_t index, const VocabularyStrategy& vocabulary) {
-  Choice c{index, vocabulary, other_seconds(model, vocabulary, outer.pipeline), {}, 0};
+OuterChoice choice_of(const ProfiledModel& model, const Outer& outer, std::size_t index, const VocabularyStrategy& vocabulary) {
+  OuterChoice c{index, vocabulary, other_seconds(model, vocabulary, outer.pipeline), {}, 0};
   const double buffer = buffer_mb(model, outer.tensor_limit, outer.pipeline);
   for (const double mb : other_memory_mb(model, vocabulary, outer.pipeline)) c.other_mb.push_back(whole_mb(mb + buffer));
   double steady = std::accumulate(outer.layer_floor.begin(), outer.layer_floor.end(), 0.0);
@@ -216,13 +216,13 @@ class StageSolver {
   std::map<std::array<std::int64_t, 4>, std::optional<solve::LayerSolution>> solved_;
 };
 
-std::int64_t left_mb(const Choice& choice, std::int32_t stage, std::int64_t usable) {
+std::int64_t left_mb(const OuterChoice& choice, std::int32_t stage, std::int64_t usable) {
   return usable - choice.other_mb[static_cast<std::size_t>(stage)];
 }
 
 /// The least T of the choice below `upper_bound`.
-std::optional<solve::Partition> divided(const ProfiledModel& model, const Outer& outer, const Choice& choice, StageSolver& solver,
-                                        std::int64_t usable, double upper_bound) {
+std::optional<solve::Partition> divided(const ProfiledModel& model, const Outer& outer, const OuterChoice& choice,
+                                        StageSolver& solver, std::int64_t usable, double upper_bound) {
   solve::BalanceProblem balance;
   balance.layers = static_cast<std::int32_t>(model.layers.size());
   balance.stages = outer.pipeline.pp;
@@ -243,7 +243,7 @@ std::optional<solve::Partition> divided(const ProfiledModel& model, const Outer&
 // ---- the answer ------------------------------------------------------------------------------------------------------------
 
 struct Best {
-  const Choice* choice = nullptr;
+  const OuterChoice* choice = nullptr;
   solve::Partition partition;
 };
 
@@ -314,16 +314,16 @@ std::string strategies_text(const ProfiledPlan& plan) {
 
 Result<ProfiledPlan> plan_profiled(const ProfiledModel& model, const ProfiledOptions& options) {
   const std::vector<Outer> outers = outers_of(model, options);
-  std::vector<Choice> choices;
+  std::vector<OuterChoice> choices;
   for (std::size_t i = 0; i < outers.size(); ++i) {
     for (const VocabularyStrategy& v : vocabularies_of(model, outers[i], options.default_type))
       choices.push_back(choice_of(model, outers[i], i, v));
   }
-  std::stable_sort(choices.begin(), choices.end(), [](const Choice& a, const Choice& b) { return a.bound < b.bound; });
+  std::stable_sort(choices.begin(), choices.end(), [](const OuterChoice& a, const OuterChoice& b) { return a.bound < b.bound; });
   std::map<std::size_t, StageSolver> solvers;
   std::optional<Best> best;
   std::int64_t solved = 0;
-  for (const Choice& choice : choices) {
+  for (const OuterChoice& choice : choices) {
     const double upper_bound = best ? best->partition.time : kInfinity;
     if (choice.bound >= upper_bound) break;
     const Outer& outer = outers[choice.outer];

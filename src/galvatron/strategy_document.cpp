@@ -11,8 +11,6 @@
 namespace espalier::galvatron {
 namespace {
 
-using base::Reader;
-
 constexpr std::int64_t kMostDegree = 1 << 20, kMostLayers = 1 << 16, kMostBatch = std::int64_t{1} << 40;
 constexpr std::string_view kTypes[] = {"ddp", "zero2", "zero3"};
 constexpr std::string_view kPipelines[] = {"gpipe", "pipedream_flush"};

@@ -13,9 +13,6 @@
 namespace espalier::job {
 namespace {
 
-using base::cat;
-using base::Reader;
-
 constexpr std::string_view kSchema = "espalier.calibration/1";
 
 std::string read_known_engine(Reader& r) {

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "base/division.h"
 #include "plan/engine.h"
 #include "plan/split.h"
 
@@ -17,7 +18,7 @@ std::int32_t fullest_chunk(const Job& job, const Schedule& schedule) {
   const EngineModel* engine = find_engine(job.engine);
   const bool even = engine && engine->split == SplitPolicy::even_blocks;
   if (even || chunks > static_cast<std::int64_t>(job.model.layers.size()))
-    return clamped((job.model.blocks() + chunks - 1) / chunks);
+    return clamped(ceil_div(job.model.blocks(), chunks));
   const auto firsts = split_layers(job.model, job.training.sequence, engine ? engine->split : SplitPolicy::balanced,
                                    static_cast<std::int32_t>(chunks));
   return std::max(1, largest_chunk_blocks(job.model, firsts));
@@ -29,7 +30,7 @@ void complete_configuration(const Job& job, Strategy& strategy, Schedule& schedu
   const std::int64_t model_parallel =
       std::max<std::int64_t>(1, std::int64_t{strategy.tp} * strategy.cp) * std::max(1, schedule.stages);
   if (strategy.dp == 0) strategy.dp = clamped(job.cluster.devices() / model_parallel);
-  if (strategy.shard == 0) strategy.shard = shards_optimizer(strategy.zero) ? clamped(strategy.data_ranks()) : 1;
+  if (strategy.shard == 0) strategy.shard = strategy.shards_optimizer() ? clamped(strategy.data_ranks()) : 1;
   if (schedule.microbatches == 0) {
     const std::int64_t samples = std::int64_t{std::max(1, schedule.micro_batch)} * std::max(1, strategy.dp);
     schedule.microbatches = clamped(job.training.global_batch / samples);

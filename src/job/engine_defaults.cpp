@@ -4,7 +4,7 @@
 #include <array>
 
 #include "job/framework_defaults.h"
-#include "job/space.h"
+#include "job/search_part.h"
 #include "plan/engine.h"
 #include "plan/engine_rules.h"
 

@@ -11,10 +11,6 @@
 namespace espalier::job {
 namespace {
 
-using base::Node;
-using base::NodeKind;
-using base::Reader;
-
 std::vector<std::string> read_words(Reader& r, std::string_view key) {
   std::vector<std::string> out;
   const Node* node = r.find(key);

@@ -6,7 +6,7 @@
 #include "base/format.h"
 #include "cluster/cluster_reader.h"
 #include "espalier/cluster_change.h"
-#include "job/files.h"
+#include "job/input_files.h"
 #include "plan/sequence_lengths.h"
 #include "plan/structure.h"
 
@@ -14,8 +14,6 @@ namespace espalier::job {
 namespace {
 
 namespace fs = std::filesystem;
-using base::Node;
-using base::NodeKind;
 
 std::string readable_name(const fs::path& path) {
   if (path.filename() == "config.json" && path.has_parent_path()) return path.parent_path().filename().string();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The inputs that a job names, model and cluster: a part of the job file, or a file of their own (job/files.h says where it is looked for).
+// The inputs that a job names, model and cluster: a part of the job file, or a file of their own (job/input_files.h says where it is looked for).
 #pragma once
 
 #include <string>

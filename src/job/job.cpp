@@ -12,7 +12,7 @@
 #include "job/calibration_file.h"
 #include "job/inputs.h"
 #include "job/overrides.h"
-#include "job/space.h"
+#include "job/search_part.h"
 #include "job/space_values.h"
 #include "job/training_lengths.h"
 #include "job/words.h"
@@ -27,8 +27,6 @@ namespace {
 using namespace job;
 
 namespace fs = std::filesystem;
-using base::Node;
-using base::NodeKind;
 
 constexpr std::int64_t kMaxTokens = std::int64_t{1} << 31;  // sequence length: beyond any plausible one, products stay in 64 bits
 constexpr std::int64_t kMaxSamples = std::int64_t{1} << 31;  // global batch

@@ -10,7 +10,7 @@
 #include "espalier/job.h"
 #include "job/configuration.h"
 #include "job/overrides.h"
-#include "job/space.h"
+#include "job/search_part.h"
 
 namespace espalier::job {
 namespace {

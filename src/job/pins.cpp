@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "job/pins.h"
 
-#include "job/space.h"
+#include "job/search_part.h"
 #include "plan/engine.h"
 
 namespace espalier::job {

@@ -5,7 +5,7 @@
 #include "base/document.h"
 #include "espalier/configuration.h"
 #include "job/engine_defaults.h"
-#include "job/space.h"
+#include "job/search_part.h"
 #include "plan/dimension.h"
 #include "plan/engine.h"
 

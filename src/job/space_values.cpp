@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <numeric>
 
-#include "job/space.h"
+#include "job/search_part.h"
 
 namespace espalier::job {
 namespace {

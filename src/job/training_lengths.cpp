@@ -7,15 +7,11 @@
 
 #include "base/format.h"
 #include "base/text.h"
-#include "job/files.h"
+#include "job/input_files.h"
 #include "plan/training_parts.h"
 
 namespace espalier::job {
 namespace {
-
-using base::cat;
-using base::Node;
-using base::NodeKind;
 
 constexpr std::size_t kMostBytes = std::size_t{1} << 22, kMostBins = 1 << 16, kShown = 40;
 constexpr std::int64_t kMostTokens = std::int64_t{1} << 31;

@@ -18,7 +18,6 @@
 namespace espalier::launch {
 namespace {
 
-using base::cat;
 using Clock = std::chrono::steady_clock;
 
 constexpr auto kGrace = std::chrono::seconds(2);

@@ -23,24 +23,24 @@ struct Form {
   bool frames = false;  ///< sound (whisper)
 };
 
-struct Stack {
+struct BartStack {
   std::int64_t layers = 0, ffn = 0;
   AttentionShape attention;
 };
 
-struct Pair {
+struct EncoderDecoder {
   Form form;
   std::int64_t hidden = 0, vocabulary = 0, positions = 0, bins = 0, frames = 0;
-  Stack encoder, decoder;
+  BartStack encoder, decoder;
   bool dropout = false, inner_dropout = false, tied = true;
 };
 
-void add_dropout(Operators& list, const Pair& p, const std::string& name) {
+void add_dropout(Operators& list, const EncoderDecoder& p, const std::string& name) {
   if (p.dropout) list.push_back(dropout(name, p.hidden));
 }
 
 /// A half of a block: norm and addition around `inner`, in the family's order.
-void add_half(Operators& list, const Pair& p, const std::string& name, Operators inner) {
+void add_half(Operators& list, const EncoderDecoder& p, const std::string& name, Operators inner) {
   if (p.form.norms_first) list.push_back(norm(name + ".norm", p.hidden, 2));
   for (Operator& op : inner) list.push_back(std::move(op));
   add_dropout(list, p, name + ".dropout");
@@ -48,11 +48,11 @@ void add_half(Operators& list, const Pair& p, const std::string& name, Operators
   if (!p.form.norms_first) list.push_back(norm(name + ".norm", p.hidden, 2));
 }
 
-void drop_key_bias(const Pair& p, Operator& op) {
+void drop_key_bias(const EncoderDecoder& p, Operator& op) {
   if (p.form.frames) op.parameters -= p.hidden;
 }
 
-Operators self_attention(const Pair& p, const Stack& stack, bool causal) {
+Operators self_attention(const EncoderDecoder& p, const BartStack& stack, bool causal) {
   Operators list;
   AttentionShape shape = stack.attention;
   shape.causal = causal;
@@ -61,7 +61,7 @@ Operators self_attention(const Pair& p, const Stack& stack, bool causal) {
   return list;
 }
 
-Operators cross_attention(const Pair& p, const Stack& stack) {
+Operators cross_attention(const EncoderDecoder& p, const BartStack& stack) {
   const std::int64_t h = p.hidden;
   Operators list;
   list.push_back(linear("cross.q", h, h, TpSplit::column, true));
@@ -76,14 +76,14 @@ Operators cross_attention(const Pair& p, const Stack& stack) {
   return list;
 }
 
-Operators feed_forward(const Pair& p, const Stack& stack) {
+Operators feed_forward(const EncoderDecoder& p, const BartStack& stack) {
   Operators list;
   add_mlp(list, "mlp.", {p.hidden, stack.ffn, false, true, true, p.inner_dropout});
   return list;
 }
 
 /// Positions, norm and dropout behind a lookup.
-void add_embedding_rest(Operators& list, const Pair& p) {
+void add_embedding_rest(Operators& list, const EncoderDecoder& p) {
   if (p.form.extra_positions >= 0) add_extra_embedding(list, "position", p.positions + p.form.extra_positions, p.hidden);
   if (p.form.embedding_norm) list.push_back(norm("embed.norm", p.hidden, 2));
   add_dropout(list, p, "embed.dropout");
@@ -93,7 +93,7 @@ std::string name_of(const char* stack, bool first, bool last) {
   return std::string(stack) + (first ? ".first" : "") + (last ? ".last" : "");
 }
 
-LayerKind encoder_block(const Pair& p, bool first, bool last) {
+LayerKind encoder_block(const EncoderDecoder& p, bool first, bool last) {
   const bool opens = first && p.form.frames;
   LayerKind kind = make_kind(name_of("encoder", opens, last), LayerRole::block, p.hidden, TokenStream::encoder);
   if (p.form.frames) {
@@ -107,7 +107,7 @@ LayerKind encoder_block(const Pair& p, bool first, bool last) {
   return kind;
 }
 
-LayerKind decoder_block(const Pair& p, bool first, bool last) {
+LayerKind decoder_block(const EncoderDecoder& p, bool first, bool last) {
   const bool opens = first && !p.form.frames;
   LayerKind kind = make_kind(name_of("decoder", opens, last), LayerRole::block, p.hidden, TokenStream::decoder);
   kind.carried_hidden = last ? 0 : p.hidden;
@@ -122,8 +122,8 @@ LayerKind decoder_block(const Pair& p, bool first, bool last) {
   return kind;
 }
 
-Stack read_stack(Fields& f, const std::string& name, std::int64_t hidden) {
-  Stack s;
+BartStack read_stack(Fields& f, const std::string& name, std::int64_t hidden) {
+  BartStack s;
   s.layers = f.integer({name + "_layers"}, SizeLimits::layers);
   s.ffn = f.integer({name + "_ffn_dim"}, SizeLimits::width);
   AttentionShape& a = s.attention;
@@ -136,7 +136,7 @@ Stack read_stack(Fields& f, const std::string& name, std::int64_t hidden) {
   return s;
 }
 
-void read_positions(Fields& f, Pair& p) {
+void read_positions(Fields& f, EncoderDecoder& p) {
   if (!p.form.frames) {
     p.positions = f.integer_or({"max_position_embeddings"}, SizeLimits::tokens, 1024);
     return;
@@ -146,7 +146,7 @@ void read_positions(Fields& f, Pair& p) {
   p.bins = f.integer_or({"num_mel_bins"}, SizeLimits::width, 80);
 }
 
-void build(const Pair& p, Model& model) {
+void build(const EncoderDecoder& p, Model& model) {
   model.vocabulary = p.vocabulary;
   model.tied_embeddings = p.tied;
   model.max_positions = p.form.extra_positions >= 0 ? p.positions : 0;
@@ -176,7 +176,7 @@ Form form_of(const std::string& family) {
 }  // namespace
 
 void read_bart(Fields& f, Model& model) {
-  Pair p;
+  EncoderDecoder p;
   p.form = form_of(model.family);
   p.hidden = f.integer({"d_model"}, SizeLimits::width);
   p.vocabulary = f.integer({"vocab_size"}, SizeLimits::vocabulary);

@@ -96,11 +96,11 @@ void build(const Bert& b, Model& model) {
 }
 
 /// Layers of ALBERT: group after group, each some blocks that are run again and again.
-struct Groups {
+struct AlbertGroups {
   std::int64_t count = 1, inner = 1;
 };
 
-void build_in_groups(const Bert& b, const Groups& g, Model& model) {
+void build_in_groups(const Bert& b, const AlbertGroups& g, Model& model) {
   model.vocabulary = b.vocabulary;
   model.tied_embeddings = b.tied;
   LayerKind again = block(b);
@@ -200,7 +200,7 @@ void read_albert(Fields& f, Model& model) {
   b.tied = f.flag("tie_word_embeddings", true);
   b.hidden_dropout = f.positive_rate({"hidden_dropout_prob"}, 0);
   b.next_sentence = first_architecture(f) == "AlbertForPreTraining";
-  Groups g;
+  AlbertGroups g;
   g.count = f.integer_or({"num_hidden_groups"}, SizeLimits::layers, 1);
   g.inner = f.integer_or({"inner_group_num"}, 64, 1);
   if (f.ok() && (g.count > b.layers || b.layers * g.inner > SizeLimits::layers))

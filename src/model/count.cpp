@@ -2,7 +2,7 @@
 // Counting: parameters, tokens, boundary elements and FLOPs of a model. Declared in include/espalier/model.h.
 #include <algorithm>
 
-#include "base/check.h"
+#include "base/invariant.h"
 #include "espalier/model.h"
 
 namespace espalier {

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "model/decoder_traits.h"
+#include "base/division.h"
 
 namespace espalier::model {
 namespace {
@@ -206,7 +207,7 @@ std::int64_t adjusted_width(Fields& f, std::int64_t width) {
   f.reader().ignore({"block_ff_dim"});
   if (!adjusts) return width;
   const auto scaled = static_cast<std::int64_t>(factor * static_cast<double>(2 * width / 3));
-  return (scaled + multiple - 1) / multiple * multiple;
+  return round_up(scaled, multiple);
 }
 
 /// Layers without rotary positions, where the file lists them: 0 in no_rope_layers.

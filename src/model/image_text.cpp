@@ -18,13 +18,13 @@
 namespace espalier::model {
 namespace {
 
-struct Text {
+struct TextTower {
   std::int64_t layers = 0, hidden = 0, ffn = 0, vocabulary = 0, positions = 0;
   AttentionShape attention;
 };
 
-Text read_text(Fields& f, bool clip) {
-  Text t;
+TextTower read_text(Fields& f, bool clip) {
+  TextTower t;
   t.hidden = f.integer_or({"hidden_size"}, SizeLimits::width, clip ? 512 : 768);
   t.layers = f.integer_or({"num_hidden_layers"}, SizeLimits::layers, 12);
   t.ffn = f.integer_or({"intermediate_size"}, SizeLimits::width, clip ? 2048 : 3072);
@@ -42,7 +42,7 @@ Text read_text(Fields& f, bool clip) {
   return t;
 }
 
-LayerKind text_block(const Text& t, bool last) {
+LayerKind text_block(const TextTower& t, bool last) {
   LayerKind kind = make_kind(last ? "text.last" : "text", LayerRole::block, t.hidden);
   Operators mixer, mlp;
   add_attention(mixer, "attn", t.attention);
@@ -53,7 +53,7 @@ LayerKind text_block(const Text& t, bool last) {
 }
 
 /// One token of the text, its projection, the loss; `scalars`: scale and shift of the logits.
-LayerKind head(const Text& t, std::int64_t projected, bool bias, std::int64_t scalars) {
+LayerKind head(const TextTower& t, std::int64_t projected, bool bias, std::int64_t scalars) {
   LayerKind kind = fixed_kind("head", LayerRole::head, 1, t.hidden);
   Operator chosen = pool("head.pool", t.hidden);
   chosen.parameters = chosen.parameters_unsplit = scalars;
@@ -62,7 +62,7 @@ LayerKind head(const Text& t, std::int64_t projected, bool bias, std::int64_t sc
   return kind;
 }
 
-Model text_model(Model model, const Text& t, LayerKind last) {
+Model text_model(Model model, const TextTower& t, LayerKind last) {
   model.vocabulary = t.vocabulary;
   model.max_positions = t.positions;
   LayerList layers(model);
@@ -110,7 +110,7 @@ void read_image_text_pair(Fields& f, Model& model) {
   const std::int64_t shared = clip ? f.integer_or({"projection_dim"}, SizeLimits::width, 512) : 0;
   if (!f.ok()) return;
   Fields text_fields(text_reader, model.notes), vision_fields(vision_reader, model.notes);
-  const Text text = read_text(text_fields, clip);
+  const TextTower text = read_text(text_fields, clip);
   const std::int64_t projected =
       clip ? shared
            : text_fields.integer_nullable({"projection_size"}, SizeLimits::width, text.hidden, text.hidden, "hidden_size");

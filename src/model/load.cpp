@@ -19,7 +19,7 @@ namespace {
 
 using model::Fields;
 
-struct Family {
+struct ModelFamily {
   std::string_view type;          ///< model_type
   std::string_view architecture;  ///< prefix of architectures[0], for files without model_type
   model::ReadFamily read;
@@ -28,7 +28,7 @@ struct Family {
 };
 
 /// Families with a reader of their own; rows of switches are in decoder_families.cpp, those with towers in tower_families.cpp.
-constexpr std::array kReaders = std::to_array<Family>({
+constexpr std::array kReaders = std::to_array<ModelFamily>({
     {"albert", "Albert", model::read_albert},
     {"bert", "Bert", model::read_bert},
     {"blocks", "", model::read_generic},
@@ -89,32 +89,32 @@ constexpr std::array kReaders = std::to_array<Family>({
 });
 
 /// All families, sorted by type.
-const std::vector<Family>& families() {
-  static const std::vector<Family> all = [] {
-    std::vector<Family> rows(kReaders.begin(), kReaders.end());
+const std::vector<ModelFamily>& families() {
+  static const std::vector<ModelFamily> all = [] {
+    std::vector<ModelFamily> rows(kReaders.begin(), kReaders.end());
     for (const model::DecoderFamily& row : model::decoder_families())
       rows.push_back({row.type, row.architecture, nullptr, &row.traits});
     for (const model::TowerFamily& row : model::tower_families())
       rows.push_back({row.type, row.architecture, nullptr, nullptr, &row});
-    std::sort(rows.begin(), rows.end(), [](const Family& a, const Family& b) { return a.type < b.type; });
+    std::sort(rows.begin(), rows.end(), [](const ModelFamily& a, const ModelFamily& b) { return a.type < b.type; });
     return rows;
   }();
   return all;
 }
 
-const Family* find_type(std::string_view type) {
-  const auto at = std::find_if(families().begin(), families().end(), [&](const Family& f) { return f.type == type; });
+const ModelFamily* find_type(std::string_view type) {
+  const auto at = std::find_if(families().begin(), families().end(), [&](const ModelFamily& f) { return f.type == type; });
   return at == families().end() ? nullptr : &*at;
 }
 
 /// "LlamaForCausalLM" -> llama. "Gemma3ForCausalLM" is the text model, "Gemma3ForConditionalGeneration" the nested one.
-const Family* find_architecture(std::string_view name) {
+const ModelFamily* find_architecture(std::string_view name) {
   if (name == "Gemma3ForCausalLM") return find_type("gemma3_text");
   const std::size_t cut =
       std::min({name.find("For"), name.find("LMHeadModel"), name.find("WithLMHead"), name.find("Model"), name.size()});
   const std::string_view stem = name.substr(0, cut);
   const auto at = std::find_if(families().begin(), families().end(),
-                               [&](const Family& f) { return !stem.empty() && f.architecture == stem; });
+                               [&](const ModelFamily& f) { return !stem.empty() && f.architecture == stem; });
   return at == families().end() ? nullptr : &*at;
 }
 
@@ -144,7 +144,7 @@ bool swapped(const std::string& a, const std::string& b) {
 std::string same_family(const std::string& type) {
   constexpr std::size_t kLongest = 40;
   if (type.size() > kLongest) return "";
-  for (const Family& family : families()) {
+  for (const ModelFamily& family : families()) {
     const std::string wanted = bare(family.type), given = bare(type);
     if (given == wanted || swapped(given, wanted)) return std::string(family.type);
   }
@@ -191,7 +191,7 @@ std::string help_for(const base::Reader& reader, const std::string& type) {
                        ": save that part as a config.json of its own to plan the text model");
   }
   const std::string architecture = first_architecture(reader);
-  if (const Family* family = find_architecture(architecture); family != nullptr && !type.empty())
+  if (const ModelFamily* family = find_architecture(architecture); family != nullptr && !type.empty())
     return base::cat("its architecture, ", quoted(architecture), ", is that of ", family->type,
                      ": if the layers are the same, --set model.model_type=", family->type);
   return describe;
@@ -209,11 +209,11 @@ void refuse_family(base::Reader& reader, const std::string& type) {
 }
 
 /// Null with an error in the sink when the file's family is not known.
-const Family* choose_family(base::Reader& reader, std::vector<ModelNote>& notes) {
+const ModelFamily* choose_family(base::Reader& reader, std::vector<ModelNote>& notes) {
   if (reader.has("model_type")) {
     const std::string type = reader.required_string("model_type");
     if (!reader.sink().ok()) return nullptr;
-    if (const Family* family = find_type(type)) return family;
+    if (const ModelFamily* family = find_type(type)) return family;
     refuse_family(reader, type);
     return nullptr;
   }
@@ -224,7 +224,7 @@ const Family* choose_family(base::Reader& reader, std::vector<ModelNote>& notes)
     return find_type("dit");
   }
   const std::string architecture = first_architecture(reader);
-  if (const Family* family = find_architecture(architecture)) {
+  if (const ModelFamily* family = find_architecture(architecture)) {
     const std::string text = "model_type = " + std::string(family->type) + " (from architectures)";
     notes.push_back({ModelNote::Kind::derived, "model_type", text});
     return family;
@@ -272,7 +272,7 @@ std::string name_from(const std::string& where) {
   return dot == std::string::npos || dot == 0 ? file : file.substr(0, dot);
 }
 
-void read_family(const Family& family, base::Reader& reader, Model& result) {
+void read_family(const ModelFamily& family, base::Reader& reader, Model& result) {
   Fields fields(reader, result.notes);
   refuse_unsupported(fields, family.type);
   if (family.traits != nullptr)
@@ -291,7 +291,7 @@ void read_family(const Family& family, base::Reader& reader, Model& result) {
 std::vector<std::string> known_model_families() {
   std::vector<std::string> names;
   std::transform(families().begin(), families().end(), std::back_inserter(names),
-                 [](const Family& f) { return std::string(f.type); });
+                 [](const ModelFamily& f) { return std::string(f.type); });
   return names;
 }
 
@@ -330,7 +330,7 @@ Result<Model> load_model(std::string_view config_json, const std::string& where)
   base::Reader root = base::Reader::root(*document, sink);
   Model result;
   result.name = name_from(where);
-  const Family* family = choose_family(root, result.notes);
+  const ModelFamily* family = choose_family(root, result.notes);
   if (family == nullptr) return base::wrong_kind_of(config_json, where, "a model's config.json", *sink.first());
   result.family = std::string(family->type);
   read_family(*family, root, result);

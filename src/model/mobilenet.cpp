@@ -22,7 +22,7 @@ namespace {
 enum class Unit { fused, inverted, attention };
 
 /// `count` units alike; `shrinks`: half the side behind it.
-struct Row {
+struct MobilenetStage {
   Unit unit;
   std::int64_t count, in, out, expand;
   std::int64_t start, middle;  ///< sides of depthwise kernels; 0 = none
@@ -34,12 +34,12 @@ struct Row {
 constexpr std::int64_t kStem = 64, kSide = 384, kOut = 2048, kThird = 640, kFourth = 1280, kPairsOfThird = 14,
                        kPairsOfFourth = 19;
 
-constexpr Row inverted(std::int64_t in, std::int64_t out, std::int64_t expand, std::int64_t start, std::int64_t middle = 0,
-                       bool shrinks = false, std::int64_t count = 1) {
+constexpr MobilenetStage inverted(std::int64_t in, std::int64_t out, std::int64_t expand, std::int64_t start,
+                                  std::int64_t middle = 0, bool shrinks = false, std::int64_t count = 1) {
   return {Unit::inverted, count, in, out, expand, start, middle, shrinks, 0, 0, false};
 }
 
-constexpr Row kStages[] = {
+constexpr MobilenetStage kStages[] = {
     {Unit::fused, 1, kStem, 128, 4, 0, 0, true, 0, 0, false},
     {Unit::fused, 2, 128, 128, 4, 0, 0, false, 0, 0, false},
     inverted(128, 256, 6, 3, 5, true),
@@ -87,7 +87,7 @@ Operator layer_scale(const std::string& name, std::int64_t width) {
   return op;
 }
 
-Operators fused_unit(const Row& r) {
+Operators fused_unit(const MobilenetStage& r) {
   const std::int64_t inner = r.expand * r.in;
   Operators list = {wide_kernel("conv.expand", 3, r.in, inner), places_norm("conv.expand_norm", inner),
                     activation("conv.activation", inner, inner, TpSplit::none), point("conv.project", inner, r.out, 1),
@@ -96,7 +96,7 @@ Operators fused_unit(const Row& r) {
   return list;
 }
 
-Operators inverted_unit(const Row& r) {
+Operators inverted_unit(const MobilenetStage& r) {
   const std::int64_t inner = r.expand * r.in, before = r.shrinks ? 4 : 1;
   Operators list;
   if (r.start > 0) add_depthwise(list, "conv.start", r.start, r.in, before);
@@ -115,7 +115,7 @@ Operators inverted_unit(const Row& r) {
 }
 
 /// Many queries, one key and one value; behind it an inverted unit without depthwise kernels.
-Operators attention_unit(const Row& r, std::int64_t tokens) {
+Operators attention_unit(const MobilenetStage& r, std::int64_t tokens) {
   const std::int64_t fewer = r.few_keys ? 4 : 1;
   AttentionShape shape;
   shape.hidden = r.in;
@@ -143,7 +143,7 @@ Operators attention_unit(const Row& r, std::int64_t tokens) {
   return list;
 }
 
-Operators unit(const Row& r, std::int64_t tokens) {
+Operators unit(const MobilenetStage& r, std::int64_t tokens) {
   if (r.unit == Unit::fused) return fused_unit(r);
   return r.unit == Unit::inverted ? inverted_unit(r) : attention_unit(r, tokens);
 }
@@ -163,7 +163,7 @@ std::vector<LayerKind> layers_of_network() {
   std::vector<LayerKind> out;
   std::int64_t divisor = 1;
   int number = 0;
-  for (const Row& r : kStages) {
+  for (const MobilenetStage& r : kStages) {
     if (r.shrinks) divisor *= 4;
     const std::int64_t along = r.out == kFourth ? 4 * kThird : 0;  // stage 3's features, for the fusion
     LayerKind kind = make_kind("tower.unit" + std::to_string(++number), LayerRole::block, r.out + along);

@@ -5,7 +5,7 @@
 #include <iterator>
 #include <utility>
 
-#include "base/check.h"
+#include "base/invariant.h"
 
 namespace espalier::model {
 namespace {

@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "model/family.h"
+#include "base/division.h"
 #include "model/vision.h"
 
 namespace espalier::model {
@@ -136,7 +137,7 @@ void read_swin(Fields& f, Model& model) {
   s.depths = f.reader().optional_int_list("depths", 1, SizeLimits::layers);
   s.dropout = f.positive_rate({"hidden_dropout_prob"}, 0);
   s.absolute_positions = f.flag("use_absolute_embeddings", false);
-  read_swin_stages(f, s, std::max<std::int64_t>((image + patch - 1) / patch, 1), width);
+  read_swin_stages(f, s, std::max<std::int64_t>(ceil_div(image, patch), 1), width);
   f.reader().ignore({"hidden_act", "encoder_stride", "hidden_size", "num_layers", "path_norm", "patch_norm", "out_features",
                      "out_indices", "stage_names", "pretrained_window_sizes"});
   if (f.positive_rate({"drop_path_rate"}, 0.1)) {

@@ -14,15 +14,15 @@
 namespace espalier::model {
 namespace {
 
-struct Stack {
+struct T5GemmaStack {
   std::int64_t layers = 0, hidden = 0, ffn = 0, vocabulary = 0;
   bool dropout = false, softcap = false;
   AttentionShape attention;
   std::vector<std::int64_t> windows;
 };
 
-Stack read_stack(Fields& f) {
-  Stack s;
+T5GemmaStack read_stack(Fields& f) {
+  T5GemmaStack s;
   s.hidden = f.integer_or({"hidden_size"}, SizeLimits::width, 2304);
   s.layers = f.integer_or({"num_hidden_layers"}, SizeLimits::layers, 26);
   s.ffn = f.integer_or({"intermediate_size"}, SizeLimits::width, 9216);
@@ -41,7 +41,7 @@ Stack read_stack(Fields& f) {
 }
 
 /// Norm, part, norm, addition.
-void add_part(Operators& list, const Stack& s, const std::string& name, Operators part) {
+void add_part(Operators& list, const T5GemmaStack& s, const std::string& name, Operators part) {
   list.push_back(norm(name + ".norm", s.hidden, 1));
   for (Operator& op : part) list.push_back(std::move(op));
   list.push_back(norm(name + ".post_norm", s.hidden, 1));
@@ -49,7 +49,7 @@ void add_part(Operators& list, const Stack& s, const std::string& name, Operator
   list.push_back(residual(name + ".residual", s.hidden));
 }
 
-Operators self_attention(const Stack& s, std::int64_t window, bool causal) {
+Operators self_attention(const T5GemmaStack& s, std::int64_t window, bool causal) {
   Operators list;
   AttentionShape shape = s.attention;
   shape.window = window;
@@ -58,7 +58,7 @@ Operators self_attention(const Stack& s, std::int64_t window, bool causal) {
   return list;
 }
 
-Operators cross_attention(const Stack& s, std::int64_t encoder_hidden) {
+Operators cross_attention(const T5GemmaStack& s, std::int64_t encoder_hidden) {
   Operators list;
   AttentionShape shape = s.attention;
   shape.causal = false;
@@ -73,7 +73,7 @@ Operators cross_attention(const Stack& s, std::int64_t encoder_hidden) {
   return list;
 }
 
-Operators feed_forward(const Stack& s) {
+Operators feed_forward(const T5GemmaStack& s) {
   Operators list;
   add_mlp(list, "mlp.", {s.hidden, s.ffn, true, false, false, s.dropout});
   return list;
@@ -83,7 +83,7 @@ std::string name_of(const char* stack, bool slides, bool first, bool last) {
   return std::string(stack) + (slides ? ".sliding" : "") + (first ? ".first" : "") + (last ? ".last" : "");
 }
 
-LayerKind encoder_block(const Stack& s, std::size_t i) {
+LayerKind encoder_block(const T5GemmaStack& s, std::size_t i) {
   const bool last = i + 1 == s.windows.size();
   LayerKind kind = make_kind(name_of("encoder", s.windows[i] > 0, false, last), LayerRole::block, s.hidden, TokenStream::encoder);
   add_part(kind.operators, s, "attn", self_attention(s, s.windows[i], false));
@@ -92,7 +92,7 @@ LayerKind encoder_block(const Stack& s, std::size_t i) {
   return kind;
 }
 
-LayerKind decoder_block(const Stack& s, std::int64_t encoder_hidden, std::size_t i) {
+LayerKind decoder_block(const T5GemmaStack& s, std::int64_t encoder_hidden, std::size_t i) {
   const bool first = i == 0, last = i + 1 == s.windows.size();
   LayerKind kind = make_kind(name_of("decoder", s.windows[i] > 0, first, last), LayerRole::block, s.hidden, TokenStream::decoder);
   kind.carried_hidden = last ? 0 : encoder_hidden;
@@ -103,7 +103,7 @@ LayerKind decoder_block(const Stack& s, std::int64_t encoder_hidden, std::size_t
   return kind;
 }
 
-LayerKind head(const Stack& s, bool tied) {
+LayerKind head(const T5GemmaStack& s, bool tied) {
   LayerKind kind = make_kind("head", LayerRole::head, s.hidden, TokenStream::decoder);
   kind.operators.push_back(norm("head.norm", s.hidden, 1));
   add_logits(kind.operators, s.hidden, s.vocabulary, tied);
@@ -121,7 +121,7 @@ void read_t5gemma(Fields& f, Model& model) {
   base::Reader in = f.reader().child("encoder", true), out = f.reader().child("decoder", true);
   if (!f.ok()) return;
   Fields encoder_fields(in, model.notes), decoder_fields(out, model.notes);
-  const Stack encoder = read_stack(encoder_fields), decoder = read_stack(decoder_fields);
+  const T5GemmaStack encoder = read_stack(encoder_fields), decoder = read_stack(decoder_fields);
   if (f.ok() && tied && (encoder.hidden != decoder.hidden || encoder.vocabulary != decoder.vocabulary))
     decoder_fields.fail("hidden_size", decoder.hidden, "tables as large as the encoder's, where one is the output projection",
                         "pairs of unequal widths (9b-2b) are not planned");

@@ -44,12 +44,12 @@ void add_halves(Operators& list, const TowerShape& t, std::int64_t piece) {
 }
 
 /// Where a tower's layers stand: which sequence is theirs, what travels along past them.
-struct Place {
+struct TowerPlace {
   bool beside = false;  ///< another tower comes before
   std::int64_t travelling = 0;
 };
 
-LayerKind placed(LayerKind kind, const Place& place) {
+LayerKind placed(LayerKind kind, const TowerPlace& place) {
   if (place.beside) kind.name.insert(kind.name.starts_with("projector") ? 9 : 5, ".sound");
   kind.role = LayerRole::block;
   kind.stream = place.beside ? TokenStream::decoder : TokenStream::encoder;
@@ -90,7 +90,7 @@ Model with_tower(Model text, const TowerShape& tower, bool beside) {
   const std::vector<std::int32_t> order = std::move(text.layers);
   const LayerKind& embedding = kinds[static_cast<std::size_t>(order.front())];
   const std::int64_t width = kinds[static_cast<std::size_t>(order.back())].hidden;  // streams (gemma3n) are made of it
-  const Place place{beside, embedding.hidden + embedding.carried_hidden};
+  const TowerPlace place{beside, embedding.hidden + embedding.carried_hidden};
   Model model = std::move(text);
   model.kinds.clear();
   model.layers.clear();

@@ -6,7 +6,7 @@
 #include <optional>
 #include <tuple>
 
-#include "base/check.h"
+#include "base/invariant.h"
 
 namespace espalier::partition {
 
@@ -100,7 +100,7 @@ class Derivation {
 
   void move(const TensorUse& use, Phase phase, int step, const Layout& have, const Layout& want, bool accumulator) {
     if (have == want) return;
-    Transfer transfer{phase, step, use, accumulator, tile_elements(op_, sequence_, use.tensor), 0, senders(have, want)};
+    TileTransfer transfer{phase, step, use, accumulator, tile_elements(op_, sequence_, use.tensor), 0, senders(have, want)};
     for (int device = 0; device < want.devices(); ++device) {
       transfer.reach = std::max(transfer.reach, reach(device, transfer.sender[static_cast<std::size_t>(device)]));
     }
@@ -157,7 +157,7 @@ Communication communication(const OperatorShape& op, const PartitionSequence& se
 
 std::vector<Shift> shifts_of(const Communication& communication, Phase phase, int step, int device) {
   std::vector<Shift> shifts;
-  for (const Transfer& transfer : communication.transfers) {
+  for (const TileTransfer& transfer : communication.transfers) {
     if (transfer.phase != phase || transfer.step != step) continue;
     const auto to = std::find(transfer.sender.begin(), transfer.sender.end(), device) - transfer.sender.begin();
     ESPALIER_CHECK(to < static_cast<std::ptrdiff_t>(transfer.sender.size()));  // a permutation
@@ -197,9 +197,9 @@ std::string indicator_text(GroupIndicator indicator, int bits) {
 
 std::int64_t receive_buffer_elements(const Communication& communication) {
   std::int64_t largest = 0;
-  for (const Transfer& one : communication.transfers) {
+  for (const TileTransfer& one : communication.transfers) {
     std::int64_t together = 0;
-    for (const Transfer& other : communication.transfers) {
+    for (const TileTransfer& other : communication.transfers) {
       if (other.phase == one.phase && other.step == one.step) together += other.elements;
     }
     largest = std::max(largest, together);

@@ -21,7 +21,7 @@
 #include <vector>
 
 #include "partition/layout.h"
-#include "partition/operators.h"
+#include "partition/operator_splits.h"
 
 namespace espalier::partition {
 
@@ -29,7 +29,7 @@ namespace espalier::partition {
 using GroupIndicator = std::uint32_t;
 
 /// One tensor's tiles passed on during one step. All devices do it at once.
-struct Transfer {
+struct TileTransfer {
   Phase phase = Phase::forward;
   int step = 0;  ///< whose compute hides it
   TensorUse tensor;
@@ -49,8 +49,8 @@ struct Reduction {
 };
 
 struct Communication {
-  std::vector<Transfer> transfers;    ///< by phase, step, then tensor
-  std::vector<Reduction> reductions;  ///< by phase, in the order of the products
+  std::vector<TileTransfer> transfers;  ///< by phase, step, then tensor
+  std::vector<Reduction> reductions;    ///< by phase, in the order of the products
 };
 
 /// The sequence must be legal for the operator.

@@ -15,8 +15,8 @@ OperatorShape linear(std::int64_t size = 1 << 10) { return linear_shape("linear"
 
 constexpr TensorUse kI{0, false}, kW{1, false}, kDO{2, true}, kDW{1, true};
 
-const Transfer* find(const Communication& all, Phase phase, int step, TensorUse tensor) {
-  for (const Transfer& one : all.transfers) {
+const TileTransfer* find(const Communication& all, Phase phase, int step, TensorUse tensor) {
+  for (const TileTransfer& one : all.transfers) {
     if (one.phase == phase && one.step == step && one.tensor == tensor) return &one;
   }
   return nullptr;
@@ -28,12 +28,12 @@ TEST(Communication, IsTheSmallestExampleByHand) {
   const Communication all = communication(linear_shape("linear", 8, 8, 8, 8), {primitive(1)});
   EXPECT_TRUE(all.reductions.empty());
   ASSERT_EQ(all.transfers.size(), 8u);
-  const Transfer* i = find(all, Phase::forward, 0, kI);
+  const TileTransfer* i = find(all, Phase::forward, 0, kI);
   ASSERT_NE(i, nullptr);
   EXPECT_EQ(i->sender, (std::vector<std::int16_t>{1, 0, 3, 2}));
   EXPECT_EQ(i->elements, 128);
   EXPECT_EQ(i->reach, 1);
-  const Transfer* w = find(all, Phase::forward, 0, kW);
+  const TileTransfer* w = find(all, Phase::forward, 0, kW);
   ASSERT_NE(w, nullptr);
   EXPECT_EQ(w->sender, (std::vector<std::int16_t>{2, 3, 0, 1}));
   EXPECT_EQ(w->elements, 16);
@@ -85,7 +85,7 @@ TEST(Communication, IsTableOneOfThePaper) {
     const Communication all = communication(linear(), {primitive(k)});
     std::size_t rows = 0;
     const auto expect = [&](Phase phase, int step, TensorUse tensor, int dr, int dc, bool accumulator = false) {
-      const Transfer* transfer = find(all, phase, step, tensor);
+      const TileTransfer* transfer = find(all, phase, step, tensor);
       ASSERT_NE(transfer, nullptr) << k << to_string(phase) << step;
       EXPECT_EQ(transfer->accumulator, accumulator);
       for (int r = 0; r < torus.side(); ++r) {
@@ -123,7 +123,7 @@ TEST(Communication, TrafficOfThePrimitive) {
   for (int k = 1; k <= 4; ++k) {
     const std::int64_t q = 1 << k;
     std::int64_t received = 0;
-    for (const Transfer& transfer : communication(op, {primitive(k)}).transfers) received += transfer.elements;
+    for (const TileTransfer& transfer : communication(op, {primitive(k)}).transfers) received += transfer.elements;
     EXPECT_EQ(received, (2 * (q - 1) * (i + o) + 2 * q * w) / (q * q));
   }
 }
@@ -214,7 +214,7 @@ TEST(CommunicationProperty, PhasesAreAligned) {
     ASSERT_EQ(at(1, Phase::gradient, last), at(1, Phase::forward, 0));
     ASSERT_EQ(at(2, Phase::forward, last), at(2, Phase::backward, 0));
     // Only W goes back, and only where a P has moved it.
-    for (const Transfer& transfer : communication(op, sequence).transfers) {
+    for (const TileTransfer& transfer : communication(op, sequence).transfers) {
       if (transfer.step < last || transfer.accumulator) continue;
       ASSERT_EQ(transfer.phase, Phase::backward);
       ASSERT_EQ(transfer.tensor, kW);
@@ -227,7 +227,7 @@ TEST(CommunicationProperty, TransfersArePermutationsThatBringTheTile) {
   const OperatorShape op = linear();
   for (const PartitionSequence& sequence : composed()) {
     const GroupIndicator splits = bits_of(sequence, "BMNK");
-    for (const Transfer& transfer : communication(op, sequence).transfers) {
+    for (const TileTransfer& transfer : communication(op, sequence).transfers) {
       std::set<int> senders(transfer.sender.begin(), transfer.sender.end());
       ASSERT_EQ(static_cast<int>(senders.size()), sequence.devices()) << to_string(sequence);
       int far = 0;
@@ -245,7 +245,7 @@ TEST(CommunicationProperty, TransfersArePermutationsThatBringTheTile) {
 TEST(Communication, OuterLevelMovesLeast) {
   const Communication all = communication(linear(), sequence_of("P2,P4"));
   int outer = 0, accumulators = 0;
-  for (const Transfer& transfer : all.transfers) {
+  for (const TileTransfer& transfer : all.transfers) {
     accumulators += transfer.accumulator ? 1 : 0;
     if (transfer.phase == Phase::forward && transfer.tensor == kI && transfer.reach > 4) ++outer;
   }

@@ -5,7 +5,7 @@
 #include <bit>
 #include <tuple>
 
-#include "base/check.h"
+#include "base/invariant.h"
 
 namespace espalier::partition {
 

@@ -17,7 +17,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "partition/operators.h"
+#include "partition/operator_splits.h"
 
 namespace espalier::partition {
 

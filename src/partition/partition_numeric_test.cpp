@@ -153,7 +153,7 @@ class Worker {
   Spread& spread(const TensorUse& use) { return tensor(use.tensor, use.gradient); }
 
   void transfer(Phase phase, int step, bool accumulator) {
-    for (const Transfer& one : messages_.transfers) {
+    for (const TileTransfer& one : messages_.transfers) {
       if (one.phase != phase || one.step != step || one.accumulator != accumulator) continue;
       std::vector<Numbers>& tiles = spread(one.tensor).tiles;
       std::vector<Numbers> received(tiles.size());

@@ -5,7 +5,7 @@
 #include <charconv>
 #include <optional>
 
-#include "base/check.h"
+#include "base/invariant.h"
 
 namespace espalier::partition {
 

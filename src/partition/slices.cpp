@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "partition/slices.h"
 
-#include "base/check.h"
+#include "base/invariant.h"
 
 namespace espalier::partition {
 

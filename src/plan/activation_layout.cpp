@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <numeric>
 
-#include "base/check.h"
+#include "base/invariant.h"
 #include "partition/slices.h"
 #include "plan/operator_partition.h"
 
@@ -23,15 +23,15 @@ Extent slice_of(const partition::PartitionSequence& sequence, char dimension, st
 }
 
 /// Positions that hold equal boxes, first come first.
-struct Cell {
+struct ActivationCell {
   ActivationBox box;
   std::vector<std::int64_t> holders;
 };
 
-std::vector<Cell> cells_of(const std::vector<ActivationBox>& boxes) {
-  std::vector<Cell> cells;
+std::vector<ActivationCell> cells_of(const std::vector<ActivationBox>& boxes) {
+  std::vector<ActivationCell> cells;
   for (std::size_t p = 0; p < boxes.size(); ++p) {
-    const auto same = std::find_if(cells.begin(), cells.end(), [&](const Cell& cell) { return cell.box == boxes[p]; });
+    const auto same = std::find_if(cells.begin(), cells.end(), [&](const ActivationCell& cell) { return cell.box == boxes[p]; });
     if (same == cells.end())
       cells.push_back({boxes[p], {static_cast<std::int64_t>(p)}});
     else
@@ -111,11 +111,11 @@ std::vector<ActivationBox> boxes_of(const Strategy& s, std::int64_t positions, c
 
 std::vector<BoxMove> moves_between(const std::vector<ActivationBox>& old_boxes, const std::vector<ActivationBox>& new_boxes,
                                    bool same_stage) {
-  const std::vector<Cell> cells = cells_of(old_boxes);
+  const std::vector<ActivationCell> cells = cells_of(old_boxes);
   std::vector<BoxMove> moves;
   for (std::size_t p = 0; p < new_boxes.size(); ++p) {
     const auto to = static_cast<std::int64_t>(p);
-    for (const Cell& cell : cells) {
+    for (const ActivationCell& cell : cells) {
       const ActivationBox& wanted = new_boxes[p];
       const ActivationBox part{overlap(cell.box.samples, wanted.samples), overlap(cell.box.tokens, wanted.tokens),
                                overlap(cell.box.features, wanted.features)};

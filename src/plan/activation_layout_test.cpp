@@ -21,7 +21,7 @@ using Box = ActivationBox;
 using Move = BoxMove;
 
 std::vector<Box> boxes(const Strategy& s, std::int64_t samples, std::int64_t tokens) {
-  return boxes_of(s, std::int64_t{s.tp} * s.cp * s.dp, {samples, {}, tokens, 1}, true);
+  return boxes_of(s, s.devices(), {samples, {}, tokens, 1}, true);
 }
 
 // Four devices, 4 samples of 8 tokens. TP2·DP2: positions 0 and 1 hold samples 0 and 1, 2 and 3 the others; DP4: one sample each. Every position

@@ -14,7 +14,7 @@
 #include "espalier/model.h"
 #include "espalier/plan.h"
 #include "espalier/result.h"
-#include "partition/operators.h"
+#include "partition/operator_splits.h"
 #include "plan/engine_fwd.h"
 
 namespace espalier {

@@ -7,7 +7,7 @@
 #include <tuple>
 #include <utility>
 
-#include "base/check.h"
+#include "base/invariant.h"
 #include "plan/engine.h"
 
 namespace espalier {
@@ -203,20 +203,20 @@ void add_sums_of_node(std::vector<GradientSum>& sums, std::int64_t first, const 
 Extent overlap(const Extent& a, const Extent& b) { return {std::max(a.first, b.first), std::min(a.last, b.last)}; }
 
 /// Who has a box, and where in its tiles.
-struct Cell {
+struct TileCell {
   ActivationBox box;
   std::vector<std::pair<int, TilePiece>> holders;
 };
 
-std::vector<Cell> cells_of(const std::vector<std::vector<ActivationTile>>& held) {
-  std::vector<Cell> cells;
+std::vector<TileCell> cells_of(const std::vector<std::vector<ActivationTile>>& held) {
+  std::vector<TileCell> cells;
   for (std::size_t tensor = 0; tensor < held.size(); ++tensor)
     for (std::size_t place = 0; place < held[tensor].size(); ++place)
       for (std::size_t piece = 0; piece < held[tensor][place].size(); ++piece) {
         const ActivationBox& box = held[tensor][place][piece];
         const std::pair holder{static_cast<int>(place),
                                TilePiece{static_cast<std::int32_t>(tensor), static_cast<std::int32_t>(piece)}};
-        const auto same = std::find_if(cells.begin(), cells.end(), [&](const Cell& cell) { return cell.box == box; });
+        const auto same = std::find_if(cells.begin(), cells.end(), [&](const TileCell& cell) { return cell.box == box; });
         if (same == cells.end())
           cells.push_back({box, {holder}});
         else
@@ -225,7 +225,7 @@ std::vector<Cell> cells_of(const std::vector<std::vector<ActivationTile>>& held)
   return cells;
 }
 
-const std::pair<int, TilePiece>& nearest(const Cell& cell, int place) {
+const std::pair<int, TilePiece>& nearest(const TileCell& cell, int place) {
   const auto rank = [place](const std::pair<int, TilePiece>& holder) {
     return std::tuple(partition::reach(holder.first, place), std::popcount(static_cast<unsigned>(holder.first ^ place)),
                       holder.first);
@@ -308,14 +308,14 @@ std::vector<GroupIndicator> summed_indicators(const SpreadBlock& block) {
 
 std::vector<PieceMove> piece_moves(const std::vector<std::vector<ActivationTile>>& held,
                                    const std::vector<std::vector<ActivationTile>>& wanted) {
-  const std::vector<Cell> cells = cells_of(held);
+  const std::vector<TileCell> cells = cells_of(held);
   std::vector<PieceMove> moves;
   const std::size_t places = wanted.front().size();
   for (std::size_t place = 0; place < places; ++place)
     for (std::size_t tensor = 0; tensor < wanted.size(); ++tensor)
       for (std::size_t piece = 0; piece < wanted[tensor][place].size(); ++piece) {
         const ActivationBox& want = wanted[tensor][place][piece];
-        for (const Cell& cell : cells) {
+        for (const TileCell& cell : cells) {
           const ActivationBox part{overlap(cell.box.samples, want.samples), overlap(cell.box.tokens, want.tokens),
                                    overlap(cell.box.features, want.features), overlap(cell.box.keys, want.keys)};
           if (part.samples.size() <= 0 || part.tokens.empty() || part.features.size() <= 0 || part.keys.size() <= 0) continue;

@@ -4,7 +4,7 @@
 //
 //     activations   a tile is a box of samples and tokens, and of features one extent or several side by side. Features lie as the
 //                   runtime has them: gate and up of one index beside each other; of queries, keys and values all queries, then of each
-//                   key/value head its key and its value, while a slice of the K of their linear is one of groups of heads (partition/operators.h)
+//                   key/value head its key and its value, while a slice of the K of their linear is one of groups of heads (partition/operator_splits.h)
 //     scores        features are heads, and keys are cut as well
 //     weights       the tile of the first step of the forward, as plan/ownership.h numbers elements; biases with the outputs of that tile, norms
 //                   of heads whole

@@ -3,8 +3,8 @@
 
 #include <array>
 
-#include "base/check.h"
 #include "base/document.h"
+#include "base/invariant.h"
 #include "data/framework_calibration_yaml.h"
 
 namespace espalier {

@@ -38,7 +38,7 @@ bool one_order(const Pipeline& pipeline) {
 bool spread_over(const Stage& stage, std::int64_t devices) {
   for (const Chunk& chunk : stage.chunks)
     for (const LayerRange& range : chunk.ranges)
-      if (std::int64_t{range.strategy.tp} * range.strategy.cp * range.strategy.dp != devices) return false;
+      if (range.strategy.devices() != devices) return false;
   return true;
 }
 

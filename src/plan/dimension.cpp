@@ -5,7 +5,7 @@
 #include <array>
 #include <cstdio>
 
-#include "base/check.h"
+#include "base/invariant.h"
 
 namespace espalier {
 namespace {

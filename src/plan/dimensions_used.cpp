@@ -19,8 +19,8 @@ Used used_by(const Strategy& s, const Schedule& c) {
   count(c.stages > 1);
   count(c.virtual_stages > 1);
   count(s.sp != SequenceParallel::none);
-  count(shards_optimizer(s.zero));
-  count(shards_optimizer(s.zero) && s.shard < s.data_ranks());
+  count(s.shards_optimizer());
+  count(s.shards_optimizer() && s.shard < s.data_ranks());
   count(s.recompute.kind != RecomputeKind::none);
   count(c.stages > 1 && c.kind != ScheduleKind::one_f_one_b);
   count(!s.partition.empty());

@@ -12,7 +12,6 @@
 namespace espalier {
 namespace {
 
-using base::cat;
 using D = Dimension;
 using E = const EngineModel&;
 using F = const RuleFacts&;
@@ -109,11 +108,11 @@ std::string overlaps_always_text(E e, F f, S s, C c) {
 }
 
 bool one_overlap(E, F, S s, C) {
-  if (shards_parameters(s.zero)) return s.overlap.grad_reduce == s.overlap.param_gather;
+  if (s.shards_parameters()) return s.overlap.grad_reduce == s.overlap.param_gather;
   return !s.overlap.param_gather;
 }
 std::string one_overlap_text(E, F, S s, C) {
-  return shards_parameters(s.zero)
+  return s.shards_parameters()
              ? "overlap_comm switches both overlap_grad and overlap_param under zero 3"
              : cat("parameters are gathered after the update under zero ", number_of(s.zero), ", overlap_param is on");
 }
@@ -173,9 +172,9 @@ Overlap always_overlapped(const EngineModel& engine, const RuleFacts& facts, con
   const EngineRuns& runs = engine.runs;
   const bool one_stage = engine.family == EngineFamily::galvatron;  // which gathers under ZeRO 3 alone
   Overlap out = s.overlap;
-  out.grad_reduce = runs.fused_bucket_overlap && (runs.zero_grad_overlap || !shards_optimizer(s.zero)) &&
+  out.grad_reduce = runs.fused_bucket_overlap && (runs.zero_grad_overlap || !s.shards_optimizer()) &&
                     replicates_weights(!facts.experts.empty() && !one_stage, s);
-  out.param_gather = runs.overlap_param_gather && (one_stage ? shards_parameters(s.zero) : shards_optimizer(s.zero));
+  out.param_gather = runs.overlap_param_gather && (one_stage ? s.shards_parameters() : s.shards_optimizer());
   out.p2p = runs.overlap_p2p && schedule.stages > 1;
   return out;
 }

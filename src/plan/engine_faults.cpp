@@ -12,8 +12,6 @@
 namespace espalier {
 namespace {
 
-using base::cat;
-
 /// Whether every chunk has as many blocks. The rule PP-EVEN asks whether it could; this plan may not.
 bool even_chunks(const Model& model, const Plan& plan) {
   std::set<std::int64_t> counts;

@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <string_view>
 
+#include "base/division.h"
+
 namespace espalier {
 
 /// Which tensors an engine keeps for the backward pass (docs/cost-model.md, "Saved activations").
@@ -50,7 +52,7 @@ struct LossPolicy {
   std::int32_t chunks = 1;
   /// Tokens of a micro-batch whose logits exist at once.
   [[nodiscard]] std::int64_t tokens_at_once(std::int64_t tokens) const {
-    const std::int64_t part = (tokens + chunks - 1) / chunks;
+    const std::int64_t part = ceil_div(tokens, chunks);
     return chunk > 0 && chunk < part ? std::int64_t{chunk} : part;
   }
 };

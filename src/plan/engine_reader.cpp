@@ -9,18 +9,14 @@
 #include <set>
 #include <utility>
 
-#include "base/check.h"
 #include "base/document.h"
 #include "base/format.h"
+#include "base/invariant.h"
 #include "plan/engine.h"
 
 namespace espalier {
 namespace {
 
-using base::cat;
-using base::Node;
-using base::NodeKind;
-using base::Reader;
 using Words = std::vector<std::string_view>;
 
 constexpr std::int32_t kMany = 1 << 20;

@@ -7,6 +7,7 @@
 #include <array>
 
 #include "base/format.h"
+#include "base/division.h"
 #include "plan/engine.h"
 #include "plan/engine_assertions.h"
 #include "plan/engine_rules.h"
@@ -14,7 +15,6 @@
 namespace espalier {
 namespace {
 
-using base::cat;
 using D = Dimension;
 using E = const EngineModel&;
 using F = const RuleFacts&;
@@ -39,12 +39,12 @@ std::string schedule_kind_text(E e, F, S, C c) { return cat(e.name, " has no sch
 bool zero_stage(E e, F, S s, C) { return contains(e.runs.zero, s.zero) || (s.zero == ZeroStage::none && s.data_ranks() == 1); }
 std::string zero_stage_text(E e, F, S s, C) { return cat(e.name, " does not run zero ", number_of(s.zero)); }
 
-bool hybrid_shard(E, F, S s, C) { return !shards_optimizer(s.zero) || s.shard == s.data_ranks(); }
+bool hybrid_shard(E, F, S s, C) { return !s.shards_optimizer() || s.shard == s.data_ranks(); }
 std::string hybrid_shard_text(E e, F, S s, C) {
   return cat(e.name, " shards over all ", s.data_ranks(), " data ranks, not over groups of ", s.shard);
 }
 
-bool zero_pipeline(E, F, S s, C c) { return !shards_gradients(s.zero) || c.stages == 1; }
+bool zero_pipeline(E, F, S s, C c) { return !s.shards_gradients() || c.stages == 1; }
 std::string zero_pipeline_text(E e, F, S s, C c) {
   return cat(e.name, " does not run zero ", number_of(s.zero), " with pp ", c.stages);
 }
@@ -80,7 +80,7 @@ bool limits_parameter_offload(E e) {
 bool parameter_offload(E e, F, S s, C c) {
   if (!offloads_parameters(s.offload)) return true;
   if (!e.runs.offload_parameters || (c.stages > 1 && !e.runs.zero_with_pipeline)) return false;
-  return e.family != EngineFamily::torchtitan || shards_parameters(s.zero);
+  return e.family != EngineFamily::torchtitan || s.shards_parameters();
 }
 std::string parameter_offload_text(E e, F, S s, C c) {
   if (!e.runs.offload_parameters) return cat(e.name, " keeps parameters on the device");
@@ -111,7 +111,7 @@ std::string activation_offload_text(E e, F f, S s, C c) {
     default: return cat(e.name, " keeps activations on the device");
   }
 }
-bool offload_zero(E, F, S s, C) { return !offloads_optimizer(s.offload) || shards_optimizer(s.zero) || s.data_ranks() == 1; }
+bool offload_zero(E, F, S s, C) { return !offloads_optimizer(s.offload) || s.shards_optimizer() || s.data_ranks() == 1; }
 std::string offload_zero_text(E, F, S s, C) {
   return cat("states stay on the device under zero 0 over ", s.data_ranks(),
              " data ranks: the sharded optimizer is what moves them");
@@ -135,7 +135,7 @@ std::string block_a_chunk_text(E, F f, S, C c) {
 /// Blocks of the fullest chunk under the engine's split.
 std::int64_t fullest_chunk(E e, F f, C c) {
   const std::int64_t chunks = chunks_of(c);
-  if (e.split == SplitPolicy::even_blocks || chunks > f.layers) return (f.blocks + chunks - 1) / chunks;
+  if (e.split == SplitPolicy::even_blocks || chunks > f.layers) return ceil_div(f.blocks, chunks);
   return f.largest_chunk[static_cast<std::size_t>(chunks)];
 }
 bool recompute_count(E e, F f, S s, C c) {
@@ -176,7 +176,7 @@ bool no_overlap_grad(E, F, S s, C) { return !s.overlap.grad_reduce; }
 bool no_overlap_param(E, F, S s, C) { return !s.overlap.param_gather; }
 bool no_overlap_p2p(E, F, S s, C) { return !s.overlap.p2p; }
 bool no_overlap_tp(E, F, S s, C) { return !s.overlap.tp; }
-bool no_overlap_zero(E, F, S s, C) { return !s.overlap.grad_reduce || !shards_optimizer(s.zero); }
+bool no_overlap_zero(E, F, S s, C) { return !s.overlap.grad_reduce || !s.shards_optimizer(); }
 std::string no_overlap_zero_text(E e, F, S s, C) {
   return cat(e.name, " reduces gradients after the last backward with ZeRO ", number_of(s.zero));
 }
@@ -207,18 +207,18 @@ std::string meg_order_text(E, F f, S s, C) {
 bool meg_distopt(E, F, S s, C) { return !s.overlap.param_gather || s.overlap.grad_reduce; }
 std::string meg_distopt_text(E, F, S, C) { return "overlap_param requires overlap_grad"; }
 
-bool ds_mics(E, F, S s, C) { return !shards_optimizer(s.zero) || shards_parameters(s.zero) || s.shard == s.data_ranks(); }
+bool ds_mics(E, F, S s, C) { return !s.shards_optimizer() || s.shards_parameters() || s.shard == s.data_ranks(); }
 std::string ds_mics_text(E, F, S s, C) {
   return cat("shard groups of ", s.shard, " among ", s.data_ranks(), " data ranks (MiCS, hpZ) exist for zero 3, not ",
              number_of(s.zero));
 }
 
-bool ds_autotp(E, F, S s, C) { return s.weight_tp() == 1 || !shards_parameters(s.zero); }
+bool ds_autotp(E, F, S s, C) { return s.weight_tp() == 1 || !s.shards_parameters(); }
 std::string ds_autotp_text(E, F, S s, C) {
   return cat("AutoTP with tp ", s.tp, " trains with zero 0, 1 or 2, not ", number_of(s.zero));
 }
 
-bool cp_shard(E, F, S s, C) { return s.cp == 1 || (shards_gradients(s.zero) && s.shard % s.cp == 0); }
+bool cp_shard(E, F, S s, C) { return s.cp == 1 || (s.shards_gradients() && s.shard % s.cp == 0); }
 std::string cp_shard_text(E, F, S s, C) {
   return cat("cp ranks are part of the shard group: zero ", number_of(s.zero), " with shard ", s.shard, " does not hold cp ",
              s.cp);

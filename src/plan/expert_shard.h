@@ -17,7 +17,7 @@ namespace espalier {
 
 /// 1 without ZeRO.
 inline std::int64_t expert_shard_of(const Strategy& s) {
-  if (!shards_optimizer(s.zero)) return 1;
+  if (!s.shards_optimizer()) return 1;
   const std::int64_t shard = std::max<std::int64_t>(1, s.shard), ranks = s.expert_data_ranks(), all = s.data_ranks();
   return std::max<std::int64_t>(1, ranks * shard % all == 0 ? ranks * shard / all : std::gcd(shard, ranks));
 }

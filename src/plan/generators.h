@@ -49,12 +49,12 @@ inline rc::Gen<std::pair<Strategy, Schedule>> likely_configuration(std::int64_t 
     if (c.kind == ScheduleKind::zb_v) c.virtual_stages = 2;
     if (c.kind == ScheduleKind::one_f_one_b || c.kind == ScheduleKind::gpipe || c.kind == ScheduleKind::zb_h1)
       c.virtual_stages = 1;
-    if (!shards_optimizer(s.zero)) s.shard = 1;
-    if (shards_optimizer(s.zero) && s.data_ranks() > 1 && s.shard == 1) s.shard = static_cast<std::int32_t>(s.data_ranks());
+    if (!s.shards_optimizer()) s.shard = 1;
+    if (s.shards_optimizer() && s.data_ranks() > 1 && s.shard == 1) s.shard = static_cast<std::int32_t>(s.data_ranks());
     if (s.dp == 1 || c.stages == 1 || s.cp == 1) s.order = RankOrder::tp_cp_dp_pp;
     if (s.recompute.kind != RecomputeKind::full) s.recompute.layers = 0;
     if (s.data_ranks() == 1) s.overlap.grad_reduce = false;
-    if (!shards_optimizer(s.zero)) s.overlap.param_gather = false;
+    if (!s.shards_optimizer()) s.overlap.param_gather = false;
     if (c.stages == 1) s.overlap.p2p = false;
     if (s.sp != SequenceParallel::megatron) s.overlap.tp = false;
     const std::int64_t step = std::int64_t{c.micro_batch} * s.dp;
@@ -78,7 +78,7 @@ inline Strategy strategy_over(std::int32_t devices, std::int64_t samples) {
   s.dp = static_cast<std::int32_t>(std::min<std::int64_t>({s.dp, devices / s.tp, samples}));
   s.cp = devices / s.tp / s.dp;
   s.zero = ZeroStage{s.data_ranks() > 1 ? *rc::gen::inRange(0, 4) : 0};
-  s.shard = !shards_optimizer(s.zero) ? 1 : static_cast<std::int32_t>(s.data_ranks());
+  s.shard = !s.shards_optimizer() ? 1 : static_cast<std::int32_t>(s.data_ranks());
   if (s.shard > 2 && *rc::gen::arbitrary<bool>()) s.shard /= 2;
   const bool full = s.recompute.kind == RecomputeKind::full;
   s.recompute.layers = full ? std::max(1, s.recompute.layers) : 0;
@@ -106,7 +106,7 @@ inline Plan any_layered_plan() {
         {{{i * devices, devices, 1}}, std::vector<Chunk>(static_cast<std::size_t>(c.virtual_stages))});
   }
   std::int32_t layer = 0;
-  for (std::int32_t k = 0; k < c.stages * c.virtual_stages; ++k) {
+  for (std::int32_t k = 0; k < c.chunks(); ++k) {
     const ChunkPlace place = place_of_chunk(c, k);
     Chunk& chunk =
         plan.only_pipeline().stages[static_cast<std::size_t>(place.stage)].chunks[static_cast<std::size_t>(place.local_chunk)];

@@ -4,14 +4,14 @@
 #include <algorithm>
 #include <map>
 
-#include "base/check.h"
+#include "base/invariant.h"
 #include "plan/engine.h"
 
 namespace espalier {
 namespace {
 
 /// What a rank owns of a unit.
-struct Owner {
+struct UnitOwner {
   std::int32_t party = 0;
   std::int64_t device = 0;
   Intervals elements;
@@ -19,9 +19,9 @@ struct Owner {
 };
 
 /// A unit's elements between two neighbouring ends of intervals: every owner has all of them or none.
-std::vector<Interval> atoms_of(const std::vector<Owner>& owners) {
+std::vector<Interval> atoms_of(const std::vector<UnitOwner>& owners) {
   std::vector<std::int64_t> ends;
-  for (const Owner& owner : owners)
+  for (const UnitOwner& owner : owners)
     for (const Interval& piece : owner.elements) {
       ends.push_back(piece.first);
       ends.push_back(piece.last);
@@ -68,8 +68,8 @@ class Exchanger {
 
   void add_layer(const Collective& meeting, std::int32_t layer);
   void add_copies(const Collective& meeting);
-  void add_owners(const Holding& holding, const StateUnit& unit, bool takes, std::vector<Owner>& owners) const;
-  void exchange(const StateUnit& unit, const std::vector<Owner>& owners);
+  void add_owners(const Holding& holding, const StateUnit& unit, bool takes, std::vector<UnitOwner>& owners) const;
+  void exchange(const StateUnit& unit, const std::vector<UnitOwner>& owners);
   /// Whether the ranks of a holding take part in a meeting.
   [[nodiscard]] bool meets(const Holding& holding, const Collective& meeting) const {
     for (const std::int32_t r : program_.groups[meeting.pipelines].members) {
@@ -87,7 +87,7 @@ class Exchanger {
   std::map<Key, std::vector<ExchangedPart>> messages_;
 };
 
-void Exchanger::add_owners(const Holding& holding, const StateUnit& unit, bool takes, std::vector<Owner>& owners) const {
+void Exchanger::add_owners(const Holding& holding, const StateUnit& unit, bool takes, std::vector<UnitOwner>& owners) const {
   for (std::size_t p = 0; p < holding.devices.size(); ++p)
     owners.push_back({holding.pipeline, holding.devices[p],
                       share_of(holding, model_, engine_, unit, static_cast<std::int64_t>(p)).own, takes});
@@ -95,7 +95,7 @@ void Exchanger::add_owners(const Holding& holding, const StateUnit& unit, bool t
 
 /// Ranks of all holdings of a layer; where a pipeline has none here, of the copy of its table.
 void Exchanger::add_layer(const Collective& meeting, std::int32_t layer) {
-  std::map<Intervals, std::pair<StateUnit, std::vector<Owner>>> units;
+  std::map<Intervals, std::pair<StateUnit, std::vector<UnitOwner>>> units;
   for (const Holding& holding : holdings_) {
     if (holding.table_copy || layer < holding.first_layer || layer > holding.last_layer || !meets(holding, meeting)) continue;
     Holding one = holding;
@@ -111,7 +111,7 @@ void Exchanger::add_layer(const Collective& meeting, std::int32_t layer) {
 
 /// The token table beside the head: copies take, the embedding's own table, where it is on the same stage, gives and takes with its own segment.
 void Exchanger::add_copies(const Collective& meeting) {
-  std::vector<Owner> owners;
+  std::vector<UnitOwner> owners;
   StateUnit table;
   for (const Holding& holding : holdings_) {
     if (!holding.table_copy && holding.first_layer > 0) continue;
@@ -127,17 +127,17 @@ void Exchanger::add_copies(const Collective& meeting) {
   if (!owners.empty()) exchange(table, owners);
 }
 
-void Exchanger::exchange(const StateUnit& unit, const std::vector<Owner>& owners) {
+void Exchanger::exchange(const StateUnit& unit, const std::vector<UnitOwner>& owners) {
   for (const Interval& atom : atoms_of(owners)) {
-    std::vector<std::vector<const Owner*>> having(parties_);
-    for (const Owner& owner : owners)
+    std::vector<std::vector<const UnitOwner*>> having(parties_);
+    for (const UnitOwner& owner : owners)
       if (has(owner.elements, atom)) having[static_cast<std::size_t>(owner.party)].push_back(&owner);
     for (std::size_t taker = 0; taker < parties_; ++taker)
       for (std::size_t n = 0; n < having[taker].size(); ++n)
         for (std::size_t giver = 0; giver < parties_; ++giver) {
           if (giver == taker || !having[taker][n]->takes) continue;
           ESPALIER_CHECK(!having[giver].empty());  // every pipeline holds the whole model
-          const Owner& from = *having[giver][n % having[giver].size()];
+          const UnitOwner& from = *having[giver][n % having[giver].size()];
           auto& parts = messages_[{having[taker][n]->device, from.party, from.device}];
           if (parts.empty() || !(parts.back().unit == unit)) parts.push_back({unit, {}});
           Intervals& elements = parts.back().elements;

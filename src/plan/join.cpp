@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <set>
 
-#include "base/check.h"
+#include "base/invariant.h"
 
 namespace espalier {
 namespace {
@@ -56,7 +56,7 @@ class Joiner {
   }
 
   const std::vector<Program>& pipelines_;
-  const std::vector<Segment> segments_;
+  const std::vector<JoinedSegment> segments_;
   Program out_;
   std::vector<std::vector<CollectiveId>> reductions_;  // by rank class of the whole
   std::vector<std::int32_t> begins_;                   // by rank class of the whole
@@ -104,7 +104,7 @@ void Joiner::add_tables(const Program& part) {
 
 void Joiner::add_reductions() {
   if (pipelines_.size() == 1) return;
-  for (const Segment& segment : segments_) {
+  for (const JoinedSegment& segment : segments_) {
     Collective reduction;
     reduction.kind = Kind::grad_reduce;
     reduction.stage = StageId(segment.holders.front().stage);
@@ -184,7 +184,7 @@ void Joiner::add_list(std::size_t k, std::int32_t local) {
 
 }  // namespace
 
-std::vector<Segment> segments_of(const std::vector<Program>& pipelines) {
+std::vector<JoinedSegment> segments_of(const std::vector<Program>& pipelines) {
   std::set<std::int32_t> firsts;
   std::int32_t last = -1;
   for (const Program& part : pipelines) {
@@ -193,9 +193,9 @@ std::vector<Segment> segments_of(const std::vector<Program>& pipelines) {
     ESPALIER_CHECK(last < 0 || last == layers_of(part, chunks - 1).last);
     last = layers_of(part, chunks - 1).last;
   }
-  std::vector<Segment> segments;
+  std::vector<JoinedSegment> segments;
   for (auto at = firsts.rbegin(); at != firsts.rend(); ++at) {
-    Segment segment;
+    JoinedSegment segment;
     segment.layers = {*at, last};
     last = *at - 1;
     for (std::size_t k = 0; k < pipelines.size(); ++k) {

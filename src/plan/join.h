@@ -23,12 +23,12 @@ namespace espalier {
 struct SegmentHolder {
   std::int32_t pipeline = 0, stage = 0, chunk = 0;
 };
-struct Segment {
+struct JoinedSegment {
   LayerSpan layers;
   std::vector<SegmentHolder> holders;  ///< by pipeline
 };
 /// From the last layers to the first. Needs programs of plans (lower of a plan), of the same layers.
-std::vector<Segment> segments_of(const std::vector<Program>& pipelines);
+std::vector<JoinedSegment> segments_of(const std::vector<Program>& pipelines);
 
 /// Programs, one a pipeline, all folded or none, as one; of a single one itself.
 Program joined(const std::vector<Program>& pipelines);

@@ -5,8 +5,8 @@
 #include <array>
 #include <set>
 
-#include "base/check.h"
 #include "base/format.h"
+#include "base/invariant.h"
 #include "plan/schedule.h"
 #include "plan/shared_table.h"
 #include "plan/structure.h"
@@ -14,7 +14,6 @@
 namespace espalier {
 namespace {
 
-using base::cat;
 using D = Dimension;
 using Sets = std::vector<std::vector<std::int64_t>>;
 
@@ -27,14 +26,14 @@ bool matters(D d, const Strategy& s, bool block) {
     case D::sp: return s.tp > 1;
     case D::cp_kind: return s.cp > 1;
     case D::zero: return s.data_ranks() > 1;
-    case D::shard: return shards_optimizer(s.zero);
+    case D::shard: return s.shards_optimizer();
     case D::recompute: return block;
     default: return true;
   }
 }
 
 std::int64_t value_of(D d, const Strategy& s) {
-  if (d == D::shard) return shards_optimizer(s.zero) ? s.data_ranks() / std::max<std::int64_t>(1, s.shard) : 1;
+  if (d == D::shard) return s.shards_optimizer() ? s.data_ranks() / std::max<std::int64_t>(1, s.shard) : 1;
   return get(d, s, {});
 }
 
@@ -195,7 +194,7 @@ std::vector<std::string> layer_faults(const LayerFreedom& freedom, const Model& 
   if (plan.uniform() || is_unrestricted(freedom)) return {};
   if (plan.pipelines.size() > 1) return {cat(plan.pipelines.size(), " pipelines beside each other")};
   std::vector<std::vector<LayerRange>> chunks;
-  for (std::int32_t c = 0; c < plan.only_pipeline().schedule.stages * plan.only_pipeline().schedule.virtual_stages; ++c) {
+  for (std::int32_t c = 0; c < plan.only_pipeline().schedule.chunks(); ++c) {
     const ChunkPlace place = place_of_chunk(plan.only_pipeline().schedule, c);
     const Stage& stage = plan.only_pipeline().stages[static_cast<std::size_t>(place.stage)];
     chunks.push_back(stage.chunks[static_cast<std::size_t>(place.local_chunk)].ranges);

@@ -83,7 +83,7 @@ TEST(LayeredLowering, OrderMakesNoDifference) {
   two.microbatches = 4;
   std::vector<Strategy> all = {spread(1, 4), spread(4, 1, 1), spread(2, 2, 3), spread(4, 1), spread(2, 2, 2)};
   all[2].shard = 1 + (all[2].data_ranks() > 1);
-  for (Strategy& s : all) s.overlap = {s.data_ranks() > 1, shards_optimizer(s.zero), true, false};
+  for (Strategy& s : all) s.overlap = {s.data_ranks() > 1, s.shards_optimizer(), true, false};
   for (std::size_t a = 0; a < all.size(); ++a) {
     ProgramStructure one;
     structure_of(model, all[a], two, {5, 5}, one);

@@ -14,8 +14,6 @@
 namespace espalier {
 namespace {
 
-using base::cat;
-
 /// Device of the n-th rank of a stage under a strategy's order (uniform.cpp).
 std::int64_t device_of_rank(const Strategy& s, const Schedule& schedule, std::int64_t stage, std::int64_t n) {
   const std::int64_t inner = std::int64_t{s.tp} * s.cp;

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <array>
 
-#include "base/check.h"
+#include "base/invariant.h"
 #include "plan/program.h"
 #include "plan/schedule.h"
 

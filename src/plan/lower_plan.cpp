@@ -3,7 +3,7 @@
 // every device with the process groups in which it meets others.
 #include <algorithm>
 
-#include "base/check.h"
+#include "base/invariant.h"
 #include "plan/join.h"
 #include "plan/program.h"
 #include "plan/unfold.h"

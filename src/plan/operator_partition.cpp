@@ -9,8 +9,6 @@
 namespace espalier {
 namespace {
 
-using base::cat;
-
 constexpr std::string_view kLetters = "BMNKHLR";
 constexpr std::size_t kMaxOperators = 64;
 

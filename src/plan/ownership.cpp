@@ -6,8 +6,9 @@
 #include <numeric>
 #include <utility>
 
-#include "base/check.h"
+#include "base/division.h"
 #include "base/format.h"
+#include "base/invariant.h"
 #include "plan/block_tiles.h"
 #include "plan/engine.h"
 #include "plan/key_value.h"
@@ -17,9 +18,6 @@
 namespace espalier {
 namespace {
 
-using base::cat;
-
-std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
 void append(Intervals& set, Interval more) {
   if (more.size() <= 0) return;
@@ -39,7 +37,7 @@ void append_part(Intervals& set, std::int64_t first, std::int64_t n, std::int64_
 bool is_table(const Operator& op) { return op.kind == OperatorKind::embedding && op.split == TpSplit::vocab; }
 
 /// Where a rank stands in its groups.
-struct Place {
+struct GroupPlace {
   std::int64_t tp = 1, t = 0;             // tensor group of the weights
   std::int64_t ep = 1, e = 0;             // expert group
   std::int64_t etp = 1, x = 0;            // expert tensor group
@@ -47,19 +45,19 @@ struct Place {
   std::int64_t expert_shard = 1, xi = 0;  // of experts
 };
 
-Place place_of(const Strategy& s, std::int64_t devices, std::int64_t position) {
+GroupPlace place_of(const Strategy& s, std::int64_t devices, std::int64_t position) {
   const auto index = [&](GroupKind kind) {
     const GroupLayout layout = group_layout(kind, s, devices);
     return (position / layout.stride) % layout.size;
   };
-  Place p;
+  GroupPlace p;
   p.tp = s.weight_tp();
   p.t = p.tp == 1 ? 0 : index(GroupKind::tensor);
   p.ep = s.ep;
   p.e = index(GroupKind::expert);
   p.etp = s.etp;
   p.x = index(GroupKind::expert_tensor);
-  if (!shards_optimizer(s.zero)) return p;
+  if (!s.shards_optimizer()) return p;
   p.shard = s.shard;
   p.i = index(GroupKind::data_shard);
   p.expert_shard = group_layout(GroupKind::expert_shard, s, devices).size;
@@ -69,7 +67,7 @@ Place place_of(const Strategy& s, std::int64_t devices, std::int64_t position) {
 
 /// The vocabulary in whole rows; returns elements that pad the rank's part.
 std::int64_t append_rows(Intervals& set, std::int64_t first, const Operator& op, std::int64_t rows, const EngineModel& engine,
-                         const Place& p) {
+                         const GroupPlace& p) {
   const std::int64_t multiple = std::int64_t{std::max(1, engine.memory.vocabulary_multiple)} * p.tp;
   const std::int64_t width = op.parameters / rows, own = ceil_div(rows, multiple) * multiple / p.tp;
   const std::int64_t from = std::min(rows, p.t * own), to = std::min(rows, (p.t + 1) * own);
@@ -78,7 +76,7 @@ std::int64_t append_rows(Intervals& set, std::int64_t first, const Operator& op,
 }
 
 /// Queries, then keys and values: of these whole heads where there are fewer heads than ranks.
-void append_projection(Intervals& set, std::int64_t first, const Operator& op, const ReplicatedKeys& keys, const Place& p) {
+void append_projection(Intervals& set, std::int64_t first, const Operator& op, const ReplicatedKeys& keys, const GroupPlace& p) {
   const std::int64_t unit = op.parameters / op.out, query = (op.out - keys.outputs) * unit, pairs = keys.outputs * unit;
   append_part(set, first, query, p.t, p.tp);
   if (p.tp <= keys.kv_heads)
@@ -88,7 +86,7 @@ void append_projection(Intervals& set, std::int64_t first, const Operator& op, c
 }
 
 std::int64_t append_dense(Intervals& set, std::int64_t first, const Model& model, const LayerKind& kind, const Operator& op,
-                          const EngineModel& engine, const Place& p) {
+                          const EngineModel& engine, const GroupPlace& p) {
   if (op.split == TpSplit::vocab && model.vocabulary > 0 && op.parameters % model.vocabulary == 0)
     return append_rows(set, first, op, model.vocabulary, engine, p);
   if (op.split == TpSplit::none) {
@@ -105,7 +103,7 @@ std::int64_t append_dense(Intervals& set, std::int64_t first, const Model& model
   return 0;
 }
 
-void append_experts(Intervals& set, std::int64_t first, const Operator& op, const Place& p) {
+void append_experts(Intervals& set, std::int64_t first, const Operator& op, const GroupPlace& p) {
   const std::int64_t experts = std::max(1, op.experts), each = op.parameters / experts, own = ceil_div(experts, p.ep);
   for (std::int64_t k = std::min(experts, p.e * own); k < std::min(experts, (p.e + 1) * own); ++k)
     append_part(set, first + k * each, each, p.x, p.etp);
@@ -155,7 +153,7 @@ std::int64_t table_elements_of(const LayerKind& kind) {
 
 /// Layers of every pipeline chunk, as table_chunks takes them.
 std::vector<std::int32_t> layers_by_chunk(const Pipeline& pipeline) {
-  std::vector<std::int32_t> layers(static_cast<std::size_t>(pipeline.schedule.stages * pipeline.schedule.virtual_stages));
+  std::vector<std::int32_t> layers(static_cast<std::size_t>(pipeline.schedule.chunks()));
   for (std::size_t i = 0; i < pipeline.stages.size(); ++i)
     for (std::size_t k = 0; k < pipeline.stages[i].chunks.size(); ++k) {
       const Chunk& chunk = pipeline.stages[i].chunks[k];
@@ -293,7 +291,7 @@ Result<std::vector<Holding>> holdings_of(const Plan& plan, const Model& model) {
 
 RankShare share_of(const Holding& holding, const Model& model, const LayerKind& kind, const EngineModel& engine,
                    std::int64_t position) {
-  const Place p = place_of(holding.strategy, static_cast<std::int64_t>(holding.devices.size()), position);
+  const GroupPlace p = place_of(holding.strategy, static_cast<std::int64_t>(holding.devices.size()), position);
   if (!holding.strategy.partition.empty() && kind.role == LayerRole::block) {
     RankShare share;
     share.held = held_elements(block_of(kind, holding.strategy, engine), kind, static_cast<int>(p.t));

@@ -17,7 +17,7 @@ Holding stage_of(const Strategy& s, const Model& model) {
   Holding h;
   h.last_layer = static_cast<std::int32_t>(model.layers.size()) - 1;
   h.strategy = s;
-  for (std::int64_t r = 0; r < std::int64_t{s.tp} * s.cp * s.dp; ++r) h.devices.push_back(r);
+  for (std::int64_t r = 0; r < s.devices(); ++r) h.devices.push_back(r);
   return h;
 }
 

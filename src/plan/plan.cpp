@@ -5,15 +5,13 @@
 #include <algorithm>
 #include <map>
 
-#include "base/check.h"
 #include "base/document.h"
 #include "base/format.h"
+#include "base/invariant.h"
 #include "plan/dimension.h"
 #include "plan/listed_devices.h"
 
 namespace espalier {
-
-using base::cat;
 
 std::string_view to_string(Optimizer v) {
   switch (v) {
@@ -73,7 +71,7 @@ std::string overlap_label(const Overlap& overlap) {
 }
 
 std::string zero_label(const Strategy& s) {
-  if (!shards_optimizer(s.zero)) return "";
+  if (!s.shards_optimizer()) return "";
   return cat(" ZeRO-", number_of(s.zero), s.shard < s.data_ranks() ? cat("/", s.shard) : "");
 }
 

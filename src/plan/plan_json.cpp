@@ -10,9 +10,9 @@
 // Version 1 has `schedule` and `stages` of its one pipeline at the top, and a `share` of 1.0 in each stage.
 #include <algorithm>
 
-#include "base/check.h"
 #include "base/document.h"
 #include "base/format.h"
+#include "base/invariant.h"
 #include "espalier/plan.h"
 #include "plan/listed_devices.h"
 #include "plan/operator_partition.h"
@@ -21,9 +21,6 @@
 
 namespace espalier {
 namespace {
-
-using base::cat;
-using base::JsonWriter;
 
 void write_input(JsonWriter& w, std::string_view key, const std::string& name, const std::string& hash,
                  const std::string& summary, const std::string& source) {

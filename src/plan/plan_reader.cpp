@@ -15,10 +15,6 @@
 namespace espalier {
 namespace {
 
-using base::cat;
-using base::Node;
-using base::NodeKind;
-using base::Reader;
 using namespace plan_detail;
 
 struct InputFields {

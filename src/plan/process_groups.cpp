@@ -3,14 +3,14 @@
 
 #include <algorithm>
 
-#include "base/check.h"
+#include "base/invariant.h"
 #include "plan/expert_shard.h"
 
 namespace espalier {
 namespace {
 
 std::int64_t shard_of(const Strategy& s) {
-  return std::max<std::int64_t>(1, shards_optimizer(s.zero) ? s.shard : s.data_ranks());
+  return std::max<std::int64_t>(1, s.shards_optimizer() ? s.shard : s.data_ranks());
 }
 
 GroupLayout dense_layout(GroupKind kind, const Strategy& s) {
@@ -23,7 +23,7 @@ GroupLayout dense_layout(GroupKind kind, const Strategy& s) {
 GroupLayout expert_layout(GroupKind kind, const Strategy& s) {
   const std::int64_t stride = std::int64_t{s.ep} * s.etp;
   const std::int64_t ranks = s.expert_data_ranks();
-  const std::int64_t shard = shards_optimizer(s.zero) ? expert_shard_of(s) : ranks;
+  const std::int64_t shard = s.shards_optimizer() ? expert_shard_of(s) : ranks;
   if (kind == GroupKind::expert_shard) return {shard, stride};
   return {ranks / shard, stride * shard};
 }

@@ -9,7 +9,7 @@
 #include <tuple>
 #include <vector>
 
-#include "base/check.h"
+#include "base/invariant.h"
 
 namespace espalier {
 
@@ -243,9 +243,9 @@ Status check_groups(const Program& program) {
 }
 
 /// Runs the program without times: every stream moves on as soon as it may. Whatever remains cannot ever run.
-class Walk {
+class UntimedRun {
  public:
-  explicit Walk(const Program& program) : program_(program), ranks_(program.ranks.size()) {
+  explicit UntimedRun(const Program& program) : program_(program), ranks_(program.ranks.size()) {
     for (std::size_t r = 0; r < ranks_.size(); ++r) {
       ranks_[r].head.fill(program.ranks[r].begin - 1);
       for (std::size_t s = 0; s < kStreams; ++s) move_on(r, s);
@@ -327,7 +327,7 @@ Status validate(const Program& program) {
     }
   }
   if (Status status = check_groups(program)) return status;
-  return Walk(program).run();
+  return UntimedRun(program).run();
 }
 
 }  // namespace espalier

@@ -5,7 +5,7 @@
 #include <set>
 #include <utility>
 
-#include "base/check.h"
+#include "base/invariant.h"
 #include "plan/recompute_modules.h"
 #include "plan/rules.h"
 #include "plan/shared_table.h"

@@ -6,14 +6,14 @@
 #include <array>
 #include <limits>
 
-#include "base/check.h"
+#include "base/division.h"
 #include "base/format.h"
+#include "base/invariant.h"
 #include "plan/operator_partition.h"
 
 namespace espalier {
 namespace {
 
-using base::cat;
 using D = Dimension;
 using F = const RuleFacts&;
 using S = const Strategy&;
@@ -244,9 +244,9 @@ std::string schedule_size_text(F f, S s, C c) {
 bool zero_range(F, S s, C) { return is_stage(s.zero); }
 std::string zero_range_text(F, S s, C) { return cat("zero ", number_of(s.zero), " is not a ZeRO stage"); }
 
-bool zero_shard(F, S s, C) { return shards_optimizer(s.zero) != (s.shard == 1); }
+bool zero_shard(F, S s, C) { return s.shards_optimizer() != (s.shard == 1); }
 std::string zero_shard_text(F, S s, C) {
-  return !shards_optimizer(s.zero) ? cat("shard ", s.shard, " shards nothing with zero 0")
+  return !s.shards_optimizer() ? cat("shard ", s.shard, " shards nothing with zero 0")
                                    : cat("zero ", number_of(s.zero), " with shard 1 shards nothing");
 }
 
@@ -256,7 +256,7 @@ std::string divide_shard_text(F, S s, C) {
 }
 
 bool zero_bubble_zero(F, S s, C c) {
-  return !shards_gradients(s.zero) || (c.kind != ScheduleKind::zb_h1 && c.kind != ScheduleKind::zb_v);
+  return !s.shards_gradients() || (c.kind != ScheduleKind::zb_h1 && c.kind != ScheduleKind::zb_v);
 }
 std::string zero_bubble_zero_text(F, S s, C c) {
   return cat("schedule ", to_string(c.kind), " delays weight gradients, which zero ", number_of(s.zero),
@@ -299,7 +299,7 @@ bool overlap_grad(F f, S s, C) { return !s.overlap.grad_reduce || replicates_wei
 std::string overlap_grad_text(F, S, C) {
   return "overlap_grad hides the gradient reduction, but no two ranks hold the same weights";
 }
-bool overlap_param(F, S s, C) { return !s.overlap.param_gather || shards_optimizer(s.zero); }
+bool overlap_param(F, S s, C) { return !s.overlap.param_gather || s.shards_optimizer(); }
 std::string overlap_param_text(F, S, C) { return "overlap_param hides the parameter all-gather of ZeRO, and zero is 0"; }
 bool overlap_p2p(F, S s, C c) { return !s.overlap.p2p || c.stages > 1; }
 std::string overlap_p2p_text(F, S, C) { return "overlap_p2p hides pipeline sends, and pp is 1"; }
@@ -317,7 +317,7 @@ std::string offload_host_text(F f, S s, C) {
                        "group on several");
 }
 
-bool offload_parameters(F, S s, C) { return !offloads_parameters(s.offload) || shards_parameters(s.zero) || s.data_ranks() == 1; }
+bool offload_parameters(F, S s, C) { return !offloads_parameters(s.offload) || s.shards_parameters() || s.data_ranks() == 1; }
 std::string offload_parameters_text(F, S s, C) {
   return cat("parameters in host memory are gathered layer by layer from the shards of zero 3, zero is ", number_of(s.zero),
              " over ", s.data_ranks(), " data ranks");
@@ -420,14 +420,14 @@ constexpr std::array kRules = {
 
 // ---- hints -------------------------------------------------------------------------------------------------------------------
 
-struct Candidate {
+struct RuleCandidate {
   Strategy strategy;
   Schedule schedule;
 };
 
-bool holds_with(F f, const Candidate& base, D dimension, std::int64_t value,
+bool holds_with(F f, const RuleCandidate& base, D dimension, std::int64_t value,
                 const std::function<bool(const Strategy&, const Schedule&)>& holds) {
-  Candidate changed = base;
+  RuleCandidate changed = base;
   set(dimension, value, changed.strategy, changed.schedule);
   if (!degrees_positive(f, changed.strategy, changed.schedule)) return false;
   const std::int64_t m = microbatches_of(f, changed.strategy, changed.schedule);
@@ -446,7 +446,7 @@ std::int64_t largest_value(F f, D dimension) {
 }
 
 /// "4 or 8" for counts (nearest below and above), "none or megatron" for enums.
-std::string values_that_hold(F f, const Candidate& base, D dimension,
+std::string values_that_hold(F f, const RuleCandidate& base, D dimension,
                              const std::function<bool(const Strategy&, const Schedule&)>& holds) {
   std::vector<std::int64_t> values;
   if (const std::int64_t size = enum_size(dimension); size > 0) {
@@ -497,7 +497,7 @@ std::int64_t rung_end(std::int64_t micro_batch) {
 std::int64_t microbatches_of(const RuleFacts& facts, const Strategy& strategy, const Schedule& schedule) {
   const std::int64_t step = (facts.at_least ? rung_end(schedule.micro_batch) : schedule.micro_batch) * std::int64_t{strategy.dp};
   if (step <= 0 || (!facts.at_least && facts.global_batch % step != 0)) return 0;
-  std::int64_t m = (facts.global_batch + step - 1) / step;
+  std::int64_t m = ceil_div(facts.global_batch, step);
   if (facts.at_least && schedule.kind == ScheduleKind::interleaved)
     m = (m + schedule.stages - 1) / std::max(1, schedule.stages) * schedule.stages;
   return m <= std::numeric_limits<std::int32_t>::max() ? m : 0;
@@ -505,7 +505,7 @@ std::int64_t microbatches_of(const RuleFacts& facts, const Strategy& strategy, c
 
 std::string nearest_legal(const RuleFacts& facts, const Strategy& strategy, const Schedule& schedule, DimensionSet reads,
                           Dimension fix, const std::function<bool(const Strategy&, const Schedule&)>& holds) {
-  const Candidate base{strategy, schedule};
+  const RuleCandidate base{strategy, schedule};
   if (const std::string values = values_that_hold(facts, base, fix, holds); !values.empty()) {
     return cat(to_string(fix), " ", values);
   }

@@ -4,7 +4,7 @@
 // One stage (p = 1) is plain gradient accumulation: F B F B …
 #include <algorithm>
 
-#include "base/check.h"
+#include "base/invariant.h"
 #include "plan/schedule.h"
 
 namespace espalier {

@@ -3,7 +3,7 @@
 // Every stage waits (p−1)F for its first input and (p−1)(B+W) for the gradients to come back: idle (p−1)(F+B+W).
 #include "plan/schedule.h"
 
-#include "base/check.h"
+#include "base/invariant.h"
 
 namespace espalier {
 

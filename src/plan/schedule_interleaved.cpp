@@ -7,7 +7,7 @@
 // input before the stage before it can have made it), and the warm-up grows by (v−1)r passes. With m < p there is one group.
 #include <algorithm>
 
-#include "base/check.h"
+#include "base/invariant.h"
 #include "plan/schedule.h"
 
 namespace espalier {

@@ -5,7 +5,7 @@
 // (p − i forwards ahead + i weight gradients behind = p).
 #include <algorithm>
 
-#include "base/check.h"
+#include "base/invariant.h"
 #include "plan/schedule.h"
 
 namespace espalier {

@@ -12,7 +12,7 @@
 #include <algorithm>
 #include <array>
 
-#include "base/check.h"
+#include "base/invariant.h"
 #include "plan/schedule.h"
 
 namespace espalier {

@@ -39,7 +39,7 @@ void table_chunks(const Model& model, const Schedule& schedule, const std::vecto
                   std::vector<ChunkId>& out) {
   out.clear();
   if (schedule.stages == 1 || layers.empty() || model.vocabulary == 0) return;
-  const std::int32_t lookup = second_lookup_layer(model), last = schedule.stages * schedule.virtual_stages - 1;
+  const std::int32_t lookup = second_lookup_layer(model), last = schedule.chunks() - 1;
   const std::array uses = {0, lookup >= 0 ? chunk_of_layer(layers, lookup) : 0, tied_table(model) ? last : 0};
   std::array<std::int32_t, 3> stages{};
   for (const std::int32_t chunk : uses) {

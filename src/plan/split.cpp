@@ -5,7 +5,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "base/check.h"
+#include "base/division.h"
+#include "base/invariant.h"
 
 namespace espalier {
 namespace {
@@ -64,7 +65,7 @@ Splitter::Fill Splitter::fill(std::int32_t chunks, std::int64_t bound) const {
 }
 
 std::int64_t Splitter::smallest_bound(std::int32_t chunks) const {
-  std::int64_t low = std::max(largest_weight_, (prefix_.back() + chunks - 1) / chunks);
+  std::int64_t low = std::max(largest_weight_, ceil_div(prefix_.back(), chunks));
   const Fill generous = fill(chunks, prefix_.back() / chunks + largest_weight_);  // always fits
   ESPALIER_CHECK(generous.fits);
   std::int64_t high = std::max(low, generous.largest);

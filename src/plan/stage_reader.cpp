@@ -16,10 +16,6 @@
 namespace espalier {
 namespace {
 
-using base::cat;
-using base::Node;
-using base::NodeKind;
-using base::Reader;
 using namespace plan_detail;
 
 /// An object or its canonical text; null is none.

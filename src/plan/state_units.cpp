@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "base/division.h"
 #include "plan/engine.h"
 #include "plan/process_groups.h"
 #include "plan/shared_table.h"
@@ -43,7 +44,7 @@ std::vector<StateUnit> units_of(const Holding& holding, const Model& model) {
 
 std::vector<std::int64_t> part_bounds(std::int64_t n, std::int64_t shards, const std::vector<std::int64_t>& weights) {
   std::vector<std::int64_t> bounds{0};
-  const std::int64_t part = (n + shards - 1) / shards;
+  const std::int64_t part = ceil_div(n, shards);
   const auto all = std::accumulate(weights.begin(), weights.end(), std::int64_t{0});
   std::int64_t before = 0;
   for (std::int64_t i = 0; i < shards; ++i) {
@@ -70,7 +71,7 @@ UnitShare share_of(const Holding& h, const Model& model, const EngineModel& engi
   const LayerKind& kind = model.layer(static_cast<std::size_t>(unit.layer));
   UnitShare share;
   share.held = intersection(share_of(h, model, kind, engine, position).held, unit.elements);
-  if (shards_optimizer(h.strategy.zero)) {
+  if (h.strategy.shards_optimizer()) {
     const GroupLayout layout = group_layout(unit.experts ? GroupKind::expert_shard : GroupKind::data_shard, h.strategy,
                                             static_cast<std::int64_t>(h.devices.size()));
     share.shards = layout.size;

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "base/check.h"
+#include "base/invariant.h"
 #include "plan/shared_table.h"
 
 namespace espalier {
@@ -16,7 +16,7 @@ bool has_experts(const Model& model) {
 }
 
 bool reduces_gradients(bool experts, const Strategy& s) {
-  const bool once = !shards_gradients(s.zero);
+  const bool once = !s.shards_gradients();
   return (s.data_ranks() > 1 && (once || s.shard < s.data_ranks())) || (once && experts && s.expert_data_ranks() > 1);
 }
 
@@ -64,7 +64,7 @@ void structure_of(const Model& model, const std::vector<const Strategy*>& strate
 ProgramStructure structure_of(const Pipeline& pipeline, const Model& model) {
   const Schedule& schedule = pipeline.schedule;
   std::vector<std::int32_t> layers;
-  for (std::int32_t c = 0; c < schedule.stages * schedule.virtual_stages; ++c) {
+  for (std::int32_t c = 0; c < schedule.chunks(); ++c) {
     const ChunkPlace place = place_of_chunk(schedule, c);
     const Chunk& chunk =
         pipeline.stages[static_cast<std::size_t>(place.stage)].chunks[static_cast<std::size_t>(place.local_chunk)];

@@ -42,7 +42,7 @@ struct ProgramStructure {
   std::vector<ChunkId> table_chunks;
   bool operator==(const ProgramStructure&) const = default;
 
-  [[nodiscard]] std::int32_t chunks() const { return schedule.stages * schedule.virtual_stages; }
+  [[nodiscard]] std::int32_t chunks() const { return schedule.chunks(); }
   /// Works of a chunk: 2, or 3 where the backward is split.
   [[nodiscard]] std::int32_t phases() const { return splits_backward(schedule.kind) ? 3 : 2; }
   [[nodiscard]] std::int32_t works() const { return phases() * chunks() + schedule.stages; }
@@ -74,7 +74,7 @@ bool has_experts(const Model& model);
 /// Whether gradients are reduced once a step under a strategy; `experts`: the model has some.
 bool reduces_gradients(bool experts, const Strategy& s);
 /// Whether parameters are gathered once a step under a strategy.
-inline bool gathers_parameters(const Strategy& s) { return shards_optimizer(s.zero) && !shards_parameters(s.zero); }
+inline bool gathers_parameters(const Strategy& s) { return s.shards_optimizer() && !s.shards_parameters(); }
 
 /// The structure of one strategy for all layers. `layers[c]` = layers of pipeline chunk c. Reuses the memory of `out`.
 void structure_of(const Model& model, const Strategy& strategy, const Schedule& schedule, const std::vector<std::int32_t>& layers,

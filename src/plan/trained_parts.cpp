@@ -23,8 +23,6 @@
 namespace espalier {
 namespace {
 
-using base::cat;
-
 constexpr std::size_t kMostKinds = 64;  // as many as a chunk is summed over (cost/split_table.h)
 
 /// Output features of `op`, a projection to queries, keys and values, that one of PEFT's projections makes.

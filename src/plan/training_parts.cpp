@@ -8,11 +8,6 @@
 namespace espalier {
 namespace {
 
-using base::cat;
-using base::Node;
-using base::NodeKind;
-using base::Reader;
-
 constexpr std::int64_t kMostRank = 1 << 16;
 constexpr std::size_t kMostWords = 256, kMostBins = 1 << 16;
 constexpr std::int64_t kMostTokens = std::int64_t{1} << 31;

@@ -5,7 +5,7 @@
 #include <set>
 #include <tuple>
 
-#include "base/check.h"
+#include "base/invariant.h"
 #include "plan/activation_layout.h"
 #include "plan/process_groups.h"
 

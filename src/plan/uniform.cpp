@@ -8,15 +8,13 @@
 // A stage lists its devices by ascending id, which is the order of its ranks with the stage coordinate left out.
 #include <cstdio>
 
-#include "base/check.h"
 #include "base/format.h"
+#include "base/invariant.h"
 #include "espalier/plan.h"
 #include "plan/split.h"
 
 namespace espalier {
 namespace {
-
-using base::cat;
 
 std::vector<DeviceRange> stage_devices(const Strategy& s, const Schedule& schedule, std::int32_t stage) {
   const std::int64_t inner = std::int64_t{s.tp} * s.cp;
@@ -61,7 +59,7 @@ std::string summary_of(const Cluster& cluster) {
 
 Plan make_uniform_plan(const Model& model, const Cluster& cluster, const Training& training, const std::string& engine,
                        const Strategy& strategy, const Schedule& schedule, SplitPolicy policy) {
-  const std::int32_t chunks = schedule.stages * schedule.virtual_stages;
+  const std::int32_t chunks = schedule.chunks();
   const auto layers = static_cast<std::int32_t>(model.layers.size());
   ESPALIER_CHECK(chunks >= 1 && chunks <= layers);
   Plan plan;

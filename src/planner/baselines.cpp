@@ -92,7 +92,7 @@ Baseline megatron(const Job& job, const RuleFacts& facts) {
       c.strategy.shard = c.strategy.dp;
       c.strategy.overlap.grad_reduce = true;
     }
-    c.strategy.overlap.param_gather = shards_optimizer(c.strategy.zero);
+    c.strategy.overlap.param_gather = c.strategy.shards_optimizer();
     c.strategy.overlap.p2p = pp > 1;
     add_family(facts, c, out);
   }

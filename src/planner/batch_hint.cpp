@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <set>
 
+#include "base/division.h"
 #include "plan/engine.h"
 #include "plan/rules.h"
 #include "planner/prediction.h"
@@ -31,7 +32,7 @@ std::vector<std::int64_t> batches_to_try(std::int64_t devices, std::int64_t glob
   std::set<std::int64_t> out;
   for (std::int64_t degree = 2; degree <= std::min(devices, 2 * global_batch); ++degree) {
     if (devices % degree != 0 || global_batch % degree == 0) continue;
-    const std::int64_t next = (global_batch + degree - 1) / degree * degree;
+    const std::int64_t next = round_up(global_batch, degree);
     if (next <= 2 * global_batch) out.insert(next);
   }
   std::vector<std::int64_t> ascending(out.begin(), out.end());

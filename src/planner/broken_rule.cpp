@@ -21,7 +21,7 @@ bool names(const std::vector<Pin>& pins, Dimension d) {
 }
 
 std::int64_t ranks_of(const search::Configuration& c) {
-  return std::int64_t{c.strategy.tp} * c.strategy.cp * c.strategy.dp * c.schedule.stages;
+  return c.strategy.devices() * c.schedule.stages;
 }
 
 /// Changes dimensions that no pin names to what goes with the others, so that only rules about the pins stay broken.
@@ -48,7 +48,7 @@ void adapt(search::Configuration& c, const std::vector<Pin>& pins, const RuleFac
   put(Dimension::micro_batch, 1);
   put(Dimension::order, static_cast<std::int64_t>(RankOrder::tp_cp_dp_pp));
   put(Dimension::zero, c.strategy.shard > 1 && !free(Dimension::shard) ? 1 : 0);
-  put(Dimension::shard, shards_optimizer(c.strategy.zero) ? c.strategy.data_ranks() : 1);
+  put(Dimension::shard, c.strategy.shards_optimizer() ? c.strategy.data_ranks() : 1);
   for (const Dimension d : {Dimension::overlap_grad, Dimension::overlap_param, Dimension::overlap_p2p, Dimension::overlap_tp})
     put(d, 0);
   put(Dimension::recompute,

@@ -73,7 +73,7 @@ std::string freedom_of(const Job& job, const EngineModel& engine) {
   return to_string(engine.layers);
 }
 
-void add_groups(const search::DeviceGroupsOutcome& found, SearchSummary& s) {
+void add_groups(const search::GroupedOutcome& found, SearchSummary& s) {
   s.device_groups = DeviceGroupsSummary{found.sizes,      found.options,     found.dropped, found.states,
                                         found.candidates, found.simulations, found.refined, found.without_room};
 }

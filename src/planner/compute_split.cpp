@@ -14,20 +14,20 @@ namespace espalier::planner {
 namespace {
 
 /// A stage to be: consecutive devices of one group.
-struct Place {
+struct StageSlot {
   std::int64_t first = 0;
   double rate = 0;
 };
 
 /// The places of stages of `size` devices each, group after group; empty where a group is not whole stages.
-std::vector<Place> places(const Job& job, std::int64_t size, bool fast_first) {
+std::vector<StageSlot> places(const Job& job, std::int64_t size, bool fast_first) {
   const Cluster& cluster = job.cluster;
   const auto peak = [&](std::size_t g) { return cluster.groups[g].device.peak_of(job.training.precision).count(); };
   std::vector<std::size_t> order(cluster.groups.size());
   std::iota(order.begin(), order.end(), 0);
   std::stable_sort(order.begin(), order.end(),
                    [&](std::size_t a, std::size_t b) { return fast_first ? peak(a) > peak(b) : peak(a) < peak(b); });
-  std::vector<Place> out;
+  std::vector<StageSlot> out;
   for (const std::size_t g : order) {
     const std::int64_t begin = cluster.first_device(g), devices = cluster.groups[g].nodes * cluster.groups[g].devices_per_node;
     if (devices % size != 0) return {};
@@ -38,9 +38,9 @@ std::vector<Place> places(const Job& job, std::int64_t size, bool fast_first) {
 
 /// The uniform plan with its layers and devices dealt out anew.
 Plan dealt(const Job& job, const EngineModel& engine, const Strategy& strategy, const Schedule& schedule,
-           const std::vector<Place>& places) {
+           const std::vector<StageSlot>& places) {
   std::vector<double> rates;
-  for (const Place& p : places) rates.push_back(p.rate);
+  for (const StageSlot& p : places) rates.push_back(p.rate);
   const std::vector<std::int32_t> first = split_by_rates(split_weights(job.model, job.training.sequence), rates);
   Plan plan = document_of(job, engine, strategy, schedule);
   const auto layers = static_cast<std::int32_t>(job.model.layers.size());
@@ -62,7 +62,7 @@ struct Degrees {
 };
 
 RecomputeLadder ladder(const Job& job, const Job& equal, const EngineModel& engine, const Degrees& d,
-                       const std::vector<Place>& places) {
+                       const std::vector<StageSlot>& places) {
   Strategy s;
   s.tp = d.tp;
   s.sp = d.tp > 1 ? SequenceParallel::megatron : SequenceParallel::none;
@@ -127,7 +127,7 @@ std::vector<RecomputeLadder> compute_splits(const Job& job, const Job& equal, co
     for (std::int64_t size = tp; size <= devices; size += tp) {
       if (devices % size != 0 || devices / size > layers || batch % (size / tp) != 0) continue;
       for (const bool fast_first : {true, false}) {
-        const std::vector<Place> where = places(job, size, fast_first);
+        const std::vector<StageSlot> where = places(job, size, fast_first);
         for (const std::int64_t micro_batch : {1, 2, 4, 8}) {
           if (where.empty() || batch / (size / tp) % micro_batch != 0) continue;
           const Degrees d{static_cast<std::int32_t>(tp), static_cast<std::int32_t>(size / tp),

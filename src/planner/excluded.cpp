@@ -3,9 +3,10 @@
 
 #include <algorithm>
 
-#include "base/check.h"
+#include "base/division.h"
+#include "base/invariant.h"
 #include "job/pins.h"
-#include "job/space.h"
+#include "job/search_part.h"
 #include "job/space_values.h"
 #include "plan/engine.h"
 #include "planner/broken_rule.h"
@@ -98,7 +99,7 @@ std::vector<std::string> suggestions(const Job& job, const EngineModel& engine, 
 std::vector<std::string> other_sizes(const Job& job, const EngineModel& engine) {
   std::vector<std::string> out;
   const std::int64_t devices = job.cluster.devices(), batch = job.training.global_batch;
-  for (const std::int64_t b : nearest_first({batch / devices * devices, (batch + devices - 1) / devices * devices}, batch)) {
+  for (const std::int64_t b : nearest_first({batch / devices * devices, round_up(batch, devices)}, batch)) {
     Job changed = job;
     changed.training.global_batch = b;
     if (b < 1 || b == batch || !any_legal(changed, engine, job.search)) continue;

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "base/check.h"
+#include "base/invariant.h"
 #include "cluster/topology_builders.h"
 #include "cost/price.h"
 #include "cost/rank_contexts.h"

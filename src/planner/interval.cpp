@@ -17,7 +17,7 @@ Result<IntervalTable> read_intervals(std::string_view yaml, const std::string& w
   (void)root.required_string("schema");
   root.each("intervals", true, [&](base::Reader& r) {
     const std::string engine = r.optional_string("engine", ""), device = r.optional_string("device", "");
-    Interval i;
+    PredictionInterval i;
     i.low = r.optional_real("low", 1e-3, 1.0, i.low);
     i.high = r.optional_real("high", 1.0, 1e3, i.high);
     i.runs = r.optional_int("runs", 0, 1'000'000'000, 0);
@@ -36,22 +36,22 @@ const IntervalTable& shipped_intervals() {
   return table;
 }
 
-Interval interval_for(const IntervalTable& table, const std::string& name, const std::string& device) {
+PredictionInterval interval_for(const IntervalTable& table, const std::string& name, const std::string& device) {
   const EngineModel* model = find_engine(name);
   const std::string engine = model ? fitted_engine(*model) : std::string(base_engine(name));
-  const auto find = [&](const std::string& e, const std::string& d) -> const Interval* {
+  const auto find = [&](const std::string& e, const std::string& d) -> const PredictionInterval* {
     const auto it = table.find({e, d});
     return it == table.end() ? nullptr : &it->second;
   };
-  if (const Interval* own = find(engine, device)) {
-    Interval i = *own;
+  if (const PredictionInterval* own = find(engine, device)) {
+    PredictionInterval i = *own;
     i.basis = "calibrated: " + device + ", " + engine + ", " + std::to_string(i.runs) + " runs";
     return i;
   }
   const bool device_known = find("", device) != nullptr;
-  const Interval* of_engine = find(engine, "");
-  const Interval* best = of_engine ? of_engine : find("", device_known ? device : "");
-  Interval i = best ? *best : Interval{};
+  const PredictionInterval* of_engine = find(engine, "");
+  const PredictionInterval* best = of_engine ? of_engine : find("", device_known ? device : "");
+  PredictionInterval i = best ? *best : PredictionInterval{};
   i.runs = 0;
   if (of_engine)
     i.basis = device_known ? "engine " + engine + " calibrated on other devices, " + device + " with other engines"

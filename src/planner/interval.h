@@ -18,18 +18,18 @@
 
 namespace espalier::planner {
 
-struct Interval {
+struct PredictionInterval {
   double low = 0.75, high = 1.4;  ///< factors on the predicted time
   std::int64_t runs = 0;          ///< of this engine on this device
   std::string basis;              ///< "calibrated: h100-sxm-80gb, megatron-core, 143 runs"
 };
 
 /// data/calibration/intervals.yaml: (engine, device) -> interval; engine "" and device "" stand for any other.
-using IntervalTable = std::map<std::pair<std::string, std::string>, Interval>;
+using IntervalTable = std::map<std::pair<std::string, std::string>, PredictionInterval>;
 Result<IntervalTable> read_intervals(std::string_view yaml, const std::string& where);
 const IntervalTable& shipped_intervals();
 
 /// The pair's own, else the engine's, else the device's, else what holds for anything.
-Interval interval_for(const IntervalTable& table, const std::string& engine, const std::string& device);
+PredictionInterval interval_for(const IntervalTable& table, const std::string& engine, const std::string& device);
 
 }  // namespace espalier::planner

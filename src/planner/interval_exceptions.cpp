@@ -58,7 +58,7 @@ IntervalFacts interval_facts(const Job& job, const EngineModel& engine, const Pr
   return out;
 }
 
-Interval widened(Interval interval, const IntervalFacts& facts, const std::vector<IntervalException>& rows) {
+PredictionInterval widened(PredictionInterval interval, const IntervalFacts& facts, const std::vector<IntervalException>& rows) {
   const auto row = std::find_if(rows.begin(), rows.end(), [&](const IntervalException& r) {
     return r.engine == facts.engine && r.adapters.value_or(facts.adapters) == facts.adapters &&
            r.experts.value_or(facts.experts) == facts.experts && r.device_runs.value_or(facts.device_runs) == facts.device_runs &&

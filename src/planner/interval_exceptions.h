@@ -37,6 +37,6 @@ struct IntervalFacts {
 IntervalFacts interval_facts(const Job& job, const EngineModel& engine, const Program& program);
 
 /// The interval, widened by the first row that holds where it does not reach as far.
-Interval widened(Interval interval, const IntervalFacts& facts, const std::vector<IntervalException>& rows);
+PredictionInterval widened(PredictionInterval interval, const IntervalFacts& facts, const std::vector<IntervalException>& rows);
 
 }  // namespace espalier::planner

@@ -26,7 +26,7 @@ IntervalFacts facts(bool adapters, bool experts, bool device_runs, std::vector<i
 TEST(IntervalExceptions, HoldWhereEveryConditionDoes) {
   const auto rows = read_interval_exceptions(kRows, "test");
   ASSERT_TRUE(rows.ok()) << rows.error().message();
-  const Interval usual{0.8, 1.25, 3, "runs"};
+  const PredictionInterval usual{0.8, 1.25, 3, "runs"};
   const auto high = [&](const IntervalFacts& f) { return widened(usual, f, *rows).high; };
   EXPECT_EQ(high(facts(true, false, true, {0, 3})), 6.5);
   EXPECT_EQ(high(facts(true, false, true, {2})), 1.25);
@@ -41,7 +41,7 @@ TEST(IntervalExceptions, HoldWhereEveryConditionDoes) {
 TEST(IntervalExceptions, TheLowEndStaysAndTheBasisNamesTheKind) {
   const auto rows = read_interval_exceptions(kRows, "test");
   ASSERT_TRUE(rows.ok());
-  const Interval wide = widened({0.8, 1.25, 3, "runs"}, facts(true, false, true, {3}), *rows);
+  const PredictionInterval wide = widened({0.8, 1.25, 3, "runs"}, facts(true, false, true, {3}), *rows);
   EXPECT_EQ(wide.low, 0.8);
   EXPECT_THAT(wide.basis, HasSubstr("runs; wide: adapters under ZeRO-3"));
   EXPECT_EQ(widened({0.8, 9.0, 3, "runs"}, facts(true, false, true, {3}), *rows).basis, "runs") << "wide enough as it is";

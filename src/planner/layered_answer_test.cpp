@@ -31,7 +31,7 @@ PlannerResult planned(const std::string& model, const std::string& device, int d
 
 std::vector<std::int32_t> firsts(const Plan& plan) {
   std::vector<std::int32_t> first;
-  for (std::int32_t c = 0; c < plan.only_pipeline().schedule.stages * plan.only_pipeline().schedule.virtual_stages; ++c) {
+  for (std::int32_t c = 0; c < plan.only_pipeline().schedule.chunks(); ++c) {
     const ChunkPlace place = place_of_chunk(plan.only_pipeline().schedule, c);
     first.push_back(plan.only_pipeline()
                         .stages[static_cast<std::size_t>(place.stage)]
@@ -149,7 +149,7 @@ TEST(Layerwise, EmbeddingAndHeadOfATiedModelAgree) {
     LayerRange head = last;
     head.first = head.last;
     --last.last;
-    head.strategy.zero = shards_parameters(head.strategy.zero) ? ZeroStage::optimizer : ZeroStage::parameters;
+    head.strategy.zero = head.strategy.shards_parameters() ? ZeroStage::optimizer : ZeroStage::parameters;
     head.strategy.shard = static_cast<std::int32_t>(head.strategy.data_ranks());
     if (last.last < last.first) other.only_pipeline().stages.back().chunks.back().ranges.pop_back();
     other.only_pipeline().stages.back().chunks.back().ranges.push_back(head);

@@ -11,10 +11,6 @@
 namespace espalier::planner {
 namespace {
 
-using base::cat;
-using base::percent;
-using base::seconds;
-
 using Property = bool (*)(const Strategy&);
 
 std::int32_t blocks_of(const Plan& plan) { return last_layer_of(plan) - 1; }
@@ -117,7 +113,7 @@ std::vector<std::string> layerwise_reasons(const PlannerResult& r) {
       r, uniform, "recompute attention alone", [](const Strategy& s) { return s.recompute.kind == RecomputeKind::selective; },
       out);
   property_sentence(
-      r, uniform, "shard their parameters (ZeRO-3)", [](const Strategy& s) { return shards_parameters(s.zero); }, out);
+      r, uniform, "shard their parameters (ZeRO-3)", [](const Strategy& s) { return s.shards_parameters(); }, out);
   property_sentence(
       r, uniform, "shard their gradients (ZeRO-2)", [](const Strategy& s) { return s.zero == ZeroStage::gradients; }, out);
   partition_sentence(r, out);

@@ -36,7 +36,7 @@ namespace {
 /// The rules of the space and of the engine for one range of a plan, as if all layers were like it.
 Status illegal_range(const Job& job, const Plan& plan, const LayerRange& range, std::int64_t devices) {
   Strategy s = range.strategy;
-  if (std::int64_t{s.tp} * s.cp * s.dp * plan.only_pipeline().schedule.stages != devices)
+  if (s.devices() * plan.only_pipeline().schedule.stages != devices)
     return Error{ErrorKind::bad_input, "", "tp·cp·dp·pp that is not the number of devices", std::to_string(devices),
                  "plan again from the job file"};
   Schedule schedule = plan.only_pipeline().schedule;

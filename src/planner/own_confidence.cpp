@@ -8,8 +8,6 @@
 namespace espalier::planner {
 namespace {
 
-using base::cat;
-
 std::string judged(const Calibration& c) {
   const bool held_out = !c.cross_validation.empty() && c.cross_validation.rfind("none", 0) != 0 && c.error_after > 0;
   if (held_out)

@@ -11,8 +11,6 @@
 namespace espalier::planner {
 namespace {
 
-using base::cat;
-
 void add_block(const cost::CostContext& context, const LayerRange& range, const LayerKind& kind, std::int64_t samples,
                std::vector<OperatorReport>& out) {
   const auto block = cost::priced_block(context, kind, samples, range.strategy.tp, range.strategy.partition);

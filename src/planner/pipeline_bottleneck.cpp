@@ -8,9 +8,6 @@
 namespace espalier::planner {
 namespace {
 
-using base::cat;
-using base::percent;
-
 constexpr double kAlike = 0.05;   // stages whose busy shares differ by less are said to be alike
 constexpr double kNamed = 0.005;  // parts below this share of the step are not named
 

@@ -2,7 +2,7 @@
 // The table of contents: load → validate → cost → search → lower → simulate the best → check → result.
 #include <chrono>
 
-#include "base/check.h"
+#include "base/invariant.h"
 #include "espalier/engines.h"
 #include "espalier/planner.h"
 #include "plan/engine.h"

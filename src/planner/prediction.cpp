@@ -3,9 +3,9 @@
 
 #include <algorithm>
 
-#include "base/check.h"
 #include "base/document.h"
 #include "base/format.h"
+#include "base/invariant.h"
 #include "cost/cluster_costs.h"
 #include "cost/offload.h"
 #include "cost/partitioned_block.h"
@@ -20,7 +20,6 @@
 #include "plan/sequence_lengths.h"
 #include "plan/step_tokens.h"
 #include "plan/structure.h"
-#include "planner/claims.h"
 #include "planner/estimate.h"
 #include "planner/expense.h"
 #include "planner/flow_prediction.h"
@@ -28,6 +27,7 @@
 #include "planner/interval_exceptions.h"
 #include "planner/memory_margin.h"
 #include "planner/own_confidence.h"
+#include "planner/plan_claims.h"
 #include "sim/simulator.h"
 
 namespace espalier::planner {
@@ -167,12 +167,12 @@ double mean_peak_tflops(const Job& job) {
 }
 
 /// That of the device; of several kinds the widest, and the basis of each.
-Interval interval_of(const Job& job, const EngineModel& engine) {
-  Interval out;
+PredictionInterval interval_of(const Job& job, const EngineModel& engine) {
+  PredictionInterval out;
   std::vector<std::string> seen;
   for (const NodeGroup& group : job.cluster.groups) {
     if (std::find(seen.begin(), seen.end(), group.device.name) != seen.end()) continue;
-    const Interval own = interval_for(shipped_intervals(), engine.name, group.device.name);
+    const PredictionInterval own = interval_for(shipped_intervals(), engine.name, group.device.name);
     if (seen.empty()) {
       out = own;
     } else {
@@ -420,7 +420,7 @@ Prediction prediction_of(const Job& job, const EngineModel& engine, const Timed&
   p.mfu_peak_tflops = mean_peak_tflops(job);
   p.mfu = p.model_tflops_per_device / p.mfu_peak_tflops;
   p.mfu_causal = p.mfu * flops_of_step(job, true) / flops;
-  const Interval interval =
+  const PredictionInterval interval =
       widened(interval_of(job, engine), interval_facts(job, engine, timed.program), shipped_interval_exceptions());
   p.confidence = {seconds * interval.low, seconds * interval.high, kLevel, interval.basis};
   if (job.calibration) {

@@ -18,10 +18,6 @@
 namespace espalier::planner {
 namespace {
 
-using base::gib;
-using base::percent;
-using base::seconds;
-
 std::string hidden_sentence(const Prediction& p) {
   if (p.hidden_communication_ns <= 0) return "";
   return "; " + seconds(p.hidden_communication_ns) + " of communication runs under compute";

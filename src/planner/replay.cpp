@@ -11,11 +11,9 @@
 namespace espalier::planner {
 namespace {
 
-using base::cat;
-
 constexpr std::int64_t kMostPasses = std::int64_t{1} << 22;  ///< of all stages: what a replay may simulate
 
-Status refused(const MeasuredStep& step) {
+Status refused(const ReplayedStep& step) {
   const Schedule& schedule = step.schedule;
   const auto stages = static_cast<std::int64_t>(step.passes.size());
   if (stages == 0 || schedule.stages != stages || schedule.virtual_stages != 1 || splits_backward(schedule.kind))
@@ -32,7 +30,7 @@ Status refused(const MeasuredStep& step) {
 
 }  // namespace
 
-Result<std::int64_t> replay(const MeasuredStep& step) {
+Result<std::int64_t> replay(const ReplayedStep& step) {
   if (auto error = refused(step)) return *error;
   ProgramStructure structure;
   structure.schedule = step.schedule;

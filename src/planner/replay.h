@@ -19,13 +19,13 @@ namespace espalier::planner {
 struct MeasuredPass {
   std::int64_t forward_ns = 0, backward_ns = 0;
 };
-struct MeasuredStep {
+struct ReplayedStep {
   Schedule schedule;                              ///< one chunk a stage; `microbatches` of each replica
   std::vector<std::vector<MeasuredPass>> passes;  ///< by stage, then by replica; as many replicas in every stage
   std::int64_t update_ns = 0;
 };
 
 /// Nanoseconds of the step. bad_input where stages have unlike numbers of replicas, or the schedule does not fit them.
-Result<std::int64_t> replay(const MeasuredStep& step);
+Result<std::int64_t> replay(const ReplayedStep& step);
 
 }  // namespace espalier::planner

@@ -6,8 +6,8 @@
 namespace espalier::planner {
 namespace {
 
-MeasuredStep step_of(std::int32_t stages, std::int32_t microbatches) {
-  MeasuredStep step;
+ReplayedStep step_of(std::int32_t stages, std::int32_t microbatches) {
+  ReplayedStep step;
   step.schedule.stages = stages;
   step.schedule.microbatches = microbatches;
   return step;
@@ -15,7 +15,7 @@ MeasuredStep step_of(std::int32_t stages, std::int32_t microbatches) {
 
 // Two stages, two micro-batches, all passes 10 and 20: (m + p − 1) · 30 = 90, and an update of 7.
 TEST(Replay, EqualPassesAreTheBubbleFormula) {
-  MeasuredStep step = step_of(2, 2);
+  ReplayedStep step = step_of(2, 2);
   step.passes = {{{10, 20}}, {{10, 20}}};
   step.update_ns = 7;
   EXPECT_EQ(*replay(step), 97);
@@ -24,13 +24,13 @@ TEST(Replay, EqualPassesAreTheBubbleFormula) {
 // The second replica's stage 0 takes twice the time. Its stage 0: F0 0–20, F1 20–40; stage 1: F0 20–30, B0 30–50, F1 50–60, B1 60–80;
 // stage 0: B0 50–90, B1 90–130. The first replica ends at 90 and waits.
 TEST(Replay, TheSlowestReplicaEndsTheStep) {
-  MeasuredStep step = step_of(2, 2);
+  ReplayedStep step = step_of(2, 2);
   step.passes = {{{10, 20}, {20, 40}}, {{10, 20}, {10, 20}}};
   EXPECT_EQ(*replay(step), 130);
 }
 
 TEST(Replay, RefusesWhatDoesNotFit) {
-  MeasuredStep step = step_of(2, 2);
+  ReplayedStep step = step_of(2, 2);
   step.passes = {{{10, 20}}};
   EXPECT_FALSE(replay(step));  // one stage of two
   step.passes = {{{10, 20}}, {{10, 20}, {10, 20}}};

@@ -3,7 +3,7 @@
 
 #include <memory>
 
-#include "base/check.h"
+#include "base/invariant.h"
 #include "plan/engine.h"
 #include "planner/described.h"
 #include "planner/group_baselines.h"

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "base/check.h"
+#include "base/invariant.h"
 #include "cost/offload.h"
 #include "planner/flow_prediction.h"
 #include "planner/prediction.h"

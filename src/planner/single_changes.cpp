@@ -18,7 +18,6 @@
 namespace espalier::planner {
 namespace {
 
-using base::cat;
 using D = Dimension;
 
 constexpr std::size_t kNear = 3;  ///< values to either side, of dimensions with many
@@ -69,7 +68,7 @@ std::optional<SingleChange> changed(const Job& job, const EngineModel& engine, c
   follow(job, base, d, s, c);
   complete_configuration(job, s, c);
   if (s.data_ranks() == 1 && d != D::zero) s.zero = ZeroStage::none;
-  if (!shards_optimizer(s.zero)) s.shard = 1;
+  if (!s.shards_optimizer()) s.shard = 1;
   s.overlap = job::usable_overlap(wanted, engine, job, s, c);
   if (get(d, s, c) != value || illegal(job, engine, s, c)) return std::nullopt;
   const auto p = predict_with(job, engine, s, c);

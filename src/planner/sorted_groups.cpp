@@ -5,7 +5,7 @@
 #include <numeric>
 #include <string>
 
-#include "base/check.h"
+#include "base/invariant.h"
 #include "search/node_sets.h"
 
 namespace espalier::planner {

@@ -20,7 +20,6 @@ namespace espalier {
 namespace {
 
 using namespace planner;
-using base::cat;
 using cost::ChunkPhase;
 using Kind = InstructionKind;
 

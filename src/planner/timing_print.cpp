@@ -7,7 +7,7 @@ namespace espalier::planner {
 namespace {
 
 /// Two chains over the same words with different constants; each step is a bijection of its chain and spreads the word over all bits.
-class Chains {
+class HashChains {
  public:
   void add(std::uint64_t word) {
     low_ = mixed(low_ ^ word, 0xbf58476d1ce4e5b9ULL, 0x94d049bb133111ebULL) + 0x9e3779b97f4a7c15ULL;
@@ -32,7 +32,7 @@ class Chains {
   std::uint64_t low_ = 0x243f6a8885a308d3ULL, high_ = 0x13198a2e03707344ULL;
 };
 
-void add(Chains& chains, const ProgramStructure& l) {
+void add(HashChains& chains, const ProgramStructure& l) {
   const Schedule& s = l.schedule;
   for (const std::int64_t n : {std::int64_t{static_cast<std::uint8_t>(s.kind)}, std::int64_t{s.stages},
                                std::int64_t{s.virtual_stages}, std::int64_t{s.microbatches}})
@@ -49,12 +49,12 @@ void add(Chains& chains, const ProgramStructure& l) {
 }  // namespace
 
 TimingPrint print_of(const ProgramStructure& structure, const cost::Costs& costs) {
-  Chains chains;
+  HashChains chains;
   add(chains, structure);
   for (const cost::WorkCost& work : costs.works) chains.add(work.time);
   for (const Nanoseconds t : costs.collectives) chains.add(t.count());
   for (const Nanoseconds t : costs.transfers) chains.add(t.count());
-  for (const cost::Slowdown& slowdown : costs.slowdowns) {
+  for (const cost::MutualSlowdown& slowdown : costs.slowdowns) {
     chains.add(slowdown.compute);
     chains.add(slowdown.communication);
   }

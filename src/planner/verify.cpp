@@ -2,7 +2,7 @@
 #include "planner/verify.h"
 
 #include "check/check.h"
-#include "planner/claims.h"
+#include "planner/plan_claims.h"
 
 namespace espalier::planner {
 

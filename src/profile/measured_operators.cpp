@@ -5,7 +5,7 @@
 #include <array>
 #include <iterator>
 
-#include "base/check.h"
+#include "base/invariant.h"
 
 namespace espalier::profile {
 namespace {
@@ -30,13 +30,13 @@ void MeasuredOperators::add(const MeasuredTime& row) {
   tables_[row.work.shape][row.work.tokens] = row.time;
 }
 
-bool MeasuredOperators::covers(const OperatorShape& shape) const {
+bool MeasuredOperators::covers(const MeasuredShape& shape) const {
   if (shape.kind == OperatorKind::dropout) return true;
   const auto table = tables_.find(shape);
   return table != tables_.end() && table->second.size() >= 2;
 }
 
-OperatorTime MeasuredOperators::at(const OperatorShape& shape, double tokens) const {
+OperatorTime MeasuredOperators::at(const MeasuredShape& shape, double tokens) const {
   if (shape.kind == OperatorKind::dropout) return {};
   ESPALIER_CHECK(covers(shape));
   const auto& table = tables_.find(shape)->second;
@@ -52,7 +52,7 @@ OperatorTime MeasuredOperators::at(const OperatorShape& shape, double tokens) co
   return time;
 }
 
-double MeasuredOperators::least_per_token(const OperatorShape& shape) const {
+double MeasuredOperators::least_per_token(const MeasuredShape& shape) const {
   if (shape.kind == OperatorKind::dropout) return 0;
   ESPALIER_CHECK(covers(shape));
   const auto& table = tables_.find(shape)->second;
@@ -74,12 +74,12 @@ std::vector<MeasuredTime> MeasuredOperators::rows() const {
   return out;
 }
 
-std::optional<OperatorShape> not_covered(const MeasuredOperators& measured, const Model& model, const Strategy& strategy,
+std::optional<MeasuredShape> not_covered(const MeasuredOperators& measured, const Model& model, const Strategy& strategy,
                                          std::int64_t sequence) {
   for (const LayerKind& kind : model.kinds) {
     if (!strategy.partition.empty() && kind.role == LayerRole::block) continue;  // cost/partition_cost.h asks tile by tile
     for (const Operator& op : kind.operators) {
-      const OperatorShape shape = work_on_rank(kind, op, strategy, model.vocabulary, sequence, 1).shape;
+      const MeasuredShape shape = work_on_rank(kind, op, strategy, model.vocabulary, sequence, 1).shape;
       if (!measured.covers(shape)) return shape;
     }
   }
@@ -87,7 +87,7 @@ std::optional<OperatorShape> not_covered(const MeasuredOperators& measured, cons
 }
 
 void write_row(base::JsonWriter& json, const MeasuredTime& row) {
-  const OperatorShape& s = row.work.shape;
+  const MeasuredShape& s = row.work.shape;
   json.compact_next().begin_object().key("kind").value(name_of(s.kind));
   if (s.kind == OperatorKind::attention) {
     json.key("heads")
@@ -110,7 +110,7 @@ void write_row(base::JsonWriter& json, const MeasuredTime& row) {
 
 MeasuredTime read_row(base::Reader& r) {
   MeasuredTime row;
-  OperatorShape& s = row.work.shape;
+  MeasuredShape& s = row.work.shape;
   s.kind = static_cast<OperatorKind>(r.optional_choice("kind", {kind_names().begin(), kind_names().end()}, 0));
   if (!r.has("kind")) r.fail("kind", "nothing", "the kind of the operator, such as \"linear\"");
   if (s.kind == OperatorKind::attention) {

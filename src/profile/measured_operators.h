@@ -35,22 +35,22 @@ class MeasuredOperators {
   void add(const MeasuredTime& row);
   /// Whether the shape was measured at two counts of tokens or more. What does nothing (dropout, which no runtime of ours applies) is
   /// measured always.
-  [[nodiscard]] bool covers(const OperatorShape& shape) const;
+  [[nodiscard]] bool covers(const MeasuredShape& shape) const;
   /// Of a covered shape; tokens may be a fraction of a sample's.
-  [[nodiscard]] OperatorTime at(const OperatorShape& shape, double tokens) const;
+  [[nodiscard]] OperatorTime at(const MeasuredShape& shape, double tokens) const;
   /// The least seconds a token, at any count of them, of all three parts together: no split of a batch makes a covered shape cheaper.
-  [[nodiscard]] double least_per_token(const OperatorShape& shape) const;
+  [[nodiscard]] double least_per_token(const MeasuredShape& shape) const;
   /// All rows, ordered by shape and tokens.
   [[nodiscard]] std::vector<MeasuredTime> rows() const;
 
   double update_bytes_per_s = 0;  ///< of the optimizer: bytes of states that it reads and writes a second; 0: not measured
 
  private:
-  std::map<OperatorShape, std::map<std::int64_t, OperatorTime>> tables_;
+  std::map<MeasuredShape, std::map<std::int64_t, OperatorTime>> tables_;
 };
 
 /// The first operator of the model that `measured` does not cover under the strategy; nothing: all are covered.
-std::optional<OperatorShape> not_covered(const MeasuredOperators& measured, const Model& model, const Strategy& strategy,
+std::optional<MeasuredShape> not_covered(const MeasuredOperators& measured, const Model& model, const Strategy& strategy,
                                          std::int64_t sequence);
 
 /// A row as a mapping of a document: {kind, in, out | heads, …, tokens, forward_s, input_s, weight_s}.

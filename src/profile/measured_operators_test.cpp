@@ -6,7 +6,7 @@
 namespace espalier::profile {
 namespace {
 
-const OperatorShape kLinear{OperatorKind::linear, 128, 384};
+const MeasuredShape kLinear{OperatorKind::linear, 128, 384};
 
 MeasuredOperators two_counts() {
   MeasuredOperators m;
@@ -56,7 +56,7 @@ TEST(MeasuredOperators, OneCountIsNoLine) {
 }
 
 TEST(MeasuredOperators, RowsAreReadAsTheyWereWritten) {
-  const OperatorShape attention{OperatorKind::attention, 0, 0, 4, 2, 32, 256, 64, 2};
+  const MeasuredShape attention{OperatorKind::attention, 0, 0, 4, 2, 32, 256, 64, 2};
   for (const MeasuredTime& row :
        {MeasuredTime{{kLinear, 100}, {1.0, 2.0, 3.0}}, MeasuredTime{{attention, 512}, {0.5, 0.25, 0.0}}}) {
     base::JsonWriter json;
@@ -115,13 +115,13 @@ OperatorWork work(std::size_t op, std::int32_t tp, SequenceParallel sp) {
 
 TEST(OperatorShape, TensorParallelismDividesFeaturesAndHeads) {
   const auto shape = [](std::size_t op, std::int32_t tp) { return work(op, tp, SequenceParallel::none).shape; };
-  EXPECT_EQ(shape(1, 1), (OperatorShape{OperatorKind::linear, 128, 192}));
-  EXPECT_EQ(shape(1, 2), (OperatorShape{OperatorKind::linear, 128, 96}));
+  EXPECT_EQ(shape(1, 1), (MeasuredShape{OperatorKind::linear, 128, 192}));
+  EXPECT_EQ(shape(1, 2), (MeasuredShape{OperatorKind::linear, 128, 96}));
   // Four ranks, two pairs of key and value heads: 32 query outputs, and the 32 of one whole pair.
-  EXPECT_EQ(shape(1, 4), (OperatorShape{OperatorKind::linear, 128, 64}));
-  EXPECT_EQ(shape(2, 4), (OperatorShape{OperatorKind::attention, 0, 0, 2, 1, 16, 256}));
-  EXPECT_EQ(shape(3, 4), (OperatorShape{OperatorKind::linear, 128, 128}));
-  EXPECT_EQ(shape(0, 4), (OperatorShape{OperatorKind::norm, 128, 128}));
+  EXPECT_EQ(shape(1, 4), (MeasuredShape{OperatorKind::linear, 128, 64}));
+  EXPECT_EQ(shape(2, 4), (MeasuredShape{OperatorKind::attention, 0, 0, 2, 1, 16, 256}));
+  EXPECT_EQ(shape(3, 4), (MeasuredShape{OperatorKind::linear, 128, 128}));
+  EXPECT_EQ(shape(0, 4), (MeasuredShape{OperatorKind::norm, 128, 128}));
 }
 
 TEST(OperatorShape, SequenceParallelismDividesTokens) {
@@ -130,7 +130,7 @@ TEST(OperatorShape, SequenceParallelismDividesTokens) {
   EXPECT_EQ(work(1, 4, SequenceParallel::megatron).tokens, 512);
   // Ulysses: whole weights on a quarter of the tokens; attention sees all tokens of a quarter of the heads.
   EXPECT_EQ(work(1, 4, SequenceParallel::ulysses).tokens, 128);
-  EXPECT_EQ(work(1, 4, SequenceParallel::ulysses).shape, (OperatorShape{OperatorKind::linear, 128, 192}));
+  EXPECT_EQ(work(1, 4, SequenceParallel::ulysses).shape, (MeasuredShape{OperatorKind::linear, 128, 192}));
   EXPECT_EQ(work(2, 4, SequenceParallel::ulysses).tokens, 512);
 }
 

@@ -10,9 +10,6 @@
 namespace espalier {
 namespace {
 
-using base::cat;
-using base::Reader;
-
 constexpr std::string_view kSchema = "espalier.measured-step/1";
 constexpr std::int64_t kLongest = std::int64_t{1} << 50;  // nanoseconds: 13 days
 constexpr std::int64_t kMost = 1'000'000'000;

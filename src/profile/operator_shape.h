@@ -23,24 +23,24 @@
 
 namespace espalier::profile {
 
-struct OperatorShape {
+struct MeasuredShape {
   OperatorKind kind = OperatorKind::linear;
   std::int64_t in = 0, out = 0;
   std::int32_t heads = 0, kv_heads = 0, head_dim = 0;  ///< attention
   std::int64_t keys = 0, window = 0;                   ///< attention: tokens of a sample; 0: no window
   std::int32_t ring = 1;                               ///< attention: ranks among which keys go round
   OperatorPart part = OperatorPart::whole;             ///< of attention whose operators are partitioned one by one
-  auto operator<=>(const OperatorShape&) const = default;
+  auto operator<=>(const MeasuredShape&) const = default;
 };
 
 /// Names of operator kinds in files and messages, in the order of OperatorKind.
 std::span<const std::string_view> kind_names();
 std::string_view name_of(OperatorKind kind);
 /// "linear 256x768", "attention 4 heads of 64 (2 pairs) over 512".
-std::string to_string(const OperatorShape& shape);
+std::string to_string(const MeasuredShape& shape);
 
 struct OperatorWork {
-  OperatorShape shape;
+  MeasuredShape shape;
   std::int64_t tokens = 0;
 };
 

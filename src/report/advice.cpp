@@ -8,11 +8,6 @@
 namespace espalier::report {
 namespace {
 
-using base::cat;
-using base::gib;
-using base::percent;
-using base::seconds;
-
 constexpr double kWorthSaying = 0.005;  ///< of the step: less is not worth a sentence
 
 /// Nanoseconds that a change takes off the part.

@@ -6,9 +6,6 @@
 namespace espalier::report {
 namespace {
 
-using base::JsonWriter;
-using base::Reader;
-
 constexpr std::int64_t kBig = std::int64_t{1} << 62;
 
 std::int64_t read_ns(Reader& r, std::string_view key) { return std::llround(r.optional_real(key, -1e9, 1e9, 0) * 1e9); }

@@ -7,11 +7,6 @@
 namespace espalier::report {
 namespace {
 
-using base::cat;
-using base::gib;
-using base::percent;
-using base::seconds;
-
 std::string signed_percent(double fraction) { return cat(fraction >= 0 ? "+" : "", percent(fraction)); }
 
 std::string dimensions_text(std::int32_t n) { return cat(std::to_string(n), n == 1 ? " dimension" : " dimensions"); }

@@ -22,17 +22,6 @@
 namespace espalier::report {
 namespace {
 
-using base::cat;
-using base::count;
-using base::fixed;
-using base::gib;
-using base::grouped;
-using base::pad_left;
-using base::pad_right;
-using base::percent;
-using base::seconds;
-using base::short_count;
-
 constexpr int kBarWidth = 34;  // with its label and figures a line of 80 columns
 
 std::string sequence_text(const Sequence& s) {

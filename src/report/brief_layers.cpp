@@ -10,13 +10,6 @@
 namespace espalier::report {
 namespace {
 
-using base::cat;
-using base::display_width;
-using base::fixed;
-using base::gib;
-using base::percent;
-using base::seconds;
-
 constexpr std::size_t kStrategiesWidth = 88;
 
 std::string run_text(const LayerRun& run, std::int32_t last_layer) {

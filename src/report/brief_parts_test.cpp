@@ -5,7 +5,7 @@
 
 #include <cmath>
 
-#include "base/check.h"
+#include "base/invariant.h"
 #include "espalier/text.h"
 #include "report/brief_layers.h"
 #include "report/brief_text.h"

@@ -4,16 +4,14 @@
 #include <algorithm>
 #include <cmath>
 
-#include "base/check.h"
 #include "base/format.h"
+#include "base/invariant.h"
 #include "planner/plan_layers.h"
 #include "report/table_layout.h"
 #include "report/text_layout.h"
 
 namespace espalier::report {
 namespace {
-
-using base::display_width;
 
 std::string layers_of(const Chunk& chunk, std::int32_t last_layer) {
   const bool embedding = chunk.first() == 0, head = chunk.last() == last_layer;

@@ -14,8 +14,6 @@ namespace espalier::report {
 namespace {
 
 using namespace calibrate;
-using base::cat;
-using base::JsonWriter;
 
 /// Six significant digits: more than any of these figures holds.
 double rounded(double value) { return std::strtod(base::six_digits(value).c_str(), nullptr); }

@@ -6,7 +6,7 @@
 #include <set>
 
 #include "adapt/situation.h"
-#include "base/check.h"
+#include "base/invariant.h"
 #include "check/arithmetic.h"
 #include "check/check.h"
 #include "check/verdict.h"

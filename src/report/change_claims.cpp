@@ -11,10 +11,6 @@
 namespace espalier::report {
 namespace {
 
-using base::cat;
-using base::Node;
-using base::Reader;
-
 constexpr double kLongest = 1e9;  // seconds
 constexpr std::int64_t kMostBytes = std::int64_t{1} << 60;
 constexpr std::int64_t kMostNodes = std::int64_t{1} << 40;

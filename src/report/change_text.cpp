@@ -10,8 +10,6 @@
 namespace espalier {
 namespace {
 
-using base::cat;
-
 std::string duration(double seconds) {
   if (seconds < 120) return cat(base::fixed(seconds, seconds < 10 ? 1 : 0), " s");
   if (seconds < 7200) return cat(base::fixed(seconds / 60, seconds < 1200 ? 1 : 0), " min");

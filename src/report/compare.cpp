@@ -15,12 +15,6 @@
 namespace espalier::report {
 namespace {
 
-using base::cat;
-using base::count;
-using base::gib;
-using base::percent;
-using base::seconds;
-
 using Cell = std::function<std::string(const PlannerResult&)>;
 
 /// One row: `cell` of every plan.

@@ -9,9 +9,6 @@
 namespace espalier::report {
 namespace {
 
-using base::Node;
-using base::NodeKind;
-
 constexpr double kExact = 9007199254740992.0;  // 2^53: below it a whole double is an exact integer
 
 void append_canonical(const Node& node, std::string& out);

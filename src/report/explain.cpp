@@ -3,11 +3,11 @@
 
 #include <algorithm>
 
-#include "base/check.h"
 #include "base/document.h"
 #include "base/format.h"
+#include "base/invariant.h"
 #include "espalier/text.h"
-#include "job/space.h"
+#include "job/search_part.h"
 #include "planner/pipeline_bottleneck.h"
 #include "planner/single_changes.h"
 #include "planner/time_parts.h"
@@ -19,14 +19,6 @@
 
 namespace espalier::report {
 namespace {
-
-using base::cat;
-using base::count;
-using base::gib;
-using base::grouped;
-using base::pad_right;
-using base::percent;
-using base::seconds;
 
 std::string memory_sentence(const PlannerResult& r) {
   const Prediction& p = r.prediction;

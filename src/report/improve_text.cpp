@@ -11,10 +11,6 @@
 namespace espalier {
 namespace {
 
-using base::cat;
-using base::gib;
-using base::percent;
-using base::seconds;
 using report::mfu_text;
 
 std::string memory_of(const Prediction& p) {

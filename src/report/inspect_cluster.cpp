@@ -12,14 +12,6 @@
 namespace espalier::report {
 namespace {
 
-using base::cat;
-using base::count;
-using base::fixed;
-using base::gib;
-using base::grouped;
-using base::pad_right;
-using base::percent;
-
 /// One digit behind the point; three of a slow link.
 std::string gbps(BytesPerSecond rate) { return cat(fixed(rate.count() / 1e9, rate < GBps(0.1) ? 3 : 1), " GB/s"); }
 std::string micro(Seconds s) { return cat(fixed(s.count() * 1e6, 1), " us"); }

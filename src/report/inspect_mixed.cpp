@@ -12,10 +12,6 @@
 namespace espalier::report {
 namespace {
 
-using base::cat;
-using base::fixed;
-using base::six_digits;
-
 std::string rate(BytesPerSecond bandwidth) { return cat(six_digits(bandwidth.count() * 8 / 1e9), " Gb/s"); }
 std::string milli(Seconds time) { return cat(six_digits(time.count() * 1e3), " ms"); }
 std::string clock(Seconds time) { return cat(six_digits(time.count()), " s"); }

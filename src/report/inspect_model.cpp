@@ -11,10 +11,6 @@
 namespace espalier::report {
 namespace {
 
-using base::cat;
-using base::grouped;
-using base::short_count;
-
 using profile::name_of;
 
 std::string_view name_of(TpSplit split) {

@@ -9,11 +9,6 @@
 namespace espalier::report {
 namespace {
 
-using base::cat;
-using base::grouped;
-using base::pad_right;
-using base::short_count;
-
 std::string label_of(const MappedRun& run) {
   Plan named;
   named.only_pipeline().schedule = run.schedule;

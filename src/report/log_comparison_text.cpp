@@ -13,9 +13,6 @@ namespace espalier {
 namespace {
 
 using namespace report;
-using base::cat;
-using base::percent;
-using base::seconds;
 
 std::int64_t ns(double s) { return std::llround(s * 1e9); }
 

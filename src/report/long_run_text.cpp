@@ -11,8 +11,6 @@
 namespace espalier {
 namespace {
 
-using base::cat;
-
 std::string lasting(double seconds) {
   if (std::isinf(seconds)) return "ever";
   return seconds < 120 ? cat(base::fixed(seconds, 1), " s") : cat(base::fixed(seconds / 60, 1), " min");

@@ -9,8 +9,6 @@
 namespace espalier {
 namespace {
 
-using base::cat;
-
 std::string nodes_text(const std::vector<std::int64_t>& nodes) {
   std::string out;
   for (const std::int64_t n : nodes) out += cat(out.empty() ? "" : "+", n);

@@ -11,8 +11,6 @@
 namespace espalier::report {
 namespace {
 
-using base::cat;
-
 std::string share_of(int bits) { return bits == 0 ? "" : cat("1/", std::to_string(1 << bits)); }
 
 }  // namespace

@@ -8,8 +8,6 @@
 namespace espalier {
 namespace {
 
-using base::cat;
-
 std::string hours(double seconds) {
   return seconds < 7200 ? cat(base::fixed(seconds / 60, 1), " min") : cat(base::fixed(seconds / 3600, 1), " h");
 }

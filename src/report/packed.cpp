@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "report/packed.h"
 
-#include "base/check.h"
+#include "base/invariant.h"
 #include "sim/trace.h"
 
 namespace espalier::report {

@@ -6,12 +6,6 @@
 namespace espalier::report {
 namespace {
 
-using base::cat;
-using base::fixed;
-using base::gib;
-using base::grouped;
-using base::percent;
-
 std::string rate(BytesPerSecond rate) { return cat(fixed(rate.count() * 1e-9, 1), " GB/s"); }
 
 void add_level(PageTable& t, const std::string& where, const FabricLevel& level) {

@@ -12,14 +12,6 @@
 namespace espalier::report {
 namespace {
 
-using base::cat;
-using base::count;
-using base::fixed;
-using base::gib;
-using base::grouped;
-using base::percent;
-using base::seconds;
-
 bool has_tokens(const Plan& plan) { return plan.training.sequence.main > 0 || plan.training.sequence.encoder > 0; }
 
 const DeviceKind& first_device(const Job& job) { return job.cluster.groups.front().device; }

@@ -7,7 +7,6 @@
 namespace espalier::report {
 
 PageTable measured_table(const StepComparison& c) {
-  using base::cat;
   PageTable t{"measured", "Predicted and measured", "", {"rank", "stage", "part", "predicted", "measured", "difference"}, {2},
               {}};
   const double gap = c.predicted_ns > 0 ? static_cast<double>(c.measured_ns) / static_cast<double>(c.predicted_ns) - 1 : 0;

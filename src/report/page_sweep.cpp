@@ -3,14 +3,12 @@
 
 #include <algorithm>
 
-#include "base/check.h"
 #include "base/format.h"
+#include "base/invariant.h"
 #include "plan/listed_devices.h"
 
 namespace espalier::report {
 namespace {
-
-using base::cat;
 
 /// Tokens a second (of vision models samples) of all devices of the plan.
 double throughput(const PlannerResult& result) {

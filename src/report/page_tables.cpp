@@ -11,13 +11,6 @@
 namespace espalier::report {
 namespace {
 
-using base::cat;
-using base::count;
-using base::gib;
-using base::grouped;
-using base::percent;
-using base::seconds;
-
 std::string span(std::int64_t first, std::int64_t last) { return first == last ? cat(first) : cat(first, "–", last); }
 
 std::string devices_text(const std::vector<DeviceRange>& devices) {

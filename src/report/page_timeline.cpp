@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/check.h"
+#include "base/invariant.h"
 #include "report/packed.h"
 
 namespace espalier::report {
@@ -22,7 +22,7 @@ struct Bar {
   std::int64_t name = 0, microbatch = -1, chunk = -1, layer = -1, bytes = 0, members = 0, peer = -1;
 };
 
-struct Row {
+struct TimelineRow {
   std::size_t rank = 0;
   std::string_view stream;
   std::vector<Bar> bars;
@@ -118,7 +118,7 @@ class TimelineWriter {
   void add_rank(std::size_t r) {
     constexpr std::array<std::string_view, 3> kTracks{"operators", "collectives", "ZeRO"};
     const TimelineRank& rank = timeline_.ranks[r];
-    std::vector<Row> rows(kStreams + kTracks.size());
+    std::vector<TimelineRow> rows(kStreams + kTracks.size());
     for (std::size_t i = 0; i < rows.size(); ++i) {
       const auto stream = static_cast<Stream>(std::min<std::size_t>(i, kStreams - 1));
       rows[i] = {r, i < kStreams ? to_string(stream) : kTracks[i - kStreams], {}};
@@ -128,7 +128,7 @@ class TimelineWriter {
     for (const TimelineStep& x : rank.steps)
       if (shows(x.microbatch) && (shown_.all_steps || x.microbatch == 0))
         rows[kStreams + static_cast<std::size_t>(x.track)].bars.push_back(bar(x));
-    for (Row& row : rows) {
+    for (TimelineRow& row : rows) {
       if (row.bars.empty()) continue;
       std::stable_sort(row.bars.begin(), row.bars.end(), [](const Bar& a, const Bar& b) { return a.start_ns < b.start_ns; });
       rows_.push_back(std::move(row));
@@ -163,7 +163,7 @@ class TimelineWriter {
   void write_rows(base::JsonWriter& w) const {
     Packed bars;
     w.key("rows").begin_array();
-    for (const Row& row : rows_) {
+    for (const TimelineRow& row : rows_) {
       pack(row.bars, bars);
       w.compact_next().begin_object().key("rank").value(static_cast<std::int64_t>(row.rank)).key("stream").value(row.stream);
       w.key("bars").value(static_cast<std::int64_t>(row.bars.size())).end_object();
@@ -214,7 +214,7 @@ class TimelineWriter {
 
   const Timeline& timeline_;
   ShownPart shown_;
-  std::vector<Row> rows_;
+  std::vector<TimelineRow> rows_;
   std::vector<std::pair<std::string, std::string>> names_;
   std::map<std::pair<std::string, std::string>, std::int64_t> numbers_;
 };

@@ -10,11 +10,6 @@
 namespace espalier::report {
 namespace {
 
-using base::cat;
-using base::gib;
-using base::percent;
-using base::seconds;
-
 class WhatIfTable {
  public:
   WhatIfTable(const Job& job, const PlannerResult& result) : job_(job), result_(result) {}

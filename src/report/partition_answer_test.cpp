@@ -8,7 +8,7 @@
 #include "check/check.h"
 #include "data/source_dir.h"
 #include "espalier/planner.h"
-#include "planner/claims.h"
+#include "planner/plan_claims.h"
 #include "planner/prediction.h"
 
 namespace espalier::report {

@@ -9,9 +9,6 @@
 namespace espalier::report {
 namespace {
 
-using base::cat;
-using base::grouped;
-
 std::string state_of(const PhaseSummary& p) {
   if (p.left_out) return "left out";
   return p.complete ? "complete" : "not finished";

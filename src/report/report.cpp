@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <optional>
 
-#include "base/check.h"
 #include "base/document.h"
 #include "base/format.h"
+#include "base/invariant.h"
 #include "data/report_page.h"
 #include "espalier/explain.h"
 #include "espalier/step_comparison.h"

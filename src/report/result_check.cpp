@@ -9,7 +9,7 @@
 #include "base/document.h"
 #include "check/verdict.h"
 #include "job/calibration_file.h"
-#include "job/space.h"
+#include "job/search_part.h"
 #include "plan/engine.h"
 #include "plan/process_groups.h"
 #include "planner/estimate.h"
@@ -20,9 +20,6 @@
 
 namespace espalier::report {
 namespace {
-
-using base::Node;
-using base::NodeKind;
 
 /// Findings by name in the order in which they were first named; the first fault of each is told, and how many more there are.
 class Findings {

@@ -6,15 +6,13 @@
 #include <cmath>
 
 #include "base/document.h"
-#include "job/space.h"
+#include "job/search_part.h"
 #include "plan/plan_json.h"
 #include "report/beside_json.h"
 #include "report/digest.h"
 
 namespace espalier::report {
 namespace {
-
-using base::JsonWriter;
 
 constexpr double kExact = 9007199254740992.0;  // 2^53: above it a count is no longer an exact integer
 

@@ -2,16 +2,12 @@
 // The result document read back, schema espalier.result/1.
 #include "base/document.h"
 #include "espalier/planner.h"
-#include "job/space.h"
+#include "job/search_part.h"
 #include "plan/plan_json.h"
 #include "report/beside_json.h"
 
 namespace espalier::report {
 namespace {
-
-using base::Node;
-using base::NodeKind;
-using base::Reader;
 
 std::int64_t to_ns(double seconds) { return round_ns(Seconds(seconds)).count(); }
 

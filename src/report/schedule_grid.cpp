@@ -7,26 +7,26 @@
 #include <utility>
 #include <vector>
 
-#include "base/check.h"
+#include "base/division.h"
 #include "base/format.h"
+#include "base/invariant.h"
 #include "espalier/text.h"
 #include "report/brief_text.h"
 
 namespace espalier::report {
 namespace {
 
-using base::cat;
 using Kind = InstructionKind;
 
 /// What runs on the compute stream from one moment to another; buckets of one pass are one.
-struct Pass {
+struct ComputePass {
   Kind kind = Kind::forward;
   std::int32_t chunk = 0, microbatch = 0;
   std::int64_t start_ns = 0, end_ns = 0;
 };
 
-std::vector<Pass> passes_of(const TimelineRank& rank) {
-  std::vector<Pass> out;
+std::vector<ComputePass> passes_of(const TimelineRank& rank) {
+  std::vector<ComputePass> out;
   for (const TimelineSpan& x : rank.spans) {
     if (x.stream != Stream::compute) continue;
     const bool continues = x.bucket > 0 && !out.empty() && out.back().kind == x.kind && out.back().chunk == x.chunk &&
@@ -65,7 +65,7 @@ class Grid {
     for (const TimelineRank* stage : stages_) {
       passes_.push_back(passes_of(*stage));
       std::int32_t chunk = -1;
-      for (const Pass& pass : passes_.back()) {
+      for (const ComputePass& pass : passes_.back()) {
         if (pass.kind == Kind::forward && pass.end_ns > pass.start_ns) shortest = std::min(shortest, pass.end_ns - pass.start_ns);
         if (pass.kind == Kind::optimizer) continue;
         several_chunks_ |= chunk >= 0 && chunk != pass.chunk;
@@ -74,12 +74,12 @@ class Grid {
     }
     ESPALIER_CHECK(shortest < std::numeric_limits<std::int64_t>::max());  // every plan has a forward pass
     slot_ns_ = shortest;
-    slots_ = std::max<std::int64_t>(1, (timeline.iteration_ns + slot_ns_ - 1) / slot_ns_);
+    slots_ = std::max<std::int64_t>(1, ceil_div(timeline.iteration_ns, slot_ns_));
   }
 
   std::string text(std::size_t width) {
     for (const auto& passes : passes_)
-      for (const Pass& pass : passes) cell_ = std::max(cell_, name(pass).size() + 1);
+      for (const ComputePass& pass : passes) cell_ = std::max(cell_, name(pass).size() + 1);
     for (const TimelineRank* stage : stages_) label_ = std::max(label_, label(*stage).size() + 2);
     choose(width);
     std::string out;
@@ -100,7 +100,7 @@ class Grid {
     const bool several = stages_.back()->pipeline > 0;
     return several ? cat("pipeline ", rank.pipeline, " stage ", rank.stage) : cat("stage ", rank.stage);
   }
-  [[nodiscard]] std::string name(const Pass& pass) const {
+  [[nodiscard]] std::string name(const ComputePass& pass) const {
     if (pass.kind == Kind::optimizer) return "U";
     return cat(several_chunks_ ? std::to_string(pass.chunk) : "", std::string(1, letter(pass.kind)), pass.microbatch);
   }
@@ -117,7 +117,7 @@ class Grid {
   }
 
   /// By slot what fills most of it, −1: nothing fills half as much as stands idle.
-  [[nodiscard]] std::vector<std::int64_t> filled(const std::vector<Pass>& passes) const {
+  [[nodiscard]] std::vector<std::int64_t> filled(const std::vector<ComputePass>& passes) const {
     std::vector<std::int64_t> most(static_cast<std::size_t>(slots_), 0), which(static_cast<std::size_t>(slots_), -1);
     for (std::size_t i = 0; i < passes.size(); ++i)
       for (std::int64_t s = passes[i].start_ns / slot_ns_; s < slots_ && s * slot_ns_ < passes[i].end_ns; ++s) {
@@ -129,7 +129,7 @@ class Grid {
     return which;
   }
 
-  std::string row(const TimelineRank& rank, const std::vector<Pass>& passes) const {
+  std::string row(const TimelineRank& rank, const std::vector<ComputePass>& passes) const {
     const std::vector<std::int64_t> which = filled(passes);
     std::string out = base::pad_right(label(rank), label_);
     std::int64_t before = -1;
@@ -150,7 +150,7 @@ class Grid {
 
   const Timeline& timeline_;
   std::vector<const TimelineRank*> stages_;
-  std::vector<std::vector<Pass>> passes_;
+  std::vector<std::vector<ComputePass>> passes_;
   bool several_chunks_ = false;
   std::int64_t slot_ns_ = 1, slots_ = 1, head_ = 0, tail_ = 0, cut_ = 0;
   std::size_t cell_ = 2, label_ = 0;

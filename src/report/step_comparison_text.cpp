@@ -14,9 +14,6 @@ namespace espalier {
 namespace {
 
 using namespace report;
-using base::cat;
-using base::percent;
-using base::seconds;
 
 constexpr std::size_t kOperators = 12, kRanks = 16;  // rows that people read
 

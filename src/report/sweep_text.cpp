@@ -11,8 +11,6 @@
 namespace espalier {
 namespace {
 
-using base::cat;
-
 bool has_cost(const Sweep& sweep) {
   return std::any_of(sweep.points.begin(), sweep.points.end(),
                      [](const SweepPoint& p) { return p.result && p.result->prediction.cost.has_value(); });

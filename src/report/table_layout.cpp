@@ -4,18 +4,13 @@
 #include <algorithm>
 #include <numeric>
 
-#include "base/check.h"
 #include "base/format.h"
+#include "base/invariant.h"
 #include "report/brief_text.h"
 #include "report/text_layout.h"
 
 namespace espalier::report {
 namespace {
-
-using base::cat;
-using base::display_width;
-using base::pad_left;
-using base::pad_right;
 
 constexpr std::size_t kGap = 2;         ///< between two columns
 constexpr std::size_t kHang = 2;        ///< later lines of a cell that was broken are moved in by so much

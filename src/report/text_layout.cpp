@@ -10,7 +10,6 @@
 namespace espalier::report {
 namespace {
 
-using base::display_width;
 /// Where later lines of a line begin: below the value behind its label ("  memory        70.1 GiB …"), behind a bullet, else two columns in.
 std::size_t hanging_indent(std::string_view line) {
   constexpr std::size_t kLongestLabel = 34;

@@ -19,7 +19,6 @@
 namespace espalier::report {
 namespace {
 
-using base::display_width;
 std::size_t widest_line(const std::string& text) {
   std::size_t widest = 0;
   for (std::size_t at = 0; at < text.size();) {

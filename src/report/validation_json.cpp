@@ -2,14 +2,12 @@
 // The validation document, schema espalier.validation/1.
 #include <cmath>
 
-#include "base/check.h"
 #include "base/document.h"
+#include "base/invariant.h"
 #include "report/validation_text.h"
 
 namespace espalier::report {
 namespace {
-
-using base::JsonWriter;
 
 void write_errors(JsonWriter& w, std::string_view key, const ErrorSummary& s, bool with_accuracy) {
   w.key(key).compact_next().begin_object();

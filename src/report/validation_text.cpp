@@ -11,12 +11,6 @@
 namespace espalier::report {
 namespace {
 
-using base::cat;
-using base::fixed;
-using base::grouped;
-using base::percent;
-using base::seconds;
-
 std::string figure(std::int64_t n, double value) { return n > 0 ? percent(value) : "–"; }
 
 std::vector<std::string> row(const std::string& name, const ValidationSummary& s) {

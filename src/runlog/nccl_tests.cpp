@@ -19,17 +19,17 @@ constexpr std::size_t kMaxRows = 100'000;
 constexpr std::size_t kMaxRanks = 100'000;
 constexpr double kMaxMicroseconds = 1e12;
 
-struct Name {
+struct TestName {
   std::string_view program, word;
   CollectiveTest test;
 };
-constexpr std::array<Name, 5> kNames = {{{"all_reduce_perf", "all_reduce", CollectiveTest::all_reduce},
-                                         {"all_gather_perf", "all_gather", CollectiveTest::all_gather},
-                                         {"reduce_scatter_perf", "reduce_scatter", CollectiveTest::reduce_scatter},
-                                         {"alltoall_perf", "alltoall", CollectiveTest::all_to_all},
-                                         {"sendrecv_perf", "sendrecv", CollectiveTest::send_receive}}};
+constexpr std::array<TestName, 5> kNames = {{{"all_reduce_perf", "all_reduce", CollectiveTest::all_reduce},
+                                             {"all_gather_perf", "all_gather", CollectiveTest::all_gather},
+                                             {"reduce_scatter_perf", "reduce_scatter", CollectiveTest::reduce_scatter},
+                                             {"alltoall_perf", "alltoall", CollectiveTest::all_to_all},
+                                             {"sendrecv_perf", "sendrecv", CollectiveTest::send_receive}}};
 
-struct Rank {
+struct TestedRank {
   std::int64_t group = 0;
   std::string host;
 };
@@ -39,14 +39,14 @@ struct Draft {
   NcclTable table;
   std::optional<CollectiveTest> named;
   std::string program;  ///< a program that is not one of ours
-  std::vector<Rank> ranks;
+  std::vector<TestedRank> ranks;
   std::int64_t own = 0;  ///< ranks of one process, where the first line says them
   double factor = 0;     ///< busbw / algbw of the largest row
   bool reduces = false;
 };
 
 std::optional<CollectiveTest> test_in(std::string_view text) {
-  for (const Name& name : kNames) {
+  for (const TestName& name : kNames) {
     if (text.find(name.word) != std::string_view::npos) return name.test;
   }
   return std::nullopt;
@@ -68,7 +68,7 @@ bool read_rank(std::string_view line, Draft& draft) {
   if (rank == words.end() || on == words.end() || on + 1 == words.end() || rank + 1 == words.end() || !whole_integer(*(rank + 1)))
     return false;
   if (line.find('#') == std::string_view::npos && std::find(words.begin(), words.end(), "device") == words.end()) return false;
-  Rank r;
+  TestedRank r;
   r.host = std::string(*(on + 1));
   const auto group = std::find(words.begin(), words.end(), "Group");
   if (group != words.end() && group + 1 != words.end()) r.group = whole_integer(*(group + 1)).value_or(0);
@@ -96,7 +96,7 @@ std::int64_t ranks_by_factor(const Draft& draft) {
 void assume_one_node(Draft& draft) {
   const std::int64_t n = ranks_by_factor(draft);
   if (draft.own < 2 || (n > 0 && n != draft.own)) return;
-  draft.ranks.assign(static_cast<std::size_t>(draft.own), Rank{0, "node"});
+  draft.ranks.assign(static_cast<std::size_t>(draft.own), TestedRank{0, "node"});
 }
 
 Error no_ranks(const Draft& draft) {
@@ -118,7 +118,7 @@ Status place(Draft& draft) {
   std::map<std::int64_t, std::map<std::string, std::int64_t>> groups;
   std::map<std::string, std::int64_t> per_node, number;
   t.members.clear();
-  for (const Rank& r : draft.ranks) {
+  for (const TestedRank& r : draft.ranks) {
     const std::int64_t node = number.emplace(r.host, static_cast<std::int64_t>(number.size())).first->second;
     if (r.group == draft.ranks.front().group) t.members.emplace_back(node, per_node[r.host]);
     ++groups[r.group][r.host];

@@ -16,8 +16,6 @@
 namespace espalier::runlog {
 namespace {
 
-using base::cat;
-
 constexpr std::size_t kMaxSteps = 1'000'000;
 constexpr std::size_t kLookBack = 64;  // steps among which the line of a slower rank may belong
 
@@ -77,7 +75,7 @@ std::string printer_of(std::string_view line) {
 }
 
 /// The lines of one step, which several ranks may have printed.
-struct Gathered {
+struct PrintedStep {
   LoggedStep first;
   std::vector<double> seconds, tokens, samples, flops;
   std::set<std::string> printers;
@@ -102,8 +100,8 @@ struct Gathered {
 };
 
 /// The steps of one source, and its damaged lines.
-struct Found {
-  std::vector<Gathered> steps;
+struct SourceSteps {
+  std::vector<PrintedStep> steps;
   double resolution = 0;
   std::int64_t damaged = 0, first_damaged_line = 0;
   std::string missing;  ///< from the first of them
@@ -131,7 +129,7 @@ class LogReader {
   [[nodiscard]] Error none() const;
 
   std::string where_;
-  std::array<Found, kSources.size()> found_;
+  std::array<SourceSteps, kSources.size()> found_;
   TrainerLog trainer_;
   MlperfLog mlperf_;
   StepLog log_;
@@ -155,7 +153,7 @@ void LogReader::line(std::int64_t number, std::string_view line) {
 }
 
 void LogReader::take(std::size_t source, std::int64_t number, StepLine line, std::string_view text) {
-  Found& found = found_[source];
+  SourceSteps& found = found_[source];
   if (line.reading == Reading::damaged) {
     if (found.damaged++ == 0) {
       found.first_damaged_line = number;
@@ -191,9 +189,9 @@ void LogReader::choose(LogFormat format, std::vector<LoggedStep> steps) {
 }
 
 void LogReader::choose(std::size_t source) {
-  const Found& found = found_[source];
+  const SourceSteps& found = found_[source];
   std::vector<LoggedStep> steps;
-  for (const Gathered& gathered : found.steps) steps.push_back(gathered.step());
+  for (const PrintedStep& gathered : found.steps) steps.push_back(gathered.step());
   log_.resolution = found.resolution;
   log_.damaged = found.damaged;
   log_.first_damaged_line = found.first_damaged_line;
@@ -202,7 +200,7 @@ void LogReader::choose(std::size_t source) {
 
 Error LogReader::none() const {
   for (std::size_t i = 0; i < kSources.size(); ++i) {
-    const Found& found = found_[i];
+    const SourceSteps& found = found_[i];
     if (found.damaged == 0) continue;
     const std::string_view name = to_string(kSources[i].format);
     return {ErrorKind::bad_input, cat(where_, ":", found.first_damaged_line),

@@ -9,8 +9,6 @@
 
 namespace espalier::runs {
 
-using base::cat;
-
 namespace {
 
 /// Bytes a parameter that cross the bus: its gradient down and the parameter up, both as fp32 (optimizer/optimizer.py of DT-FM, Fp16Optimizer

@@ -3,15 +3,13 @@
 #include <algorithm>
 #include <cmath>
 
-#include "base/check.h"
 #include "base/format.h"
+#include "base/invariant.h"
 #include "cluster/fabric_calibration.h"
 #include "runs/mapper.h"
 #include "runs/record_words.h"
 
 namespace espalier::runs {
-
-using base::cat;
 
 namespace {
 

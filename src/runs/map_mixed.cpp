@@ -18,8 +18,6 @@
 
 namespace espalier::runs {
 
-using base::cat;
-
 namespace {
 
 constexpr double kTcpHop = 116.9e-6;   ///< of a small message over TCP, as data/calibration/fabrics.yaml has it for Ethernet

@@ -9,8 +9,6 @@
 
 namespace espalier::runs {
 
-using base::cat;
-
 namespace {
 
 constexpr std::int64_t kNoVocabulary = 128;  ///< so few that neither the embedding nor the loss counts

@@ -8,8 +8,8 @@
 #include <algorithm>
 #include <numeric>
 
-#include "base/check.h"
 #include "base/format.h"
+#include "base/invariant.h"
 #include "plan/engine.h"
 #include "plan/process_groups.h"
 #include "planner/estimate.h"
@@ -18,8 +18,6 @@
 #include "runs/mapper.h"
 
 namespace espalier::runs {
-
-using base::cat;
 
 namespace {
 

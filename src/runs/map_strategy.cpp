@@ -12,8 +12,6 @@
 
 namespace espalier::runs {
 
-using base::cat;
-
 void Mapper::map_degrees() {
   Strategy& s = run_.strategy;
   Schedule& c = run_.schedule;
@@ -158,19 +156,19 @@ void Mapper::map_zero() {
   s.zero = s.data_ranks() > 1 ? ZeroStage{static_cast<std::int32_t>(*stage)} : ZeroStage::none;
   s.shard = 0;
   const std::int64_t instances = arguments_ ? arguments_->optimizer_instances : 1;
-  if (shards_optimizer(s.zero) && instances > 1 && s.data_ranks() % instances == 0)
+  if (s.shards_optimizer() && instances > 1 && s.data_ranks() % instances == 0)
     s.shard = static_cast<std::int32_t>(s.data_ranks() / instances);
-  if (shards_gradients(s.zero) && !r_.shard && r_.gpu.per_node && r_.techniques.hsdp && s.data_ranks() % *r_.gpu.per_node == 0 &&
+  if (s.shards_gradients() && !r_.shard && r_.gpu.per_node && r_.techniques.hsdp && s.data_ranks() % *r_.gpu.per_node == 0 &&
       *r_.gpu.per_node < s.data_ranks()) {
     s.shard = static_cast<std::int32_t>(*r_.gpu.per_node);
     used("shard", std::to_string(s.shard), "HSDP: sharded inside a node, replicated across nodes");
   }
-  if (shards_optimizer(s.zero) && r_.shard && *r_.shard > 1 && *r_.shard < s.data_ranks())
+  if (s.shards_optimizer() && r_.shard && *r_.shard > 1 && *r_.shard < s.data_ranks())
     s.shard = static_cast<std::int32_t>(*r_.shard);
 }
 
 void Mapper::recompute_share(double share) {
-  const std::int32_t chunks = run_.schedule.stages * run_.schedule.virtual_stages;
+  const std::int32_t chunks = run_.schedule.chunks();
   const double blocks = static_cast<double>(run_.job.model.blocks()) / chunks;
   const auto again = static_cast<std::int32_t>(std::lround(share * blocks));
   if (again > 0) run_.strategy.recompute = {RecomputeKind::full, again};
@@ -263,8 +261,8 @@ void Mapper::map_overlap() {
   }
   s.overlap.grad_reduce = wanted.grad_reduce && engine->runs.fused_bucket_overlap &&
                           replicates_weights(has_experts(run_.job.model), s) &&
-                          (engine->runs.zero_grad_overlap || !shards_optimizer(s.zero));
-  s.overlap.param_gather = wanted.param_gather && engine->runs.overlap_param_gather && shards_optimizer(s.zero);
+                          (engine->runs.zero_grad_overlap || !s.shards_optimizer());
+  s.overlap.param_gather = wanted.param_gather && engine->runs.overlap_param_gather && s.shards_optimizer();
   // Megatron overlaps messages under interleaving alone.
   const bool any_schedule = engine->family == EngineFamily::generic || !engine->runs.chooses_overlap;
   s.overlap.p2p = wanted.p2p && engine->runs.overlap_p2p && run_.schedule.stages > 1 &&

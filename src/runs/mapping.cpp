@@ -6,8 +6,8 @@
 #include <charconv>
 #include <cmath>
 
-#include "base/check.h"
 #include "base/format.h"
+#include "base/invariant.h"
 #include "job/configuration.h"
 #include "plan/engine.h"
 #include "plan/rules.h"
@@ -15,8 +15,6 @@
 #include "runs/record_words.h"
 
 namespace espalier::runs {
-
-using base::cat;
 
 namespace {
 

@@ -11,10 +11,6 @@
 namespace espalier::runs {
 namespace {
 
-using base::cat;
-using base::Node;
-using base::NodeKind;
-
 constexpr std::size_t kMostBytes = std::size_t{16} << 20;
 constexpr std::size_t kMostDevices = 65'536;
 constexpr base::Limits kLimits{kMostBytes, 16, 1'000'000, std::size_t{1} << 16};

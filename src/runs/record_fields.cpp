@@ -7,9 +7,6 @@
 namespace espalier::runs {
 namespace {
 
-using base::Node;
-using base::NodeKind;
-
 constexpr double kMaxNumber = 1e18;
 constexpr std::size_t kMaxItems = 65'536;  ///< of a list in a record
 

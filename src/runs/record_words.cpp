@@ -32,7 +32,7 @@ std::string plain(std::string_view words) {
 // ---- networks ------------------------------------------------------------------------------------------------------------------
 
 /// A figure with its unit, as it stands in the text.
-struct Rate {
+struct WrittenRate {
   double gbits = 0;
   std::optional<std::int64_t> count;  ///< "8x" before it
   bool per_device = false, per_node = false;
@@ -109,8 +109,8 @@ bool follows(std::string_view rest, const std::vector<std::string_view>& things)
 }
 
 /// All figures with a unit of a rate; `unknown` is the first whose unit is not known.
-std::vector<Rate> rates_of(std::string_view s, std::string& unknown) {
-  std::vector<Rate> out;
+std::vector<WrittenRate> rates_of(std::string_view s, std::string& unknown) {
+  std::vector<WrittenRate> out;
   for (std::size_t i = 0; i < s.size(); ++i) {
     if (!digit(s[i]) || (i > 0 && (s[i - 1] == '.' || (alnum(s[i - 1]) && s[i - 1] != 'x' && s[i - 1] != 'X')))) continue;
     double value = 0;
@@ -156,7 +156,7 @@ std::optional<std::int64_t> count_of_links(std::string_view s) {
 }
 
 /// Generations whose name stands for a rate of a port (InfiniBand Trade Association roadmap, 4x ports; Intel OPA 100; HPE Slingshot).
-std::optional<Rate> rate_of_generation(std::string_view words) {
+std::optional<WrittenRate> rate_of_generation(std::string_view words) {
   static constexpr std::array<std::pair<std::string_view, double>, 15> kGenerations{{{"omni-path", 100},
                                                                                      {"omnipath", 100},
                                                                                      {"opa100", 100},
@@ -178,14 +178,14 @@ std::optional<Rate> rate_of_generation(std::string_view words) {
     if (at == std::string::npos || (at > 0 && letter(small[at - 1]) && small[at - 1] != 'x')) continue;
     const std::size_t end = at + name.size();
     if (end < small.size() && alnum(small[end])) continue;
-    return Rate{gbits, count_before(small, at), false, false};
+    return WrittenRate{gbits, count_before(small, at), false, false};
   }
   return std::nullopt;
 }
 
 /// The NICs of a node that a figure speaks of. `generation`: the kind of port that the words name.
-NetworkWords network_of(const Rate& r, std::optional<std::int64_t> links, std::int64_t devices_per_node,
-                        const std::optional<Rate>& generation) {
+NetworkWords network_of(const WrittenRate& r, std::optional<std::int64_t> links, std::int64_t devices_per_node,
+                        const std::optional<WrittenRate>& generation) {
   if (r.per_device) return {r.count.value_or(1) * devices_per_node, r.gbits};
   if (r.count) return {r.count, r.gbits};
   if (links && *links > 0) return {links, r.per_node ? r.gbits / static_cast<double>(*links) : r.gbits};
@@ -210,9 +210,9 @@ bool plausible(const NetworkWords& n) {
 NetworkReading read_network_words(std::string_view words, std::int64_t devices_per_node) {
   NetworkReading out;
   const std::string s = plain(words);
-  std::vector<Rate> rates = rates_of(s, out.unknown);
+  std::vector<WrittenRate> rates = rates_of(s, out.unknown);
   if (!out.unknown.empty()) return out;
-  const std::optional<Rate> generation = rate_of_generation(s);
+  const std::optional<WrittenRate> generation = rate_of_generation(s);
   if (rates.empty() && generation) rates.push_back(*generation);
   if (rates.empty()) {
     // A commodity network without its rate is not the usual network of a training node.
@@ -223,7 +223,7 @@ NetworkReading read_network_words(std::string_view words, std::int64_t devices_p
     return out;
   }
   const std::optional<std::int64_t> links = count_of_links(s);
-  for (const Rate& r : rates) {
+  for (const WrittenRate& r : rates) {
     const NetworkWords n = network_of(r, links, devices_per_node, generation);
     const bool agrees = !out.network || same_network(n, *out.network);
     if (!plausible(n) || !agrees) return {std::nullopt, std::string(words)};  // two networks: which joins the nodes is not said

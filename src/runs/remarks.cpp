@@ -12,10 +12,6 @@
 namespace espalier::runs {
 namespace {
 
-using base::cat;
-using base::Node;
-using base::NodeKind;
-
 struct Technique {
   const char* name;
   bool RunTechniques::*used;

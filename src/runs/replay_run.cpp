@@ -3,15 +3,13 @@
 
 #include <cmath>
 
-#include "base/check.h"
 #include "base/format.h"
+#include "base/invariant.h"
 #include "planner/replay.h"
 #include "runs/record_words.h"
 
 namespace espalier::runs {
 namespace {
-
-using base::cat;
 
 constexpr double kLongest = 1e6;  ///< seconds of one pass: beyond all machines
 
@@ -25,7 +23,7 @@ std::variant<RunResult, RunSkip> replay_run(const RunRecord& record) {
   const auto kind = record.schedule.empty() ? std::optional(ScheduleKind::one_f_one_b) : read_schedule_words(record.schedule);
   if (!kind) return RunSkip{"schedule unknown", record.schedule};
   if (!m.microbatches || *m.microbatches > (1 << 20)) return RunSkip{"microbatches missing", "extra.microbatches_per_replica"};
-  planner::MeasuredStep step;
+  planner::ReplayedStep step;
   step.schedule.kind = *kind;
   step.schedule.stages = static_cast<std::int32_t>(m.stages.size());
   step.schedule.microbatches = static_cast<std::int32_t>(*m.microbatches);

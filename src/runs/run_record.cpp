@@ -14,9 +14,6 @@
 namespace espalier {
 namespace {
 
-using base::Node;
-using base::NodeKind;
-
 constexpr std::size_t kMaxFileBytes = std::size_t{256} << 20;
 constexpr std::size_t kMaxRecords = 500'000;
 constexpr base::Limits kLineLimits{std::size_t{4} << 20, 32, 100'000, std::size_t{1} << 20};

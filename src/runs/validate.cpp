@@ -8,19 +8,17 @@
 #include <mutex>
 #include <thread>
 
-#include "base/check.h"
 #include "base/format.h"
+#include "base/invariant.h"
 #include "espalier/configuration.h"
 #include "plan/coefficients.h"
 #include "plan/engine.h"
 #include "planner/estimate.h"
 #include "runs/replay_run.h"
-#include "runs/statistics.h"
+#include "runs/run_statistics.h"
 
 namespace espalier::runs {
 namespace {
-
-using base::cat;
 
 using Outcome = std::variant<RunResult, RunSkip>;
 

@@ -7,8 +7,8 @@
 #include <filesystem>
 #include <fstream>
 
-#include "base/check.h"
 #include "base/document.h"
+#include "base/invariant.h"
 #include "plan/engine.h"
 #include "planner/estimate.h"
 

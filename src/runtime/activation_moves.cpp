@@ -6,7 +6,7 @@
 
 #include <algorithm>
 
-#include "base/check.h"
+#include "base/invariant.h"
 
 namespace espalier::runtime {
 

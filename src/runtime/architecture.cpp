@@ -20,8 +20,6 @@
 namespace espalier::runtime {
 namespace {
 
-using base::cat;
-
 constexpr std::array<std::string_view, 7> kFamilies{"gpt2", "llama", "mistral", "mixtral", "qwen2", "qwen3", "qwen3_moe"};
 
 Error refused(std::string where, std::string found, std::string expected) {

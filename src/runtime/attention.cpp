@@ -83,7 +83,7 @@ class HeadExchange {
 };
 
 /// The scores of own queries with the keys of one member of the ring: rows and columns with something visible, and what is hidden in them.
-struct Block {
+struct ScoreBlock {
   Extent rows, columns;
   Tensor hidden;  ///< undefined: nothing
 };
@@ -95,13 +95,13 @@ Extent hull(const Tensor& some) {
   return {at[0].item<std::int64_t>(), at[-1].item<std::int64_t>() + 1};
 }
 
-Block block_of(const Operator& core, const TokenRuns& own, const TokenRuns& others) {
+ScoreBlock block_of(const Operator& core, const TokenRuns& own, const TokenRuns& others) {
   const Tensor row = positions_of(own).unsqueeze(1), column = positions_of(others).unsqueeze(0);
   Tensor hidden = at::zeros({row.size(0), column.size(1)}, at::kBool);
   if (core.causal) hidden = column > row;
   if (core.window > 0) hidden = hidden.logical_or(column <= row - core.window);
   const Tensor visible = hidden.logical_not();
-  Block block{hull(visible.any(1)), hull(visible.any(0)), {}};
+  ScoreBlock block{hull(visible.any(1)), hull(visible.any(0)), {}};
   hidden = hidden.narrow(0, block.rows.first, block.rows.size()).narrow(1, block.columns.first, block.columns.size());
   if (hidden.any().item<bool>()) block.hidden = hidden.contiguous();
   return block;
@@ -109,7 +109,7 @@ Block block_of(const Operator& core, const TokenRuns& own, const TokenRuns& othe
 
 class Core : public LayerOperator {
  public:
-  Core(const Operator& core, const Place& place)
+  Core(const Operator& core, const OperatorPlace& place)
       : ring_(place.ring ? place.context : nullptr),
         heads_(heads_of_rank(core, place.tp)),
         scale_(1 / std::sqrt(static_cast<double>(core.qk_dim))),
@@ -156,7 +156,7 @@ class Core : public LayerOperator {
     Gradients gradients(*this);
     go_round(pairs(pulled.packed, heads_), [&](std::size_t j, const Tensor& keys_values) {
       Tensor d_pairs = j == 0 ? pairs(dx, heads_) : at::zeros(keys_values.sizes(), keys_values.options());
-      const Block& block = blocks_[j];
+      const ScoreBlock& block = blocks_[j];
       if (block.rows.size() > 0) {
         const Tensor p = recomputes_ ? probabilities(pulled.q, keys_values, block, saved[2]) : saved[next++];
         pull(pulled, p, keys_values, block, queries(dx, heads_), d_pairs);
@@ -239,25 +239,26 @@ class Core : public LayerOperator {
     Message arrives_, leaves_;
   };
 
-  [[nodiscard]] Tensor keys_of(const Tensor& keys_values, const Block& block) const {
+  [[nodiscard]] Tensor keys_of(const Tensor& keys_values, const ScoreBlock& block) const {
     return repeated(keys_values.narrow(0, block.columns.first, block.columns.size()).select(3, 0));
   }
-  [[nodiscard]] Tensor values_of(const Tensor& keys_values, const Block& block) const {
+  [[nodiscard]] Tensor values_of(const Tensor& keys_values, const ScoreBlock& block) const {
     return repeated(keys_values.narrow(0, block.columns.first, block.columns.size()).select(3, 1));
   }
 
-  [[nodiscard]] Tensor scores(const Tensor& q, const Tensor& keys_values, const Block& block) const {
+  [[nodiscard]] Tensor scores(const Tensor& q, const Tensor& keys_values, const ScoreBlock& block) const {
     Tensor s = part(q, block.rows).matmul(keys_of(keys_values, block).transpose(2, 3)).to(at::kFloat).mul_(scale_);
     if (block.hidden.defined()) s.masked_fill_(block.hidden, -std::numeric_limits<float>::infinity());
     return s;
   }
   /// With the logarithm of Σ e^score by row.
-  [[nodiscard]] Tensor probabilities(const Tensor& q, const Tensor& keys_values, const Block& block, const Tensor& whole) const {
+  [[nodiscard]] Tensor probabilities(const Tensor& q, const Tensor& keys_values, const ScoreBlock& block,
+                                     const Tensor& whole) const {
     return scores(q, keys_values, block).sub_(part(whole, block.rows)).exp_().to(q.scalar_type());
   }
 
   /// The first block is the own one, in which every row has something visible.
-  [[nodiscard]] Made add(Sums& sums, const Tensor& q, const Tensor& keys_values, const Block& block) const {
+  [[nodiscard]] Made add(Sums& sums, const Tensor& q, const Tensor& keys_values, const ScoreBlock& block) const {
     Tensor p = scores(q, keys_values, block);
     Tensor most = p.amax(-1, true);
     if (!sums.o.defined()) {
@@ -277,7 +278,7 @@ class Core : public LayerOperator {
     return {p, most, block.rows};
   }
 
-  void pull(const Pulled& x, const Tensor& p, const Tensor& keys_values, const Block& block, const Tensor& d_queries,
+  void pull(const Pulled& x, const Tensor& p, const Tensor& keys_values, const ScoreBlock& block, const Tensor& d_queries,
             const Tensor& d_pairs) const {
     const Tensor d_out = part(x.d_out, block.rows), q = part(x.q, block.rows);
     const Tensor d_own = d_pairs.narrow(0, block.columns.first, block.columns.size());
@@ -303,12 +304,12 @@ class Core : public LayerOperator {
   double scale_;
   bool recomputes_;
   std::vector<HeadExchange> exchanges_;
-  std::vector<Block> blocks_;  // by how many members before this one
+  std::vector<ScoreBlock> blocks_;  // by how many members before this one
 };
 
 }  // namespace
 
-std::unique_ptr<LayerOperator> make_attention(const Operator& op, const Place& place) {
+std::unique_ptr<LayerOperator> make_attention(const Operator& op, const OperatorPlace& place) {
   return std::make_unique<Core>(op, place);
 }
 

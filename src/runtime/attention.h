@@ -14,10 +14,10 @@
 
 #include <memory>
 
-#include "runtime/operators.h"
+#include "runtime/rank_operators.h"
 
 namespace espalier::runtime {
 
-std::unique_ptr<LayerOperator> make_attention(const Operator& op, const Place& place);
+std::unique_ptr<LayerOperator> make_attention(const Operator& op, const OperatorPlace& place);
 
 }  // namespace espalier::runtime

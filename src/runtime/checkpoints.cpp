@@ -9,14 +9,12 @@
 #include <utility>
 #include <vector>
 
-#include "base/check.h"
 #include "base/format.h"
+#include "base/invariant.h"
 #include "runtime/agreement.h"
 #include "runtime/weights.h"
 
 namespace espalier::runtime {
-
-using base::cat;
 
 Checkpoints::Checkpoints(CheckpointOptions options, const RankView& view, RankModel& model, Communicator* world, std::string data)
     : options_(std::move(options)), view_(view), model_(model), world_(world) {

@@ -13,20 +13,20 @@ namespace {
 
 /// What stands before the memory of a tensor: the memory itself, and who counts it. Libraries below libtorch ask for memory of which they keep the address
 /// alone (c10::Allocator::raw_allocate), so that all is found by it.
-struct Block {
+struct CountedBlock {
   c10::DataPtr data;
   std::int64_t bytes = 0;
   CountedMemory* counts = nullptr;
 };
 
 constexpr std::size_t kRoom = 64;  // tensors stay aligned to it
-static_assert(sizeof(Block) <= kRoom);
+static_assert(sizeof(CountedBlock) <= kRoom);
 
 void release(void* memory) {
-  auto* block = reinterpret_cast<Block*>(static_cast<char*>(memory) - kRoom);
+  auto* block = reinterpret_cast<CountedBlock*>(static_cast<char*>(memory) - kRoom);
   block->counts->bytes -= block->bytes;
   const c10::DataPtr data = std::move(block->data);  // in which the block stands
-  block->~Block();
+  block->~CountedBlock();
 }
 
 class CountingAllocator : public c10::Allocator {
@@ -37,7 +37,7 @@ class CountingAllocator : public c10::Allocator {
     c10::DataPtr data = below_.allocate(n + kRoom);
     const c10::Device device = data.device();
     auto* begin = static_cast<char*>(data.get());
-    new (begin) Block{std::move(data), static_cast<std::int64_t>(n), &counts_};
+    new (begin) CountedBlock{std::move(data), static_cast<std::int64_t>(n), &counts_};
     const std::int64_t now = counts_.bytes += static_cast<std::int64_t>(n);
     std::int64_t most = counts_.peak;
     while (now > most && !counts_.peak.compare_exchange_weak(most, now)) {

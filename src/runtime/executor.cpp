@@ -11,7 +11,7 @@
 #include <cmath>
 #include <set>
 
-#include "base/check.h"
+#include "base/invariant.h"
 #include "plan/process_groups.h"
 #include "runtime/step_clock.h"
 
@@ -21,7 +21,7 @@ using at::Tensor;
 using Kind = InstructionKind;
 
 Executor::Executor(const RankView& view, const Program& program, RankModel& model, Communicator* world, const TokenSource& data,
-                   const Recipe& recipe, Communicator* meetings)
+                   const TrainingRecipe& recipe, Communicator* meetings)
     : view_(view),
       steps_(view.clock != nullptr ? view.clock->steps() : nullptr),
       program_(program),

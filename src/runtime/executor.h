@@ -34,7 +34,7 @@ struct StepResult {
 };
 
 /// How a run trains.
-struct Recipe {
+struct TrainingRecipe {
   AdamW adam;
   double clip = 1;  ///< largest norm of gradients; 0: not clipped
 };
@@ -43,7 +43,7 @@ class Executor {
  public:
   /// `meetings`: all ranks, for gradients that meet between pipelines; null where there is one pipeline.
   Executor(const RankView& view, const Program& program, RankModel& model, Communicator* world, const TokenSource& data,
-           const Recipe& recipe, Communicator* meetings);
+           const TrainingRecipe& recipe, Communicator* meetings);
 
   /// What this rank asks all others for in the next step: a number that they get with the loss.
   void ask(double wish) { wish_ = wish; }
@@ -107,7 +107,7 @@ class Executor {
   RankModel& model_;
   Communicator* world_;
   const TokenSource& data_;
-  Recipe recipe_;
+  TrainingRecipe recipe_;
   const PipelineProgram& pipeline_;
   ActivationMoves moves_;
   GradientMeeting meeting_;

@@ -15,7 +15,7 @@
 #include <numeric>
 #include <utility>
 
-#include "base/check.h"
+#include "base/invariant.h"
 
 namespace espalier::runtime {
 namespace {
@@ -38,7 +38,7 @@ Counts list_of(const Tensor& x) {
 
 class Router : public LayerOperator {
  public:
-  Router(const Operator& op, const Parameters& parameters, const Place& place)
+  Router(const Operator& op, const Parameters& parameters, const OperatorPlace& place)
       : in_(op.in), top_k_(op.top_k), normalised_(place.architecture.normalised_experts), parameters_(parameters) {}
 
   Tensor forward(Frame& frame, Saved& saved, const Tensor& x) override {
@@ -76,9 +76,9 @@ class Router : public LayerOperator {
 // ---- the way to the experts and back -----------------------------------------------------------------------------------------
 
 /// Moves rows between the ranks that hold tokens and those that hold experts.
-class Exchange {
+class ExpertExchange {
  public:
-  Exchange(const Operator& op, const Place& place)
+  ExpertExchange(const Operator& op, const OperatorPlace& place)
       : experts_(op.experts),
         local_(op.experts / std::max<std::int64_t>(1, place.ep)),
         gathers_(place.expert_tensor != nullptr && place.sequence_parallel),
@@ -97,10 +97,10 @@ class Exchange {
 
   std::int64_t experts_, local_;
   bool gathers_;
-  Place place_;
+  OperatorPlace place_;
 };
 
-Tensor Exchange::arriving(const Tensor& counts) const {
+Tensor ExpertExchange::arriving(const Tensor& counts) const {
   Tensor own = at::empty({place_.ep, local_}, at::kLong);
   if (place_.experts != nullptr)
     place_.experts->all_to_all(own, counts);
@@ -112,7 +112,7 @@ Tensor Exchange::arriving(const Tensor& counts) const {
   return all;
 }
 
-void Exchange::settle(Routing& r) const {
+void ExpertExchange::settle(Routing& r) const {
   const Tensor experts = r.experts.reshape({-1});
   r.order = experts.argsort(true, 0, false);
   const Tensor counts = at::bincount(experts, {}, experts_).view({place_.ep, local_});
@@ -136,7 +136,7 @@ void Exchange::settle(Routing& r) const {
   r.grouped = at::tensor(grouped, at::kLong);
 }
 
-Tensor Exchange::to_experts(const Routing& r, const Tensor& copies) const {
+Tensor ExpertExchange::to_experts(const Routing& r, const Tensor& copies) const {
   Tensor arrived = copies;
   if (place_.experts != nullptr) {
     arrived = at::empty({sum(r.received), copies.size(1)}, copies.options());
@@ -151,7 +151,7 @@ Tensor Exchange::to_experts(const Routing& r, const Tensor& copies) const {
   return arrived.index_select(0, r.grouped);
 }
 
-Tensor Exchange::from_experts(const Routing& r, const Tensor& rows) const {
+Tensor ExpertExchange::from_experts(const Routing& r, const Tensor& rows) const {
   const std::int64_t arrived = sum(r.received);
   const std::int64_t all = gathers_ ? r.room * place_.expert_tensor->size() : arrived;
   Tensor back = at::zeros({all, rows.size(1)}, rows.options()).index_copy_(0, r.grouped, rows);
@@ -170,7 +170,7 @@ Tensor Exchange::from_experts(const Routing& r, const Tensor& rows) const {
 
 class Dispatch : public LayerOperator {
  public:
-  Dispatch(const Operator& op, const Place& place) : top_k_(op.top_k), exchange_(op, place) {}
+  Dispatch(const Operator& op, const OperatorPlace& place) : top_k_(op.top_k), exchange_(op, place) {}
 
   Tensor forward(Frame& frame, Saved&, const Tensor& x) override {
     Routing& r = *frame.routing;
@@ -187,12 +187,12 @@ class Dispatch : public LayerOperator {
 
  private:
   std::int64_t top_k_;
-  Exchange exchange_;
+  ExpertExchange exchange_;
 };
 
 class Combine : public LayerOperator {
  public:
-  Combine(const Operator& op, const Place& place) : top_k_(op.top_k), exchange_(op, place) {}
+  Combine(const Operator& op, const OperatorPlace& place) : top_k_(op.top_k), exchange_(op, place) {}
 
   Tensor forward(Frame& frame, Saved& saved, const Tensor& rows) override {
     const Routing& r = *frame.routing;
@@ -212,7 +212,7 @@ class Combine : public LayerOperator {
 
  private:
   std::int64_t top_k_;
-  Exchange exchange_;
+  ExpertExchange exchange_;
 };
 
 // ---- experts -----------------------------------------------------------------------------------------------------------------
@@ -220,7 +220,7 @@ class Combine : public LayerOperator {
 /// Of each own expert outputs × inputs (column) or inputs × outputs (row), as dense linears.
 class ExpertLinear : public LayerOperator {
  public:
-  ExpertLinear(const Operator& op, const Parameters& parameters, const Place& place)
+  ExpertLinear(const Operator& op, const Parameters& parameters, const OperatorPlace& place)
       : row_(op.split == TpSplit::row),
         width_(row_ ? op.out : op.in),
         local_(op.experts / std::max<std::int64_t>(1, place.ep)),
@@ -273,7 +273,8 @@ class ExpertLinear : public LayerOperator {
 
 }  // namespace
 
-std::unique_ptr<LayerOperator> make_expert_operator(const Operator& op, const Parameters& parameters, const Place& place) {
+std::unique_ptr<LayerOperator> make_expert_operator(const Operator& op, const Parameters& parameters,
+                                                    const OperatorPlace& place) {
   switch (op.kind) {
     case OperatorKind::router: return std::make_unique<Router>(op, parameters, place);
     case OperatorKind::dispatch: return std::make_unique<Dispatch>(op, place);

@@ -20,7 +20,7 @@
 #include <memory>
 #include <vector>
 
-#include "runtime/operators.h"
+#include "runtime/rank_operators.h"
 
 namespace espalier::runtime {
 
@@ -38,6 +38,6 @@ struct Routing {
 };
 
 /// Of a router, dispatch, expert linear or combine.
-std::unique_ptr<LayerOperator> make_expert_operator(const Operator& op, const Parameters& parameters, const Place& place);
+std::unique_ptr<LayerOperator> make_expert_operator(const Operator& op, const Parameters& parameters, const OperatorPlace& place);
 
 }  // namespace espalier::runtime

@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/check.h"
+#include "base/invariant.h"
 
 namespace espalier::runtime {
 

@@ -16,9 +16,9 @@ namespace {
 using at::Tensor;
 using Saved = std::vector<Tensor>;
 
-class HeadNorm : public LayerOperator {
+class HeadNormOperator : public LayerOperator {
  public:
-  HeadNorm(const LayerKind& kind, const Operator& op, const Parameters& parameters, const Place& place)
+  HeadNormOperator(const LayerKind& kind, const Operator& op, const Parameters& parameters, const OperatorPlace& place)
       : heads_(heads_of_rank(core_of(kind), place.tp)),
         of_queries_(op.name.find("q_norm") != std::string::npos),
         epsilon_(place.architecture.norm_epsilon),
@@ -52,7 +52,7 @@ class HeadNorm : public LayerOperator {
 
 class Rotary : public LayerOperator {
  public:
-  Rotary(const Operator& core, const Place& place)
+  Rotary(const Operator& core, const OperatorPlace& place)
       : heads_(heads_of_rank(core, place.tp)), turn_(place.architecture, positions_of(seen_tokens(place)), heads_.dim) {}
 
   Tensor forward(Frame&, Saved&, const Tensor& x) override {
@@ -99,13 +99,13 @@ HeadNormGradient head_norm_gradient(const Tensor& x, const Tensor& dy, const Ten
   return {(inner - normal * (inner * normal).mean(-1, true)) * inverse, (dy * normal).reshape({-1, x.size(-1)}).sum(0)};
 }
 
-std::unique_ptr<LayerOperator> make_rotary(const LayerKind& kind, const Place& place) {
+std::unique_ptr<LayerOperator> make_rotary(const LayerKind& kind, const OperatorPlace& place) {
   return std::make_unique<Rotary>(core_of(kind), place);
 }
 
 std::unique_ptr<LayerOperator> make_head_norm(const LayerKind& kind, const Operator& op, const Parameters& parameters,
-                                              const Place& place) {
-  return std::make_unique<HeadNorm>(kind, op, parameters, place);
+                                              const OperatorPlace& place) {
+  return std::make_unique<HeadNormOperator>(kind, op, parameters, place);
 }
 
 }  // namespace espalier::runtime

@@ -8,7 +8,7 @@
 
 #include <memory>
 
-#include "runtime/operators.h"
+#include "runtime/rank_operators.h"
 
 namespace espalier::runtime {
 
@@ -33,8 +33,8 @@ struct HeadNormGradient {
 };
 HeadNormGradient head_norm_gradient(const at::Tensor& x, const at::Tensor& dy, const at::Tensor& scale, double epsilon);
 
-std::unique_ptr<LayerOperator> make_rotary(const LayerKind& kind, const Place& place);
+std::unique_ptr<LayerOperator> make_rotary(const LayerKind& kind, const OperatorPlace& place);
 std::unique_ptr<LayerOperator> make_head_norm(const LayerKind& kind, const Operator& op, const Parameters& parameters,
-                                              const Place& place);
+                                              const OperatorPlace& place);
 
 }  // namespace espalier::runtime

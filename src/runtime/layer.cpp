@@ -11,8 +11,8 @@ namespace espalier::runtime {
 
 using at::Tensor;
 
-Layer::Layer(const LayerKind& kind, const std::vector<Parameters>& parameters, std::vector<State*> states, const Place& place,
-             bool recomputed)
+Layer::Layer(const LayerKind& kind, const std::vector<Parameters>& parameters, std::vector<State*> states,
+             const OperatorPlace& place, bool recomputed)
     : states_(std::move(states)), clock_(place.clock), works_(place.works), number_(place.layer), recomputed_(recomputed) {
   for (const Communicator* group : {place.tensor, place.sequence, place.context, place.experts, place.expert_tensor})
     if (group != nullptr) meets_.push_back(group);

@@ -10,14 +10,14 @@
 #include <utility>
 #include <vector>
 
-#include "runtime/operators.h"
+#include "runtime/rank_operators.h"
 
 namespace espalier::runtime {
 
 class Layer {
  public:
   /// `parameters` by operator; `states` of all of them, each once.
-  Layer(const LayerKind& kind, const std::vector<Parameters>& parameters, std::vector<State*> states, const Place& place,
+  Layer(const LayerKind& kind, const std::vector<Parameters>& parameters, std::vector<State*> states, const OperatorPlace& place,
         bool recomputed);
   virtual ~Layer() = default;
   Layer(const Layer&) = delete;

@@ -23,22 +23,21 @@ namespace espalier::runtime {
 namespace {
 
 using at::Tensor;
-using base::cat;
 
 constexpr std::int64_t kSmallest = std::int64_t{1} << 14, kLargest = std::int64_t{1} << 24;
 constexpr double kSecondsOfRow = 0.6;
 constexpr int kFewest = 3, kMost = 15;
 
 enum class Test { all_reduce, all_gather, reduce_scatter, all_to_all, send_receive };
-struct Name {
+struct ProbeName {
   Test test;
   const char *program, *operation;
 };
-constexpr std::array<Name, 5> kTests = {{{Test::all_reduce, "all_reduce_perf", "sum"},
-                                         {Test::all_gather, "all_gather_perf", "none"},
-                                         {Test::reduce_scatter, "reduce_scatter_perf", "sum"},
-                                         {Test::all_to_all, "alltoall_perf", "none"},
-                                         {Test::send_receive, "sendrecv_perf", "none"}}};
+constexpr std::array<ProbeName, 5> kTests = {{{Test::all_reduce, "all_reduce_perf", "sum"},
+                                              {Test::all_gather, "all_gather_perf", "none"},
+                                              {Test::reduce_scatter, "reduce_scatter_perf", "sum"},
+                                              {Test::all_to_all, "alltoall_perf", "none"},
+                                              {Test::send_receive, "sendrecv_perf", "none"}}};
 
 /// The traffic of one repetition over `bytes` of the whole tensor.
 std::function<void()> traffic(Test test, Communicator& group, std::int64_t bytes) {
@@ -79,7 +78,7 @@ double seconds_of(Communicator& world, const std::function<void()>& once) {
   return base::median(std::move(seconds));
 }
 
-std::string header(const Name& name, const std::vector<int>& groups, int per_node) {
+std::string header(const ProbeName& name, const std::vector<int>& groups, int per_node) {
   std::string out = cat("# Collective test starting: ", name.program, "\n# Using devices\n");
   for (int r = 0; r < static_cast<int>(groups.size()); ++r)
     out += cat("#  Rank ", r, " Group ", groups[static_cast<std::size_t>(r)], " Pid ", 0, " on host", r / per_node, " device ",
@@ -87,7 +86,7 @@ std::string header(const Name& name, const std::vector<int>& groups, int per_nod
   return out + "#       size         count      type   redop    root     time   algbw   busbw  #wrong\n";
 }
 
-std::string row(const Name& name, std::int64_t bytes, int ranks, double seconds) {
+std::string row(const ProbeName& name, std::int64_t bytes, int ranks, double seconds) {
   const double algorithm = static_cast<double>(bytes) / seconds / 1e9, ring = (ranks - 1.0) / ranks;
   const double bus = algorithm * (name.test == Test::all_reduce ? 2 * ring : name.test == Test::send_receive ? 1 : ring);
   return cat(base::pad_left(std::to_string(bytes), 12), " ", base::pad_left(std::to_string(bytes / 4), 12), " float ",
@@ -158,7 +157,7 @@ std::string measured(const Probe& probe, Meeting& meeting) {
     for (int r = 0; r < world; ++r)
       if (groups[static_cast<std::size_t>(r)] == own) members.push_back(r);
     const auto group = meeting.group(cat("probe ", number++, " ", own), members);
-    for (const Name& name : kTests) {
+    for (const ProbeName& name : kTests) {
       text += header(name, groups, probe.per_node);
       for (std::int64_t bytes = kSmallest; bytes <= kLargest; bytes *= 4)
         text += row(name, bytes, size, seconds_of(*all, traffic(name.test, *group, bytes)));

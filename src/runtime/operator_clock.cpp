@@ -17,15 +17,13 @@
 namespace espalier::runtime {
 namespace {
 
-using base::cat;
-
 constexpr double kElement = 4;                       ///< bytes
 constexpr double kUpdateBytes = 32;                  ///< gradients twice; values and two moments read and written
 constexpr double kMostOwed = 0.01;                   ///< seconds that are taken off later operators at most
 constexpr std::size_t kKept = std::size_t{1} << 16;  ///< times of one work
 
 double operations_of(const profile::OperatorWork& work, Pass pass) {
-  const profile::OperatorShape& s = work.shape;
+  const profile::MeasuredShape& s = work.shape;
   const auto tokens = static_cast<double>(work.tokens);
   if (s.kind == OperatorKind::linear) return 2 * tokens * static_cast<double>(s.in) * static_cast<double>(s.out);
   if (s.kind != OperatorKind::attention || pass == Pass::weight_gradient || s.part == OperatorPart::softmax) return 0;
@@ -35,7 +33,7 @@ double operations_of(const profile::OperatorWork& work, Pass pass) {
 }
 
 double bytes_of(const profile::OperatorWork& work, Pass pass) {
-  const profile::OperatorShape& s = work.shape;
+  const profile::MeasuredShape& s = work.shape;
   const auto tokens = static_cast<double>(work.tokens), in = static_cast<double>(s.in), out = static_cast<double>(s.out);
   const bool holds = s.kind == OperatorKind::norm || s.kind == OperatorKind::linear || s.kind == OperatorKind::embedding;
   if (pass == Pass::weight_gradient && !holds) return 0;

@@ -6,7 +6,7 @@
 namespace espalier::runtime {
 namespace {
 
-using profile::OperatorShape;
+using profile::MeasuredShape;
 using profile::OperatorWork;
 
 const OperatorWork kLinear{{OperatorKind::linear, 128, 256}, 100};

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "base/check.h"
+#include "base/invariant.h"
 
 namespace espalier::runtime {
 namespace {

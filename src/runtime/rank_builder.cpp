@@ -3,8 +3,8 @@
 
 #include <algorithm>
 
-#include "base/check.h"
 #include "base/format.h"
+#include "base/invariant.h"
 #include "plan/process_groups.h"
 #include "plan/shared_table.h"
 #include "runtime/partitioned_layer.h"
@@ -146,9 +146,9 @@ void RankModel::Builder::make_groups(const std::vector<Holding>& holdings) {
 
 // ---- layers ------------------------------------------------------------------------------------------------------------------
 
-Place RankModel::Builder::place_of(const Strategy& s, std::int64_t position, bool experts) const {
+OperatorPlace RankModel::Builder::place_of(const Strategy& s, std::int64_t position, bool experts) const {
   const Sequence& sequence = view_.plan->training.sequence;
-  Place place;
+  OperatorPlace place;
   place.architecture = view_.architecture;
   place.type = view_.type();
   place.tokens = sequence.main;
@@ -242,7 +242,7 @@ void RankModel::Builder::add_layer(const WorkRange& range, std::int32_t index, s
     out_.layers_[index] = partitioned(kind, parameters, used, range, index, position, recomputed);
     return;
   }
-  Place place = place_of(s, position, has_experts(kind));
+  OperatorPlace place = place_of(s, position, has_experts(kind));
   place.layer = index;
   place.clock = view_.clock;
   for (const Operator& op : kind.operators)

@@ -77,7 +77,7 @@ class RankModel::Builder {
   std::vector<float> initial_of(std::int32_t layer, const Intervals& held) const;
   void add_layer(const WorkRange& range, std::int32_t index, std::int64_t position, bool recomputed);
   Parameters parameters_of(std::int32_t layer, const Operator& op, std::int64_t first, std::vector<State*>& used) const;
-  Place place_of(const Strategy& s, std::int64_t position, bool experts) const;
+  OperatorPlace place_of(const Strategy& s, std::int64_t position, bool experts) const;
   void settle();
 
   /// The group of this kind that a rank is in.

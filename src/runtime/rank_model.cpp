@@ -3,8 +3,8 @@
 
 #include <algorithm>
 
-#include "base/check.h"
 #include "base/format.h"
+#include "base/invariant.h"
 #include "runtime/rank_builder.h"
 
 namespace espalier::runtime {

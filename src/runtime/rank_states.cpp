@@ -2,7 +2,7 @@
 // The states of a rank: which elements, with whom, and their initial values.
 #include <algorithm>
 
-#include "base/check.h"
+#include "base/invariant.h"
 #include "plan/key_value.h"
 #include "plan/process_groups.h"
 #include "plan/shared_table.h"

@@ -10,7 +10,7 @@
 #include <cstring>
 #include <utility>
 
-#include "base/check.h"
+#include "base/invariant.h"
 
 namespace espalier::runtime {
 

@@ -16,8 +16,6 @@
 namespace espalier::runtime {
 namespace {
 
-using base::cat;
-
 constexpr int kTag = 1 << 21;  // of messages here
 
 /// Bytes a second that arrive from the rank `distance` before this one, while all ranks send.

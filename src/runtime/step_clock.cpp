@@ -11,8 +11,8 @@
 #include <limits>
 #include <numeric>
 
-#include "base/check.h"
 #include "base/format.h"
+#include "base/invariant.h"
 
 namespace espalier::runtime {
 namespace {

@@ -7,7 +7,7 @@
 #include <limits>
 #include <utility>
 
-#include "base/check.h"
+#include "base/invariant.h"
 #include "runtime/head_operators.h"
 #include "runtime/tile_operators.h"
 

@@ -10,7 +10,7 @@
 #include <numeric>
 #include <utility>
 
-#include "base/check.h"
+#include "base/invariant.h"
 
 namespace espalier::runtime {
 

@@ -7,7 +7,7 @@
 
 #include <utility>
 
-#include "base/check.h"
+#include "base/invariant.h"
 #include "runtime/tile_operators.h"
 
 namespace espalier::runtime {
@@ -24,9 +24,9 @@ constexpr TensorUse kInput{0, false}, kWeight{1, false}, kInputGradient{0, true}
 Tensor flat(const Tensor& x) { return x.reshape({-1, x.size(-1)}); }
 
 /// The messages of one step: what arrives takes the place of what left.
-class Ring {
+class TileRing {
  public:
-  Ring(const TilePlace& place, const partition::Communication& communication, Phase phase, int step)
+  TileRing(const TilePlace& place, const partition::Communication& communication, Phase phase, int step)
       : place_(place), shifts_(partition::shifts_of(communication, phase, step, place.place)) {}
 
   /// Passes a tile on, if it moves in this step.
@@ -88,7 +88,7 @@ class TileLinear : public TileOperator {
     Tensor x = inputs.front(), w = weight().contiguous();
     Tensor y = at::empty({x.size(0), x.size(1), out_}, x.options());
     for (int t = 0; t < steps_; ++t) {
-      Ring ring(place_, communication_, Phase::forward, t);
+      TileRing ring(place_, communication_, Phase::forward, t);
       if (t + 1 < steps_) {
         ring.pass(kInput, x);
         ring.pass(kWeight, w);
@@ -110,7 +110,7 @@ class TileLinear : public TileOperator {
     saved.clear();
     Tensor dx = at::empty({dy.size(0), dy.size(1), in_}, dy.options());
     for (int t = 0; t < steps_; ++t) {
-      Ring ring(place_, communication_, Phase::backward, t);
+      TileRing ring(place_, communication_, Phase::backward, t);
       if (t + 1 < steps_) {
         ring.pass(kOutputGradient, d_out);
         ring.pass(kWeight, w);
@@ -164,7 +164,7 @@ class TileLinear : public TileOperator {
     if (steps_ == 1) return product(own, true);
     Tensor sum = at::empty({own.size(0), own.size(1)}, own.options());
     for (int t = 0; t < steps_; ++t) {
-      Ring ring(place_, communication_, Phase::gradient, t);
+      TileRing ring(place_, communication_, Phase::gradient, t);
       if (t + 1 < steps_) {
         ring.pass(kInput, x);
         ring.pass(kOutputGradient, d_out);

@@ -5,7 +5,7 @@
 
 #include <utility>
 
-#include "base/check.h"
+#include "base/invariant.h"
 
 namespace espalier::runtime {
 
@@ -37,7 +37,7 @@ namespace {
 class TileLocal : public TileOperator {
  public:
   explicit TileLocal(const TilePlace& place) : place_(place), op_(*place.operation().op) {
-    Place local;
+    OperatorPlace local;
     local.architecture = place.architecture;
     if (op_.kind == OperatorKind::norm) local.features = features_ = splits_features();
     operator_ = make_operator(*place.kind, op_, place.parameters, local);

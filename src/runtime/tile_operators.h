@@ -20,7 +20,7 @@
 #include <vector>
 
 #include "plan/block_tiles.h"
-#include "runtime/operators.h"
+#include "runtime/rank_operators.h"
 
 namespace espalier::runtime {
 

@@ -25,8 +25,6 @@
 namespace espalier::runtime {
 namespace {
 
-using base::cat;
-
 std::vector<std::int64_t> devices_of(const Plan& plan) {
   std::vector<std::int64_t> devices;
   for (const Pipeline& pipeline : plan.pipelines)
@@ -101,7 +99,7 @@ Status run(RankView view, const TrainOptions& options, const TokenSource& data, 
     if (begins >= options.steps && watching.note)
       watching.note(cat("nothing left to do: the checkpoint holds ", begins, " steps, --steps is ", options.steps));
   }
-  Recipe recipe;
+  TrainingRecipe recipe;
   recipe.adam.rate = options.rate;
   recipe.clip = options.clip;
   const bool meets = program.pipelines.size() > 1;

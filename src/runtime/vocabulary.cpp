@@ -5,7 +5,7 @@
 
 #include <utility>
 
-#include "base/check.h"
+#include "base/invariant.h"
 
 namespace espalier::runtime {
 namespace {
@@ -17,7 +17,7 @@ Tensor flat(const Tensor& x) { return x.reshape({-1, x.size(-1)}); }
 
 class TokenTable : public LayerOperator {
  public:
-  TokenTable(const Operator& op, const Parameters& parameters, const Place& place)
+  TokenTable(const Operator& op, const Parameters& parameters, const OperatorPlace& place)
       : width_(op.out), parameters_(parameters), place_(place), positions_(positions_of(seen_tokens(place))) {}
 
   Tensor forward(Frame& frame, Saved& saved, const Tensor&) override {
@@ -43,14 +43,14 @@ class TokenTable : public LayerOperator {
  private:
   std::int64_t width_;
   Parameters parameters_;
-  Place place_;
+  OperatorPlace place_;
   Tensor positions_;
 };
 
 /// Row p for token p.
 class PositionTable : public LayerOperator {
  public:
-  PositionTable(const Operator& op, const Parameters& parameters, const Place& place)
+  PositionTable(const Operator& op, const Parameters& parameters, const OperatorPlace& place)
       : width_(op.out), parameters_(parameters), positions_(positions_of(place.own_tokens)) {}
 
   Tensor forward(Frame& frame, Saved&, const Tensor&) override {
@@ -74,7 +74,7 @@ class PositionTable : public LayerOperator {
 
 class Logits : public LayerOperator {
  public:
-  Logits(const Operator& op, const Parameters& parameters, const Place& place)
+  Logits(const Operator& op, const Parameters& parameters, const OperatorPlace& place)
       : in_(op.in), parameters_(parameters), place_(place) {}
 
   Tensor forward(Frame&, Saved& saved, const Tensor& x) override {
@@ -94,12 +94,12 @@ class Logits : public LayerOperator {
  private:
   std::int64_t in_;
   Parameters parameters_;
-  Place place_;
+  OperatorPlace place_;
 };
 
 class Loss : public LayerOperator {
  public:
-  Loss(const Parameters& parameters, const Place& place)
+  Loss(const Parameters& parameters, const OperatorPlace& place)
       : first_row_(parameters.first_row), place_(place), positions_(positions_of(seen_tokens(place))) {}
 
   Tensor forward(Frame& frame, Saved& saved, const Tensor& z) override {
@@ -140,22 +140,22 @@ class Loss : public LayerOperator {
   }
 
   std::int64_t first_row_;
-  Place place_;
+  OperatorPlace place_;
   Tensor positions_;
 };
 
 }  // namespace
 
-std::unique_ptr<LayerOperator> make_table(const Operator& op, const Parameters& parameters, const Place& place) {
+std::unique_ptr<LayerOperator> make_table(const Operator& op, const Parameters& parameters, const OperatorPlace& place) {
   if (op.split == TpSplit::vocab) return std::make_unique<TokenTable>(op, parameters, place);
   return std::make_unique<PositionTable>(op, parameters, place);
 }
 
-std::unique_ptr<LayerOperator> make_logits(const Operator& op, const Parameters& parameters, const Place& place) {
+std::unique_ptr<LayerOperator> make_logits(const Operator& op, const Parameters& parameters, const OperatorPlace& place) {
   return std::make_unique<Logits>(op, parameters, place);
 }
 
-std::unique_ptr<LayerOperator> make_loss(const Parameters& parameters, const Place& place) {
+std::unique_ptr<LayerOperator> make_loss(const Parameters& parameters, const OperatorPlace& place) {
   return std::make_unique<Loss>(parameters, place);
 }
 

@@ -9,12 +9,12 @@
 
 #include <memory>
 
-#include "runtime/operators.h"
+#include "runtime/rank_operators.h"
 
 namespace espalier::runtime {
 
-std::unique_ptr<LayerOperator> make_table(const Operator& op, const Parameters& parameters, const Place& place);
-std::unique_ptr<LayerOperator> make_logits(const Operator& op, const Parameters& parameters, const Place& place);
-std::unique_ptr<LayerOperator> make_loss(const Parameters& parameters, const Place& place);
+std::unique_ptr<LayerOperator> make_table(const Operator& op, const Parameters& parameters, const OperatorPlace& place);
+std::unique_ptr<LayerOperator> make_logits(const Operator& op, const Parameters& parameters, const OperatorPlace& place);
+std::unique_ptr<LayerOperator> make_loss(const Parameters& parameters, const OperatorPlace& place);
 
 }  // namespace espalier::runtime

@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <optional>
 
-#include "base/check.h"
+#include "base/invariant.h"
 #include "runtime/agreement.h"
 #include "storage/pretrained.h"
 

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "base/check.h"
+#include "base/invariant.h"
 #include "cost/bound.h"
 #include "cost/chunk_sum.h"
 #include "plan/engine.h"
@@ -43,7 +43,7 @@ const std::vector<double>& LayerCompute::of(std::size_t group, const Configurati
                                                   static_cast<std::int64_t>(s.cp_kind), static_cast<std::int64_t>(s.sp), s.ep,
                                                   s.etp, c.schedule.micro_batch, s.dp, c.schedule.stages, s.overlap.tp ? 1 : 0});
   if (!added) return known->second;
-  const Cluster alone = one_node(*problem_->cluster, group, std::int64_t{s.tp} * s.cp * s.dp * c.schedule.stages);
+  const Cluster alone = one_node(*problem_->cluster, group, s.devices() * c.schedule.stages);
   const cost::CostContext context(*problem_->model, alone, problem_->training, *problem_->engine);
   Strategy plain = s;
   plain.zero = ZeroStage::none;

@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <set>
 
-#include "base/check.h"
+#include "base/invariant.h"
 #include "base/parallel.h"
 #include "search/expansion.h"
 #include "search/floors.h"
@@ -21,9 +21,9 @@ constexpr std::size_t kKept = 4096;  // simulated candidates remembered
 
 using LayerNode = KnownBounds::LayerChoice;
 
-class Search {
+class BranchAndBoundSearch {
  public:
-  Search(const Problem& problem, Evaluator& evaluator, const Options& options)
+  BranchAndBoundSearch(const Problem& problem, Evaluator& evaluator, const Options& options)
       : frame_(problem, options),
         evaluator_(evaluator),
         work_(static_cast<std::size_t>(std::max(1, options.threads))),
@@ -193,7 +193,7 @@ class Search {
       Workspace& w = work_.front();
       price_layers(frame_.book, c, w);
       if (frame_.exceeds(frame_.rank(c, configuration_bound_ns(frame_.book, c, w)))) continue;
-      const Verdict v = judge_.verdict(c, 0);
+      const LeafVerdict v = judge_.verdict(c, 0);
       if (v.fits) frame_.improve({c, v.iteration_ns, v.peak_bytes});
     }
   }
@@ -236,7 +236,7 @@ class Search {
     for (const auto& leaves : found) all.insert(all.end(), leaves.begin(), leaves.end());
     std::sort(all.begin(), all.end(), by_bound);
     for (std::size_t i = 0; i < all.size() && !frame_.exceeds(all[i].bound_ns) && !frame_.interrupted(); i += kProbeGroup) {
-      std::vector<Verdict> verdicts(std::min(all.size() - i, kProbeGroup));
+      std::vector<LeafVerdict> verdicts(std::min(all.size() - i, kProbeGroup));
       base::parallel_for(verdicts.size(), threads(), 1,
                          [&](std::size_t k, int worker) { verdicts[k] = judge_.verdict(all[i + k].configuration, worker); });
       for (std::size_t k = 0; k < verdicts.size(); ++k)
@@ -331,7 +331,7 @@ class Search {
     hand_on(nodes);
   }
 
-  Frame frame_;
+  SearchFrame frame_;
   Evaluator& evaluator_;
   std::vector<Workspace> work_;
   Expander expander_;
@@ -344,7 +344,7 @@ class Search {
 }  // namespace
 
 Outcome branch_and_bound(const Problem& problem, Evaluator& evaluator, const Options& options) {
-  return Search(problem, evaluator, options).run();
+  return BranchAndBoundSearch(problem, evaluator, options).run();
 }
 
 }  // namespace espalier::search

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <numeric>
 
-#include "base/check.h"
+#include "base/invariant.h"
 #include "plan/schedule.h"
 
 namespace espalier::search {
@@ -39,7 +39,7 @@ std::int64_t sum(const std::vector<std::int64_t>& values) {
 
 ChunkOrders::ChunkOrders(const Schedule& schedule) : schedule_(schedule) {
   for (std::int32_t i = 0; i < schedule.stages; ++i) read(i);
-  ESPALIER_CHECK(outside_.size() == static_cast<std::size_t>(schedule.stages * schedule.virtual_stages));
+  ESPALIER_CHECK(outside_.size() == static_cast<std::size_t>(schedule.chunks()));
 }
 
 void ChunkOrders::read(std::int32_t stage) {

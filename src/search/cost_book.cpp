@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "base/check.h"
+#include "base/invariant.h"
 #include "cost/state_memory.h"
 #include "plan/engine.h"
 

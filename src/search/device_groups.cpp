@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <memory>
 
-#include "base/check.h"
+#include "base/invariant.h"
 #include "base/parallel.h"
 #include "plan/engine.h"
 #include "plan/stage_schedules.h"
@@ -23,15 +23,15 @@ std::vector<std::int64_t> sizes_of(std::int64_t batch) {
   return out;
 }
 
-class Search {
+class ChainsSearch {
  public:
-  Search(const Problem& problem, Evaluator& evaluator, const DeviceGroupsOptions& how)
+  ChainsSearch(const Problem& problem, Evaluator& evaluator, const DeviceGroupsOptions& how)
       : problem_(problem),
         evaluator_(evaluator),
         how_(how),
         costs_(*problem.model, *problem.cluster, problem.training, *problem.engine) {}
 
-  DeviceGroupsOutcome run();
+  GroupedOutcome run();
 
  private:
   struct Kept;
@@ -91,18 +91,18 @@ class Search {
   std::vector<Kept> kept_;  ///< the best of sizes that were not refined
   std::vector<Kept> good_;  ///< chains that fit under 1F1B, by time; at most kKeptGrouped, where ZB-H1 is admitted
   std::vector<Size> sizes_;
-  DeviceGroupsOutcome out_;
+  GroupedOutcome out_;
 };
 
-void Search::remember(Kept kept) {
+void ChainsSearch::remember(Kept kept) {
   const auto at = std::upper_bound(good_.begin(), good_.end(), kept,
                                    [](const Kept& a, const Kept& b) { return a.iteration_ns < b.iteration_ns; });
   good_.insert(at, std::move(kept));
   if (good_.size() > kKeptGrouped) good_.pop_back();
 }
 
-std::int64_t Search::judge(const StageOptions& options, const solve::GroupedPipeline& chain, std::int64_t samples,
-                           ChainSchedule schedule) {
+std::int64_t ChainsSearch::judge(const StageOptions& options, const solve::GroupedPipeline& chain, std::int64_t samples,
+                                 ChainSchedule schedule) {
   Plan plan;
   plan.training = problem_.training;
   plan.engine = problem_.engine->name;
@@ -133,7 +133,7 @@ std::int64_t Search::judge(const StageOptions& options, const solve::GroupedPipe
 }
 
 /// Takes the first single change that is faster, again and again.
-void Search::refine(const Size& size, Kept start, ChainSchedule schedule) {
+void ChainsSearch::refine(const Size& size, Kept start, ChainSchedule schedule) {
   const std::int64_t before = out_.simulations;
   Kept best = std::move(start);
   for (bool better = true; better && !stopped();) {
@@ -154,7 +154,7 @@ void Search::refine(const Size& size, Kept start, ChainSchedule schedule) {
 }
 
 /// Plans that were not the best when they were found, but are near it.
-void Search::refine_best() {
+void ChainsSearch::refine_best() {
   std::stable_sort(kept_.begin(), kept_.end(), [](const Kept& a, const Kept& b) { return a.iteration_ns < b.iteration_ns; });
   for (std::size_t i = 0; i < std::min(kept_.size(), kRefinedGrouped); ++i) {
     if (kept_[i].iteration_ns > incumbent() + incumbent() / 1000 * kRefinedPermille) break;
@@ -163,7 +163,7 @@ void Search::refine_best() {
   kept_.clear();
 }
 
-std::vector<Search::Size> Search::sizes_with_options() {
+std::vector<ChainsSearch::Size> ChainsSearch::sizes_with_options() {
   std::vector<Size> sizes;
   for (const std::int64_t samples : sizes_of(problem_.training.global_batch)) sizes.emplace_back().samples = samples;
   base::parallel_for(sizes.size(), std::max(1, how_.threads), 1, [&](std::size_t i, int) {
@@ -179,7 +179,8 @@ std::vector<Search::Size> Search::sizes_with_options() {
   return sizes;
 }
 
-Search::Kept Search::judge_all(const Size& size, const std::vector<solve::GroupedPipeline>& chains, std::size_t most) {
+ChainsSearch::Kept ChainsSearch::judge_all(const Size& size, const std::vector<solve::GroupedPipeline>& chains,
+                                           std::size_t most) {
   Kept best{size.samples, {}, INT64_MAX};
   for (std::size_t i = 0; i < std::min(chains.size(), most); ++i) {
     if (chains[i].bound_ns >= incumbent()) break;
@@ -193,7 +194,7 @@ Search::Kept Search::judge_all(const Size& size, const std::vector<solve::Groupe
   return best;
 }
 
-void Search::glance(Size& size) {
+void ChainsSearch::glance(Size& size) {
   constexpr std::size_t kWidth = 6, kJudged = 3;
   solve::DeviceGroupsProblem numbers = size.numbers;
   numbers.cutoff_ns = incumbent();
@@ -211,7 +212,7 @@ void Search::glance(Size& size) {
   if (!best.chain.empty()) kept_.push_back(std::move(best));
 }
 
-void Search::search_size(Size& size) {
+void ChainsSearch::search_size(Size& size) {
   solve::DeviceGroupsProblem numbers = size.numbers;
   if (how_.cutoff) numbers.cutoff_ns = incumbent();
   if (numbers.cutoff_ns < INT64_MAX) numbers.cutoff_ns -= numbers.cutoff_ns / 1000 * kWorthPermille;
@@ -239,7 +240,7 @@ void Search::search_size(Size& size) {
     kept_.push_back(std::move(best));
 }
 
-void Search::close() {
+void ChainsSearch::close() {
   std::int64_t left = kMostLooked;
   for (Size& size : sizes_) {
     if (stopped() || size.bound_ns >= incumbent()) continue;
@@ -255,7 +256,7 @@ void Search::close() {
   }
 }
 
-void Search::zero_bubble() {
+void ChainsSearch::zero_bubble() {
   Kept best;
   const std::vector<Kept> starts = good_;
   for (const Kept& start : starts) {
@@ -270,7 +271,7 @@ void Search::zero_bubble() {
   close_zero_bubble();
 }
 
-void Search::close_zero_bubble() {
+void ChainsSearch::close_zero_bubble() {
   std::int64_t left = kMostLooked;
   const std::int64_t work_ns = work_bound_ns(problem_);
   for (Size& size : sizes_) {
@@ -289,7 +290,7 @@ void Search::close_zero_bubble() {
 }
 
 /// Whether the solver can number all sets of units.
-bool Search::countable() const {
+bool ChainsSearch::countable() const {
   double sets = 1;
   const std::vector<std::int64_t> unit = unit_devices(*problem_.cluster);
   for (std::size_t g = 0; g < unit.size(); ++g) {
@@ -299,7 +300,7 @@ bool Search::countable() const {
   return sets <= kMostUnitSets;
 }
 
-DeviceGroupsOutcome Search::run() {
+GroupedOutcome ChainsSearch::run() {
   out_.lower_bound_ns = INT64_MAX;
   if (!countable()) {
     out_.lower_bound_ns = work_bound_ns(problem_);
@@ -330,8 +331,8 @@ DeviceGroupsOutcome Search::run() {
 
 }  // namespace
 
-DeviceGroupsOutcome device_groups(const Problem& problem, Evaluator& evaluator, const DeviceGroupsOptions& options) {
-  return Search(problem, evaluator, options).run();
+GroupedOutcome device_groups(const Problem& problem, Evaluator& evaluator, const DeviceGroupsOptions& options) {
+  return ChainsSearch(problem, evaluator, options).run();
 }
 
 }  // namespace espalier::search

@@ -3,7 +3,7 @@
 // kind, its own tensor and data parallelism, ZeRO and recomputation, its own number of layers; units may be left out.
 //
 // For every number of samples a micro-batch may have (divisors of the global batch) the chains of stages are searched by
-// solve/device_groups.h under its bound, those of the lowest bound first; candidates whose bound is below the incumbent are built as plans and
+// solve/device_group_chains.h under its bound, those of the lowest bound first; candidates whose bound is below the incumbent are built as plans and
 // judged: priced, lowered, simulated, every rank's memory against its own device. Sizes are searched by rising estimate, so that an early incumbent
 // is a good one; it is refined at once by single changes, and plans of other sizes whose bound is not kWorthPermille below it are not looked for.
 // The lower bound of the phase is the least of what the solver proves for each size under that cutoff.
@@ -37,7 +37,7 @@ struct DeviceGroupsOptions {
   Progress progress;
 };
 
-struct DeviceGroupsOutcome {
+struct GroupedOutcome {
   std::optional<GroupedCandidate> best;
   std::vector<GroupedCandidate> simulated;  ///< that fit, by time; at most kKeptGrouped
   std::int64_t sizes = 0;                   ///< of micro-batches
@@ -56,6 +56,6 @@ inline constexpr std::int64_t kRefinedPermille = 20;  ///< plans of other sizes 
 inline constexpr std::size_t kRefinedGrouped = 4;     ///< plans that are refined, of different sizes
 inline constexpr std::int64_t kMostChanges = 2'000;   ///< judged for each of them
 
-DeviceGroupsOutcome device_groups(const Problem& problem, Evaluator& evaluator, const DeviceGroupsOptions& options);
+GroupedOutcome device_groups(const Problem& problem, Evaluator& evaluator, const DeviceGroupsOptions& options);
 
 }  // namespace espalier::search

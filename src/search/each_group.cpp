@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "base/check.h"
+#include "base/invariant.h"
 #include "plan/engine.h"
 #include "search/node_sets.h"
 #include "search/work_bound.h"
@@ -68,9 +68,9 @@ Cluster part_of(const Cluster& whole, std::int64_t nodes, std::int64_t devices_p
   return out;
 }
 
-class Search {
+class SingleGroupSearch {
  public:
-  Search(const Problem& problem, Evaluator& evaluator, std::int64_t incumbent_ns, const Options& options)
+  SingleGroupSearch(const Problem& problem, Evaluator& evaluator, std::int64_t incumbent_ns, const Options& options)
       : problem_(problem),
         evaluator_(evaluator),
         options_(options),
@@ -107,7 +107,7 @@ class Search {
   EachGroupOutcome out_;
 };
 
-Outcome Search::search(const Cluster& alone, std::int64_t slowest_ns) {
+Outcome SingleGroupSearch::search(const Cluster& alone, std::int64_t slowest_ns) {
   own_.cluster = &alone;
   Options how = options_;
   how.slowest_ns = slowest_ns;
@@ -121,7 +121,7 @@ Outcome Search::search(const Cluster& alone, std::int64_t slowest_ns) {
 }
 
 /// Simulated time of a plan of a group on the devices of the cluster; 0: it does not fit there.
-std::int64_t Search::judge(std::size_t group, const Cluster& alone, const Configuration& found) {
+std::int64_t SingleGroupSearch::judge(std::size_t group, const Cluster& alone, const Configuration& found) {
   const Plan plan = in_cluster(problem_, alone, problem_.cluster->first_device(group), found);
   const std::optional<PlanEvaluation> judged = evaluator_.evaluate(problem_, costs_, plan);
   ESPALIER_CHECK(judged.has_value());
@@ -130,7 +130,7 @@ std::int64_t Search::judge(std::size_t group, const Cluster& alone, const Config
   return judged->iteration_ns;
 }
 
-void Search::search_whole(std::size_t group) {
+void SingleGroupSearch::search_whole(std::size_t group) {
   const Cluster alone = group_alone(*problem_.cluster, group), fastest = as_fastest(*problem_.cluster, group);
   const bool as_it_is = problem_.cluster->alone(group) == alone;
   Outcome found = search(alone, INT64_MAX);
@@ -148,7 +148,7 @@ void Search::search_whole(std::size_t group) {
   out_.groups.push_back({found.best, std::move(found.simulated), found.space_size});
 }
 
-bool Search::search_part(std::size_t group, const Cluster& whole, std::int64_t nodes, std::int64_t devices_per_node) {
+bool SingleGroupSearch::search_part(std::size_t group, const Cluster& whole, std::int64_t nodes, std::int64_t devices_per_node) {
   std::vector<double> devices(problem_.cluster->groups.size(), 0.0);
   devices[group] = static_cast<double>(nodes * devices_per_node);
   const std::int64_t work_ns = work_.ns(devices, problem_.training.global_batch);
@@ -168,7 +168,7 @@ bool Search::search_part(std::size_t group, const Cluster& whole, std::int64_t n
 }
 
 /// From the largest to the smallest; a smaller part has more work a device.
-void Search::search_parts(std::size_t group) {
+void SingleGroupSearch::search_parts(std::size_t group) {
   const NodeGroup& own = problem_.cluster->groups[group];
   if (!own.speed.empty()) return;
   parts_ = 0;
@@ -179,7 +179,7 @@ void Search::search_parts(std::size_t group) {
     if (own.devices_per_node % devices == 0 && !search_part(group, whole, 1, devices)) return;
 }
 
-EachGroupOutcome Search::run(bool whole) {
+EachGroupOutcome SingleGroupSearch::run(bool whole) {
   for (std::size_t g = 0; g < problem_.cluster->groups.size() && whole; ++g) search_whole(g);
   for (std::size_t g = 0; g < problem_.cluster->groups.size() && problem_.space.devices != DeviceChoice::all; ++g)
     search_parts(g);
@@ -191,7 +191,7 @@ EachGroupOutcome Search::run(bool whole) {
 
 EachGroupOutcome each_group(const Problem& problem, Evaluator& evaluator, const Options& options, std::int64_t incumbent_ns,
                             bool whole) {
-  return Search(problem, evaluator, incumbent_ns, options).run(whole);
+  return SingleGroupSearch(problem, evaluator, incumbent_ns, options).run(whole);
 }
 
 }  // namespace espalier::search

@@ -15,11 +15,6 @@ namespace espalier::search {
 
 struct Problem;  // search/search.h
 
-struct Evaluation {
-  std::int64_t iteration_ns = 0;
-  std::int64_t peak_bytes = 0;  ///< of the fullest stage
-};
-
 /// The plan behind a structure and its costs, where the two do not say enough (who sends what over which link).
 struct CandidatePlan {
   const Problem& problem;

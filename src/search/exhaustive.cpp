@@ -2,7 +2,7 @@
 // The reference: every legal configuration, no bound, no order, no shortcut.
 #include <algorithm>
 
-#include "base/check.h"
+#include "base/invariant.h"
 #include "cost/offload.h"
 #include "search/cost_book.h"
 #include "search/search.h"

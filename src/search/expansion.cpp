@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "base/check.h"
+#include "base/invariant.h"
 
 namespace espalier::search {
 
@@ -190,8 +190,8 @@ std::vector<Leaf> Expander::likely(const Configuration& b, Workspace& w) const {
   const MemoryTable& table = w.tables.of(frame_.book, frame_.space, b, w);
   price_layers(frame_.book, b, w);
   each_shard(b, [&](const Configuration& s, const std::vector<Overlap>& overlaps) {
-    if (s.strategy.zero == ZeroStage::gradients || (!shards_optimizer(s.strategy.zero) && s.strategy.data_ranks() > 1)) return;
-    if (shards_optimizer(s.strategy.zero) && s.strategy.shard != s.strategy.data_ranks()) return;
+    if (s.strategy.zero == ZeroStage::gradients || (!s.strategy.shards_optimizer() && s.strategy.data_ranks() > 1)) return;
+    if (s.strategy.shards_optimizer() && s.strategy.shard != s.strategy.data_ranks()) return;
     if (overlaps.empty()) return;
     const std::vector<char> fits = fitting_choices(table, s.strategy, w);
     const auto first = std::find(fits.begin(), fits.end(), 1);

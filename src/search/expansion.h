@@ -23,7 +23,7 @@ struct Expansion {
 
 class Expander {
  public:
-  explicit Expander(const Frame& frame) : frame_(frame) {}
+  explicit Expander(const SearchFrame& frame) : frame_(frame) {}
   /// The schedule choices of a layer choice.
   Expansion schedules(const KnownBounds::LayerChoice& node, Workspace& w) const;
   /// The configurations below a schedule choice.
@@ -49,7 +49,7 @@ class Expander {
   /// Configurations below a schedule choice.
   [[nodiscard]] double leaves_below(const Configuration& b) const { return frame_.space.leaves_of_schedule(b); }
 
-  const Frame& frame_;
+  const SearchFrame& frame_;
 };
 
 }  // namespace espalier::search

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "base/check.h"
+#include "base/invariant.h"
 
 namespace espalier::search {
 namespace {
@@ -35,7 +35,7 @@ void Floors::raise(std::int64_t slot, std::int64_t floor_ns) {
   known = std::max(known, floor_ns);
 }
 
-KnownBounds Floors::known(const Frame& frame, const std::vector<LayerNode>& nodes) const {
+KnownBounds Floors::known(const SearchFrame& frame, const std::vector<LayerNode>& nodes) const {
   KnownBounds out;
   for (const Row& row : rows_) {
     Configuration b = nodes[row.layer].choice;
@@ -58,7 +58,7 @@ KnownBounds Floors::known(const Frame& frame, const std::vector<LayerNode>& node
 }
 
 /// Floors of what the record dropped, as they hold now.
-void Floors::add_dropped(const Frame& frame, SearchRecord& out) const {
+void Floors::add_dropped(const SearchFrame& frame, SearchRecord& out) const {
   if (!carried_) return;
   const Carried* carried = frame.options.carried;
   for (const std::size_t at : dropped_) {
@@ -71,7 +71,7 @@ void Floors::add_dropped(const Frame& frame, SearchRecord& out) const {
   out.far_floor_ns = std::min(out.far_floor_ns, carried->far_floor_ns(frame.problem.training.global_batch));
 }
 
-SearchRecord Floors::record(const Frame& frame, const std::vector<LayerNode>& nodes, double too_large) const {
+SearchRecord Floors::record(const SearchFrame& frame, const std::vector<LayerNode>& nodes, double too_large) const {
   ESPALIER_CHECK(frame.out.complete && frame.out.best);
   SearchRecord out;
   const auto reach = static_cast<std::int64_t>(kNear * static_cast<double>(frame.out.best->iteration_ns));

@@ -25,15 +25,15 @@ class Floors {
   void drop(std::size_t carried) { dropped_.push_back(carried); }
 
   /// What a search that allows Options::keep_within times the answer may ask for.
-  [[nodiscard]] KnownBounds known(const Frame& frame, const std::vector<LayerNode>& nodes) const;
+  [[nodiscard]] KnownBounds known(const SearchFrame& frame, const std::vector<LayerNode>& nodes) const;
   /// What a search after a change of the cluster may ask for; `too_large`: configurations that no layer choice left, for their memory.
-  [[nodiscard]] SearchRecord record(const Frame& frame, const std::vector<LayerNode>& nodes, double too_large) const;
+  [[nodiscard]] SearchRecord record(const SearchFrame& frame, const std::vector<LayerNode>& nodes, double too_large) const;
 
  private:
   struct Row {
     std::size_t layer = 0, first = 0, count = 0;
   };
-  void add_dropped(const Frame& frame, SearchRecord& out) const;
+  void add_dropped(const SearchFrame& frame, SearchRecord& out) const;
 
   std::vector<Row> rows_;
   std::vector<std::int64_t> floors_;

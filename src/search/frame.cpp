@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "search/frame.h"
 
-#include "base/check.h"
+#include "base/invariant.h"
 
 namespace espalier::search {
 
-Frame::Frame(const Problem& p, const Options& how)
+SearchFrame::SearchFrame(const Problem& p, const Options& how)
     : problem(p), options(how), space(*p.model, *p.cluster, p.training, *p.engine, p.space, p.partitions, p.at_least), book(p) {
   out.pruning = options.pruning;
   best_rank = options.preference ? INT64_MAX - 1 : options.slowest_ns;
 }
 
-void Frame::improve(const Candidate& c) {
+void SearchFrame::improve(const Candidate& c) {
   const std::int64_t found = rank(c.configuration, c.iteration_ns);
   if (found > best_rank) return;
   if (found == best_rank && out.best && !canonical_less(c.configuration, out.best->configuration)) return;

@@ -24,8 +24,8 @@ inline bool before(std::int64_t bound_a, const Configuration& a, std::int64_t bo
 
 inline bool by_bound(const Leaf& a, const Leaf& b) { return before(a.bound_ns, a.configuration, b.bound_ns, b.configuration); }
 
-struct Frame {
-  Frame(const Problem& problem, const Options& how);
+struct SearchFrame {
+  SearchFrame(const Problem& problem, const Options& how);
 
   const Problem& problem;
   const Options& options;

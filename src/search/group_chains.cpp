@@ -8,7 +8,7 @@
 namespace espalier::search {
 namespace {
 
-std::int64_t devices_of(const Strategy& s) { return std::int64_t{s.tp} * s.cp * s.dp; }
+std::int64_t devices_of(const Strategy& s) { return s.devices(); }
 
 /// Where the stages of a chain begin, as device ids of the cluster.
 std::vector<std::int64_t> first_devices(const Problem& problem, const StageOptions& options,

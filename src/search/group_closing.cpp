@@ -6,9 +6,9 @@
 namespace espalier::search {
 namespace {
 
-class Chains {
+class ChainEnumeration {
  public:
-  Chains(const solve::DeviceGroupsProblem& problem, std::int64_t below_ns, std::int64_t& left, ChainSchedule schedule)
+  ChainEnumeration(const solve::DeviceGroupsProblem& problem, std::int64_t below_ns, std::int64_t& left, ChainSchedule schedule)
       : problem_(problem), below_ns_(below_ns), left_(left), schedule_(schedule), free_(problem.units) {}
 
   std::optional<std::vector<solve::GroupedPipeline>> run() {
@@ -112,7 +112,7 @@ std::optional<solve::GroupedPipeline> bounded(const solve::DeviceGroupsProblem& 
 
 std::optional<std::vector<solve::GroupedPipeline>> chains_below(const solve::DeviceGroupsProblem& problem, std::int64_t below_ns,
                                                                 std::int64_t& left, ChainSchedule schedule) {
-  return Chains(problem, below_ns, left, schedule).run();
+  return ChainEnumeration(problem, below_ns, left, schedule).run();
 }
 
 }  // namespace espalier::search

@@ -3,7 +3,7 @@
 //
 // The bound leaves a few per mille to what the simulator alone knows, and candidates of a size are only those near its least bound. Where few
 // chains of stages have a bound below the best plan's time, all of them are simulated, and then the best plan is the best of the space. Chains are
-// built stage by stage; a stage that alone needs the time already known, m·w_i of the bound in solve/device_groups.h, ends the way: more layers
+// built stage by stage; a stage that alone needs the time already known, m·w_i of the bound in solve/device_group_chains.h, ends the way: more layers
 // need more.
 #pragma once
 
@@ -11,7 +11,7 @@
 #include <optional>
 #include <vector>
 
-#include "solve/device_groups.h"
+#include "solve/device_group_chains.h"
 
 namespace espalier::search {
 

@@ -35,7 +35,7 @@ struct GroupTools {
   const CostBook& book;
   Evaluator& evaluator;
   int worker = 0;  ///< of the evaluator
-  const Group& group;
+  const GroupChoices& group;
   const OptionTable& table;
 };
 

@@ -26,7 +26,7 @@ std::int64_t least_message(const Model& model, const OptionTable& table) {
 
 }  // namespace
 
-GroupProgram::GroupProgram(const Model& model, const CostBook& book, const OptionTable& table, const Group& group,
+GroupProgram::GroupProgram(const Model& model, const CostBook& book, const OptionTable& table, const GroupChoices& group,
                            ScheduleKind kind)
     : model_(model), table_(table), margins_(static_cast<std::size_t>(group.stages), 0) {
   const cost::CostContext& c = book.context();

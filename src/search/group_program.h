@@ -17,7 +17,7 @@ namespace espalier::search {
 
 /// The choices of the layer group with one (pp, samples), and what the layers of a plan share under the engine: one class, whatever they
 /// have, where it restricts nothing.
-struct Group {
+struct GroupChoices {
   std::int32_t stages = 1;
   std::int64_t samples = 1;
   std::int32_t microbatches = 1;
@@ -53,7 +53,7 @@ solve::LayerProblem coarse(solve::LayerProblem p, const solve::LayerObjective& o
 
 class GroupProgram {
  public:
-  GroupProgram(const Model& model, const CostBook& book, const OptionTable& table, const Group& group, ScheduleKind kind);
+  GroupProgram(const Model& model, const CostBook& book, const OptionTable& table, const GroupChoices& group, ScheduleKind kind);
 
   struct Solved {
     bool fits = false;

@@ -176,7 +176,7 @@ double GroupSolver::solve_plain(GroupProgram& program, ScheduleKind kind, const 
 
 /// Every number of chunks that the job admits, up to kMostChunks; more are for uniform plans (layered_rules.h).
 void GroupSolver::solve_chunked(ScheduleKind kind) {
-  const Group& group = tools().group;
+  const GroupChoices& group = tools().group;
   if (kind == ScheduleKind::interleaved && group.microbatches % group.stages != 0) return;
   const auto layers = static_cast<std::int32_t>(tools().problem.model->layers.size());
   const std::int32_t most = kind == ScheduleKind::zb_v ? 2 : kMostChunks;

@@ -22,7 +22,7 @@
 namespace espalier::search {
 
 /// Whether its backward passes are whole: zero-bubble schedules, which run weight gradients apart, need ZeRO ≤ 1 and no copies in passes.
-inline bool whole_backward(const Strategy& s) { return shards_gradients(s.zero) || cost::copies_in_passes(s.offload); }
+inline bool whole_backward(const Strategy& s) { return s.shards_gradients() || cost::copies_in_passes(s.offload); }
 
 /// One strategy of one layer kind.
 struct PricedOption {

@@ -5,7 +5,7 @@
 #include <numeric>
 #include <utility>
 
-#include "base/check.h"
+#include "base/invariant.h"
 #include "plan/rules.h"
 #include "plan/structure.h"
 
@@ -59,7 +59,7 @@ std::vector<LayerRange> ranges_of(const Model& model, std::int32_t begin, std::i
 
 Strategy with_overlap(Strategy s, const Overlap& on, bool experts) {
   s.overlap.grad_reduce = on.grad_reduce && replicates_weights(experts, s);
-  s.overlap.param_gather = on.param_gather && shards_optimizer(s.zero);
+  s.overlap.param_gather = on.param_gather && s.shards_optimizer();
   s.overlap.p2p = on.p2p;
   s.overlap.tp = on.tp && s.sp == SequenceParallel::megatron;
   return s;

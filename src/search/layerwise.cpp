@@ -8,7 +8,7 @@
 #include <tuple>
 #include <utility>
 
-#include "base/check.h"
+#include "base/invariant.h"
 #include "base/parallel.h"
 #include "plan/engine.h"
 #include "plan/engine_rules.h"
@@ -44,7 +44,7 @@ class LayerwiseSearch {
 
   LayerwiseOutcome run() {
     groups_ = groups_by_bound();
-    const std::vector<Group>& groups = groups_;
+    const std::vector<GroupChoices>& groups = groups_;
     out_.outer = static_cast<std::int64_t>(groups.size());
     double open = kNever;  // least bound of what is not closed
     std::size_t next = 0;
@@ -96,13 +96,13 @@ class LayerwiseSearch {
                        ns(std::min(bound, incumbent_))});
   }
 
-  std::vector<Group> groups_by_bound() {
-    std::map<std::tuple<std::int32_t, std::int64_t, LayerClass>, Group> all;
+  std::vector<GroupChoices> groups_by_bound() {
+    std::map<std::tuple<std::int32_t, std::int64_t, LayerClass>, GroupChoices> all;
     space_.layer_group([&](const Configuration& c) {
       if (c.strategy.order == RankOrder::tp_cp_pp_dp && c.schedule.stages > 1) return;  // its stages are others
       const std::int64_t samples = std::int64_t{c.schedule.micro_batch} * c.strategy.dp;
       for (const LayerClass& shared : classes_below(c)) {
-        Group& g = all[{c.schedule.stages, samples, shared}];
+        GroupChoices& g = all[{c.schedule.stages, samples, shared}];
         g.stages = c.schedule.stages;
         g.samples = samples;
         g.microbatches = c.schedule.microbatches;
@@ -110,13 +110,13 @@ class LayerwiseSearch {
         g.bases.push_back(c);
       }
     });
-    std::vector<Group> groups;
+    std::vector<GroupChoices> groups;
     for (auto& [key, g] : all) groups.push_back(std::move(g));
     // A group that is not bounded in time keeps the bound 0, and none of the others is looked at.
     base::parallel_for(groups.size(), std::max(1, options_.threads), 1, [&](std::size_t i, int) {
       if (!options_.interrupted || !options_.interrupted()) groups[i].bound_ns = work_bound(groups[i]);
     });
-    std::sort(groups.begin(), groups.end(), [](const Group& a, const Group& b) {
+    std::sort(groups.begin(), groups.end(), [](const GroupChoices& a, const GroupChoices& b) {
       return std::tie(a.bound_ns, a.stages, a.samples, a.shared) < std::tie(b.bound_ns, b.stages, b.samples, b.shared);
     });
     return groups;
@@ -140,7 +140,7 @@ class LayerwiseSearch {
   }
 
   /// max(W, m·W/p), W = Σ over layers of the least time of one micro-batch under any base: recomputation and ZeRO add to it.
-  [[nodiscard]] double work_bound(const Group& g) const {
+  [[nodiscard]] double work_bound(const GroupChoices& g) const {
     std::vector<std::int64_t> least(problem_.model->kinds.size(), std::numeric_limits<std::int64_t>::max());
     std::vector<cost::LayerCost> layers;
     for (const Configuration& c : g.bases) {
@@ -154,7 +154,7 @@ class LayerwiseSearch {
     return std::max(work, work * g.microbatches / g.stages);
   }
 
-  GroupResult solve(const Group& group, int worker, const Patience& patience) {
+  GroupResult solve(const GroupChoices& group, int worker, const Patience& patience) {
     const OptionTable table(problem_, space_, book_, group.bases, group.shared, options_.interrupted);
     if (options_.interrupted && options_.interrupted()) {
       GroupResult nothing;
@@ -198,19 +198,19 @@ class LayerwiseSearch {
   }
 
   /// The group that a plan belongs to; null if it is in none.
-  [[nodiscard]] const Group* group_of(const Schedule& s, const std::vector<Strategy>& blocks) const {
+  [[nodiscard]] const GroupChoices* group_of(const Schedule& s, const std::vector<Strategy>& blocks) const {
     const LayerFreedom& freedom = problem_.engine->layers;
-    for (const Group& g : groups_) {
+    for (const GroupChoices& g : groups_) {
       if (g.stages != s.stages || g.microbatches != s.microbatches) continue;
       const auto fits = [&](const Strategy& own) { return admits(freedom, g.shared, own, true); };
       if (is_unrestricted(freedom) || std::all_of(blocks.begin(), blocks.end(), fits)) return &g;
     }
     return nullptr;
   }
-  [[nodiscard]] const Group* group_of(const Candidate& c) const {
+  [[nodiscard]] const GroupChoices* group_of(const Candidate& c) const {
     return group_of(c.configuration.schedule, {c.configuration.strategy});
   }
-  [[nodiscard]] const Group* group_of(const LayeredCandidate& c) const {
+  [[nodiscard]] const GroupChoices* group_of(const LayeredCandidate& c) const {
     std::vector<Strategy> blocks;
     for (const auto& ranges : c.configuration.chunks)
       for (const LayerRange& r : ranges)
@@ -223,7 +223,7 @@ class LayerwiseSearch {
     return false;
   }
 
-  [[nodiscard]] OptionTable table_of(const Group& group) const {
+  [[nodiscard]] OptionTable table_of(const GroupChoices& group) const {
     return {problem_, space_, book_, group.bases, group.shared, options_.interrupted};
   }
 
@@ -231,7 +231,7 @@ class LayerwiseSearch {
   void look_at_stages() {
     const LayeredCandidate from = *out_.best;
     const Schedule s = from.configuration.schedule;
-    const Group* group = group_of(from);
+    const GroupChoices* group = group_of(from);
     if (group == nullptr || stop() || !options_.balance_report || s.stages == 1 || s.virtual_stages > 1) return;
     const OptionTable table = table_of(*group);
     if (stop()) return;
@@ -241,7 +241,7 @@ class LayerwiseSearch {
     take(looked);
   }
 
-  void refine(const Group& group, const OptionTable& table, const LayeredCandidate& from, LayerRefinement::Depth depth,
+  void refine(const GroupChoices& group, const OptionTable& table, const LayeredCandidate& from, LayerRefinement::Depth depth,
               std::int64_t tries, Refinement& done) {
     const Patience patience = patience_of(1);
     GroupSolver solver({problem_, space_, book_, evaluator_, 0, group, table}, kNever, patience);
@@ -260,7 +260,7 @@ class LayerwiseSearch {
     for (const Candidate& c : options_.starts) {
       const Schedule& s = c.configuration.schedule;
       if (seen.size() >= kStarts || stop()) return;
-      const Group* group = group_of(c);
+      const GroupChoices* group = group_of(c);
       if (group == nullptr || s.virtual_stages > kMostChunks || !seen.insert({s.stages, s.microbatches, s.kind}).second) continue;
       const OptionTable table = table_of(*group);
       const std::optional<LayeredCandidate> start = layered(c, table);
@@ -289,7 +289,7 @@ class LayerwiseSearch {
   void refine_answer() {
     if (stop() || (!out_.best && !options_.uniform)) return;
     const Schedule s = out_.best ? out_.best->configuration.schedule : options_.uniform->configuration.schedule;
-    const Group* group = out_.best ? group_of(*out_.best) : group_of(*options_.uniform);
+    const GroupChoices* group = out_.best ? group_of(*out_.best) : group_of(*options_.uniform);
     if (group == nullptr || s.virtual_stages > kMostChunks) return;
     const OptionTable table = table_of(*group);
     const std::optional<LayeredCandidate> start = out_.best ? out_.best : layered(*options_.uniform, table);
@@ -306,7 +306,7 @@ class LayerwiseSearch {
   Space space_;
   CostBook book_;
   double incumbent_;
-  std::vector<Group> groups_;
+  std::vector<GroupChoices> groups_;
   LayerwiseOutcome out_;
 };
 

@@ -4,17 +4,17 @@
 #include <algorithm>
 #include <set>
 
-#include "base/check.h"
+#include "base/invariant.h"
 #include "base/parallel.h"
 #include "cost/offload.h"
 #include "search/pipeline_floor.h"
 
 namespace espalier::search {
 
-Verdict LeafJudge::memory_of(const Configuration& c, Workspace& w, int worker) {
+LeafVerdict LeafJudge::memory_of(const Configuration& c, Workspace& w, int worker) {
   price_layers(frame_.book, c, w);
   assemble(frame_.book, c, w);
-  Verdict v;
+  LeafVerdict v;
   v.judged = true;
   v.peak_bytes = evaluator_.peak_bytes(w.structure, w.costs, worker);
   v.fits = v.peak_bytes <= frame_.book.memory_limit() && cost::host_fits(*frame_.problem.cluster, w.costs);
@@ -26,17 +26,17 @@ std::int64_t LeafJudge::time_of(const Configuration& c, Workspace& w, int worker
   return evaluator_.iteration_ns(w.structure, w.costs, plan, worker);
 }
 
-Verdict LeafJudge::verdict(const Configuration& c, int worker) {
+LeafVerdict LeafJudge::verdict(const Configuration& c, int worker) {
   Workspace& w = work_[static_cast<std::size_t>(worker)];
-  Verdict v = memory_of(c, w, worker);
+  LeafVerdict v = memory_of(c, w, worker);
   if (v.fits) v.iteration_ns = time_of(c, w, worker);
   return v;
 }
 
-Verdict LeafJudge::verdict(const Leaf& leaf, int worker) {
+LeafVerdict LeafJudge::verdict(const Leaf& leaf, int worker) {
   if (frame_.beaten(Pruning::bound, leaf.bound_ns)) return {};
   Workspace& w = work_[static_cast<std::size_t>(worker)];
-  Verdict v = memory_of(leaf.configuration, w, worker);
+  LeafVerdict v = memory_of(leaf.configuration, w, worker);
   if (!v.fits) return v;
   v.floor_beats = floor_beats(leaf.configuration, w, worker);
   if (v.floor_beats) return v;
@@ -57,7 +57,7 @@ bool LeafJudge::floor_beats(const Configuration& c, Workspace& w, int worker) {
   return beats(floor_of_ends(w, timed->second)) && beats(pipeline_floor_ns(evaluator_, w, worker));
 }
 
-void LeafJudge::take(const Leaf& leaf, const Verdict& v) {
+void LeafJudge::take(const Leaf& leaf, const LeafVerdict& v) {
   if (!v.judged) {
     frame_.out.pruning.count(Pruning::bound, 1);
   } else if (!v.fits) {
@@ -82,7 +82,7 @@ void LeafJudge::note_pipeline(const Configuration& c, const std::vector<std::int
 }
 
 void LeafJudge::judge_all(const std::vector<const Leaf*>& leaves) {
-  std::vector<Verdict> verdicts(leaves.size());
+  std::vector<LeafVerdict> verdicts(leaves.size());
   base::parallel_for(leaves.size(), static_cast<int>(work_.size()), 1,
                      [&](std::size_t i, int worker) { verdicts[i] = verdict(*leaves[i], worker); });
   for (std::size_t i = 0; i < leaves.size(); ++i) take(*leaves[i], verdicts[i]);

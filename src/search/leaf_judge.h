@@ -10,7 +10,7 @@
 
 namespace espalier::search {
 
-struct Verdict {
+struct LeafVerdict {
   bool judged = false;       ///< false: its bound exceeded the incumbent
   bool floor_beats = false;  ///< not timed: its pipeline alone takes too long (Pruning::pipeline_floor)
   bool fits = false;
@@ -21,10 +21,10 @@ struct Verdict {
 class LeafJudge {
  public:
   /// `work`: one workspace a worker.
-  LeafJudge(Frame& frame, Evaluator& evaluator, std::vector<Workspace>& work)
+  LeafJudge(SearchFrame& frame, Evaluator& evaluator, std::vector<Workspace>& work)
       : frame_(frame), evaluator_(evaluator), work_(work) {}
   /// Of one configuration, whatever its bounds.
-  Verdict verdict(const Configuration& c, int worker);
+  LeafVerdict verdict(const Configuration& c, int worker);
   /// Simulates leaves [begin, end): first side by side those with pipelines that were not met yet, one of each, then the others; after either
   /// the incumbent is updated in order.
   void judge(const std::vector<Leaf>& leaves, std::size_t begin, std::size_t end);
@@ -33,16 +33,16 @@ class LeafJudge {
   struct ByText {
     bool operator()(const Configuration& a, const Configuration& b) const { return canonical_less(a, b); }
   };
-  Verdict verdict(const Leaf& leaf, int worker);
+  LeafVerdict verdict(const Leaf& leaf, int worker);
   void judge_all(const std::vector<const Leaf*>& leaves);
-  void take(const Leaf& leaf, const Verdict& v);
+  void take(const Leaf& leaf, const LeafVerdict& v);
   void note_pipeline(const Configuration& c, const std::vector<std::int64_t>& latest_ends);
   /// Fills the costs of a configuration into w, and says what it holds.
-  Verdict memory_of(const Configuration& c, Workspace& w, int worker);
+  LeafVerdict memory_of(const Configuration& c, Workspace& w, int worker);
   std::int64_t time_of(const Configuration& c, Workspace& w, int worker);
   [[nodiscard]] bool floor_beats(const Configuration& c, Workspace& w, int worker);
 
-  Frame& frame_;
+  SearchFrame& frame_;
   Evaluator& evaluator_;
   std::vector<Workspace>& work_;
   std::map<Configuration, std::int64_t, ByText> fastest_;  ///< simulated one of each schedule choice, in groups that are judged

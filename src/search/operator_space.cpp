@@ -6,7 +6,7 @@
 #include <map>
 #include <set>
 
-#include "base/check.h"
+#include "base/invariant.h"
 #include "cost/rounding.h"
 #include "plan/operator_partition.h"
 

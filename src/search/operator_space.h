@@ -2,7 +2,7 @@
 // The operators of one transformer block and every way to partition each over 2^n devices, as a problem for operator_search.h.
 //
 // Nodes and edges: plan/block_graph.h.
-//     space of an operator    partition/operators.h; norms, activations and additions may also be replicated (the letter R, a
+//     space of an operator    partition/operator_splits.h; norms, activations and additions may also be replicated (the letter R, a
 //                             dimension that no tensor has: Megatron's work outside tensor parallelism)
 //     Megatron                B on the outer d bits; inside, column and row splits and attention by heads (K, N, H), the rest
 //                             replicated: a point of the same space

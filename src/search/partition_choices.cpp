@@ -22,7 +22,7 @@ constexpr std::int64_t kNever = std::numeric_limits<std::int64_t>::max();
 constexpr std::int64_t kBudget = 40'000'000, kFrontierBudget = 2'000'000;
 
 /// One (tp, samples in a group), and where it occurs.
-struct Pair {
+struct PartitionCase {
   std::int32_t tp = 1, micro_batch = 1;
   std::vector<Configuration> bases;
   PartitionOffer offer;
@@ -41,7 +41,7 @@ class Chooser {
   }
 
   PartitionChoices run() {
-    std::vector<Pair> pairs = all_pairs();
+    std::vector<PartitionCase> pairs = all_pairs();
     std::atomic<std::int64_t> done{0};
     base::parallel_for(pairs.size(), std::max(1, options_.threads), 1, [&](std::size_t i, int) {
       if (!stopped()) fill(pairs[i]);
@@ -57,7 +57,7 @@ class Chooser {
       return out;
     }
     out.layered_lower_bound_ns = layered_bound(pairs);
-    for (Pair& p : pairs) {
+    for (PartitionCase& p : pairs) {
       out.lower_bound_ns = std::min(out.lower_bound_ns, p.bound_ns);
       out.solved += p.offer.solved;
       out.certified = out.certified && p.offer.certified;
@@ -68,31 +68,31 @@ class Chooser {
 
  private:
   [[nodiscard]] bool stopped() const { return options_.interrupted && options_.interrupted(); }
-  [[nodiscard]] std::vector<Pair> all_pairs() const {
+  [[nodiscard]] std::vector<PartitionCase> all_pairs() const {
     const Space space(*problem_.model, *problem_.cluster, problem_.training, *problem_.engine, problem_.space);
-    std::map<std::pair<std::int32_t, std::int32_t>, Pair> all;
+    std::map<std::pair<std::int32_t, std::int32_t>, PartitionCase> all;
     space.layer_group([&](const Configuration& c) {
       if (!takes_partition(c.strategy)) return;
-      Pair& p = all[{c.strategy.tp, c.schedule.micro_batch}];
+      PartitionCase& p = all[{c.strategy.tp, c.schedule.micro_batch}];
       p.tp = c.strategy.tp;
       p.micro_batch = c.schedule.micro_batch;
       p.bases.push_back(c);
     });
-    std::vector<Pair> pairs;
+    std::vector<PartitionCase> pairs;
     for (auto& [key, p] : all) pairs.push_back(std::move(p));
     return pairs;
   }
 
-  [[nodiscard]] Result<std::unique_ptr<BlockSpace>> space_of(const Pair& p, std::size_t kind, double sync) const {
+  [[nodiscard]] Result<std::unique_ptr<BlockSpace>> space_of(const PartitionCase& p, std::size_t kind, double sync) const {
     PartitionWeights weights;
     weights.sync = sync;
     const StatePolicy states = states_of(*problem_.engine, problem_.training);
     weights.state_bytes = states.parameter + states.gradient + states.master + states.optimizer;
     return BlockSpace::make(book_.context(), problem_.model->kinds[kind], p.micro_batch, bits(p), {false, true}, weights);
   }
-  static int bits(const Pair& p) { return std::bit_width(static_cast<std::uint32_t>(p.tp)) - 1; }
+  static int bits(const PartitionCase& p) { return std::bit_width(static_cast<std::uint32_t>(p.tp)) - 1; }
 
-  void fill(Pair& p) const {
+  void fill(PartitionCase& p) const {
     const auto& kinds = problem_.model->kinds;
     p.offer.least_block_ns.assign(kinds.size(), 0);
     for (std::size_t k = 0; k < kinds.size(); ++k) {
@@ -122,7 +122,7 @@ class Chooser {
   static std::int64_t of_step(std::int64_t work, const Schedule& s) { return work * s.microbatches / s.stages; }
 
   /// Every layer as fast as under any strategy, partitioned or not, with the same stages and samples.
-  [[nodiscard]] std::int64_t layered_bound(const std::vector<Pair>& pairs) const {
+  [[nodiscard]] std::int64_t layered_bound(const std::vector<PartitionCase>& pairs) const {
     std::map<std::pair<std::int32_t, std::int64_t>, std::pair<Schedule, std::vector<std::int64_t>>> least;
     const auto take = [&](const Configuration& c, std::size_t kind, std::int64_t ns) {
       auto& [schedule, of_kind] = least[{c.schedule.stages, std::int64_t{c.schedule.micro_batch} * c.strategy.dp}];
@@ -136,7 +136,7 @@ class Chooser {
       cost::layer_costs(book_.context(), c.strategy, c.schedule.stages, c.schedule.micro_batch, layers);
       for (std::size_t k = 0; k < layers.size(); ++k) take(c, k, one_pass(layers[k]));
     });
-    for (const Pair& p : pairs)
+    for (const PartitionCase& p : pairs)
       for (const Configuration& c : p.bases)
         for (std::size_t k = 0; k < layers.size(); ++k)
           if (p.offer.least_block_ns[k] > 0) take(c, k, p.offer.least_block_ns[k]);
@@ -161,7 +161,7 @@ class Chooser {
     return of_step(work, c.schedule);
   }
 
-  void offer(Pair& p) const {
+  void offer(PartitionCase& p) const {
     std::int64_t least = kNever;
     for (const Configuration& c : p.bases) least = std::min<std::int64_t>(least, c.schedule.microbatches);
     const auto space = space_of(p, common_, 1.0 / static_cast<double>(std::max<std::int64_t>(1, least)));

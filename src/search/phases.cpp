@@ -5,7 +5,7 @@
 #include <array>
 #include <chrono>
 
-#include "base/check.h"
+#include "base/invariant.h"
 #include "plan/engine.h"
 #include "search/speed_classes.h"
 #include "search/work_bound.h"
@@ -23,7 +23,7 @@ std::int64_t time_of(const std::optional<LayerwiseOutcome>& found) {
 std::int64_t faster(std::int64_t a, std::int64_t b) { return a == 0 ? b : b == 0 ? a : std::min(a, b); }
 
 /// What phases hand on.
-struct State {
+struct PhaseState {
   Problem problem;
   Evaluator& evaluator;
   const PhaseOptions& options;
@@ -40,7 +40,7 @@ struct State {
 };
 
 /// Beyond the uniform answer `flat`. `before`: the layer-wise search of a smaller space, whose plans are not counted again.
-LayerwiseOutcome search_layers(State& s, const Outcome& flat, const LayerwiseOutcome* before) {
+LayerwiseOutcome search_layers(PhaseState& s, const Outcome& flat, const LayerwiseOutcome* before) {
   LayerwiseOptions layered;
   layered.threads = s.options.how.threads;
   layered.node_limit = s.rest_after(flat.simulations + (before != nullptr ? before->simulations : 0));
@@ -63,7 +63,7 @@ void report(const Outcome& found, std::int64_t bounded, PhaseReport& out) {
   out.lower_bound_ns = found.lower_bound_ns;
 }
 
-void run_uniform(State& s, PhaseReport& out) {
+void run_uniform(PhaseState& s, PhaseReport& out) {
   Options how = s.options.how;
   // Under a limit the answer depends on the order of work, which a record changes.
   const bool whole = how.node_limit == 0;
@@ -74,12 +74,12 @@ void run_uniform(State& s, PhaseReport& out) {
   report(s.found.uniform, s.found.uniform.bounded, out);
 }
 
-void run_layers(State& s, PhaseReport& out) {
+void run_layers(PhaseState& s, PhaseReport& out) {
   s.found.layered = search_layers(s, s.found.uniform, nullptr);
   report(*s.found.layered, s.found.layered->solved, out);
 }
 
-void run_operators(State& s, PhaseReport& out) {
+void run_operators(PhaseState& s, PhaseReport& out) {
   const Found& before = s.found;
   PartitionOptions partitions;
   partitions.incumbent_ns = faster(time_of(before.uniform), time_of(before.layered));
@@ -96,7 +96,7 @@ void run_operators(State& s, PhaseReport& out) {
   out.lower_bound_ns = std::min(out.lower_bound_ns, s.found.choices.lower_bound_ns);
 }
 
-void run_operators_by_layer(State& s, PhaseReport& out) {
+void run_operators_by_layer(PhaseState& s, PhaseReport& out) {
   s.found.both = search_layers(s, *s.found.partitioned, s.found.layered ? &*s.found.layered : nullptr);
   report(*s.found.both, s.found.both->solved, out);
   out.lower_bound_ns = std::min(out.lower_bound_ns, s.found.choices.layered_lower_bound_ns);
@@ -104,14 +104,14 @@ void run_operators_by_layer(State& s, PhaseReport& out) {
 
 /// Where devices are of unequal speed: what was found on the classes, as a plan of their devices. What the classes prove counts where they are exact.
 template <typename Outcome>
-void on_devices(const State& s, Outcome& found) {
+void on_devices(const PhaseState& s, Outcome& found) {
   if (s.classes == nullptr) return;
   if (found.best) found.best->pipelines = s.classes->on_devices(std::move(found.best->pipelines));
   if (!s.classes->exact()) found.lower_bound_ns = std::min(found.lower_bound_ns, work_bound_ns(s.problem));
 }
 
-const Problem& unlike_problem(const State& s) { return s.classes != nullptr ? s.by_class : s.problem; }
-Evaluator& unlike_evaluator(const State& s) { return s.classes != nullptr ? *s.of_classes : s.evaluator; }
+const Problem& unlike_problem(const PhaseState& s) { return s.classes != nullptr ? s.by_class : s.problem; }
+Evaluator& unlike_evaluator(const PhaseState& s) { return s.classes != nullptr ? *s.of_classes : s.evaluator; }
 
 /// Where every device must have work, plans on one of several groups are no answers: they serve the phases behind.
 void leave_to_others(const Problem& on, EachGroupOutcome& found) {
@@ -131,7 +131,7 @@ void add(Outcome& found, const Outcome& more) {
 }
 
 /// Adds the plans on each class.
-void add_classes(const State& s, EachGroupOutcome& found) {
+void add_classes(const PhaseState& s, EachGroupOutcome& found) {
   s.found.of_classes = each_group(s.by_class, *s.of_classes, s.options.how);
   EachGroupOutcome& more = *s.found.of_classes;
   leave_to_others(s.by_class, more);
@@ -140,7 +140,7 @@ void add_classes(const State& s, EachGroupOutcome& found) {
   found.bounded += more.bounded;
 }
 
-void run_each_group(State& s, PhaseReport& out) {
+void run_each_group(PhaseState& s, PhaseReport& out) {
   s.found.alone = each_group(s.problem, s.evaluator, s.options.how, s.found.best_ns(), !s.problem.cluster->equal_devices());
   leave_to_others(s.problem, *s.found.alone);
   if (s.classes != nullptr) add_classes(s, *s.found.alone);
@@ -159,7 +159,7 @@ struct Started {
   std::optional<GroupedCandidate> best;
   std::int64_t judged = 0, without_room = 0;
 };
-Started judge_starts(State& s) {
+Started judge_starts(PhaseState& s) {
   Started out;
   if (s.options.starts.empty()) return out;
   const cost::ClusterCosts costs(*s.problem.model, *s.problem.cluster, s.problem.training, *s.problem.engine);
@@ -179,7 +179,7 @@ Started judge_starts(State& s) {
   return out;
 }
 
-void run_device_groups(State& s, PhaseReport& out) {
+void run_device_groups(PhaseState& s, PhaseReport& out) {
   const Found& before = s.found;
   DeviceGroupsOptions how;
   how.threads = s.options.how.threads;
@@ -193,7 +193,7 @@ void run_device_groups(State& s, PhaseReport& out) {
   how.progress = s.options.how.progress;
   s.found.grouped = device_groups(unlike_problem(s), unlike_evaluator(s), how);
   on_devices(s, *s.found.grouped);
-  DeviceGroupsOutcome& found = *s.found.grouped;
+  GroupedOutcome& found = *s.found.grouped;
   if (s.classes != nullptr)
     for (GroupedCandidate& plan : found.simulated) plan.pipelines = s.classes->on_devices(std::move(plan.pipelines));
   if (start.best && (!found.best || start.best->iteration_ns < found.best->iteration_ns)) {
@@ -210,14 +210,14 @@ std::int64_t simulated_before(const Found& found) {
   return of(found.alone) + of(found.grouped) + of(found.across) + of(found.beside);
 }
 
-void run_whole_cluster(State& s, PhaseReport& out) {
+void run_whole_cluster(PhaseState& s, PhaseReport& out) {
   Options how = s.options.how;
   how.node_limit = s.rest_after(simulated_before(s.found));
   s.found.across = whole_cluster(s.problem, s.evaluator, s.found.best_ns(), how);
   report(*s.found.across, s.found.across->bounded, out);
 }
 
-void run_unlike_pipelines(State& s, PhaseReport& out) {
+void run_unlike_pipelines(PhaseState& s, PhaseReport& out) {
   const auto search = [&](const Problem& problem, Evaluator& evaluator, const EachGroupOutcome& columns) {
     Options how = s.options.how;
     how.node_limit = s.rest_after(simulated_before(s.found));
@@ -236,7 +236,7 @@ void run_unlike_pipelines(State& s, PhaseReport& out) {
   report(*s.found.beside, s.found.beside->combinations, out);
 }
 
-void run_unequal_replicas(State& s, PhaseReport& out) {
+void run_unequal_replicas(PhaseState& s, PhaseReport& out) {
   Options how = s.options.how;
   how.node_limit = s.rest_after(simulated_before(s.found));
   s.found.replicas = unequal_replicas(unlike_problem(s), unlike_evaluator(s), s.found.best_ns(), how);
@@ -244,24 +244,26 @@ void run_unequal_replicas(State& s, PhaseReport& out) {
   report(*s.found.replicas, s.found.replicas->considered, out);
 }
 
-bool never(const State&) { return false; }
-bool uniform_interrupted(const State& s) { return s.found.uniform.interrupted || (s.found.alone && s.found.alone->interrupted); }
-bool groups_unfinished(const State& s) { return !s.found.alone || uniform_interrupted(s); }
+bool never(const PhaseState&) { return false; }
+bool uniform_interrupted(const PhaseState& s) {
+  return s.found.uniform.interrupted || (s.found.alone && s.found.alone->interrupted);
+}
+bool groups_unfinished(const PhaseState& s) { return !s.found.alone || uniform_interrupted(s); }
 /// Layer-wise plans with partitions start from uniform ones with partitions.
-bool operators_unfinished(const State& s) { return !s.found.partitioned || s.found.partitioned->interrupted; }
+bool operators_unfinished(const PhaseState& s) { return !s.found.partitioned || s.found.partitioned->interrupted; }
 
-struct Phase {
+struct SearchPhase {
   const char* name;
   /// What the space must hold and the engine be able to run: strategies that vary by layer, partitioned operators.
   bool by_layer, operators;
   bool any_devices;     ///< the job lets stages lie on groups of unlike devices
   bool unlike_devices;  ///< the cluster has several node groups, or devices of unequal speed
   bool unlike_stages;   ///< needs an engine whose stages may be unlike
-  bool (*cut_short)(const State&);
-  void (*run)(State&, PhaseReport&);
+  bool (*cut_short)(const PhaseState&);
+  void (*run)(PhaseState&, PhaseReport&);
 };
 
-constexpr std::array<Phase, 9> kPhases = {{
+constexpr std::array<SearchPhase, 9> kPhases = {{
     {"uniform", false, false, false, false, false, never, run_uniform},
     {"layer-wise", true, false, false, false, false, uniform_interrupted, run_layers},
     {"operators", false, true, false, false, false, uniform_interrupted, run_operators},
@@ -274,7 +276,7 @@ constexpr std::array<Phase, 9> kPhases = {{
 }};
 
 /// Whether a phase belongs to the search of a problem. Phases of equal devices need them.
-bool belongs(const Phase& phase, const Problem& problem, const PhaseOptions& options) {
+bool belongs(const SearchPhase& phase, const Problem& problem, const PhaseOptions& options) {
   const bool equal = problem.cluster->equal_devices();
   if (!phase.any_devices) return equal;
   if (phase.run == run_each_group && equal && problem.space.devices == DeviceChoice::all) return false;  // it has no parts
@@ -286,7 +288,7 @@ bool belongs(const Phase& phase, const Problem& problem, const PhaseOptions& opt
 
 std::vector<std::string> phase_names() {
   std::vector<std::string> names;
-  for (const Phase& phase : kPhases) names.emplace_back(phase.name);
+  for (const SearchPhase& phase : kPhases) names.emplace_back(phase.name);
   return names;
 }
 
@@ -391,13 +393,13 @@ Found search(const Problem& problem, Evaluator& evaluator, const PhaseOptions& o
   Found found;
   std::optional<SpeedClasses> classes;
   std::optional<JudgeOfClasses> of_classes;
-  State state{problem, evaluator, options, found, nullptr, nullptr, problem};
+  PhaseState state{problem, evaluator, options, found, nullptr, nullptr, problem};
   if (options.any_devices && has_classes(*problem.cluster)) {
     state.classes = &classes.emplace(*problem.cluster);
     state.of_classes = &of_classes.emplace(problem, evaluator, *classes);
     state.by_class.cluster = &classes->cluster();
   }
-  for (const Phase& phase : kPhases) {
+  for (const SearchPhase& phase : kPhases) {
     if ((phase.by_layer && !by_layer) || (phase.operators && !operators)) continue;
     if (!belongs(phase, problem, options)) continue;
     PhaseReport out;

@@ -88,7 +88,7 @@ struct Found {
   std::optional<EachGroupOutcome> alone;  ///< uniform plans on one of several node groups
   std::optional<EachGroupOutcome>
       of_classes;  ///< the same on each class of devices of one speed (speed_classes.h); `alone` has the best
-  std::optional<DeviceGroupsOutcome> grouped;      ///< stages on groups of unlike devices
+  std::optional<GroupedOutcome> grouped;           ///< stages on groups of unlike devices
   std::optional<WholeClusterOutcome> across;       ///< uniform plans across node groups
   std::optional<UnlikePipelinesOutcome> beside;    ///< pipelines beside each other, one on each of several groups
   std::optional<UnequalReplicasOutcome> replicas;  ///< one stage, its replicas on several groups

@@ -49,7 +49,7 @@ Configuration pipeline_of(const Configuration& c) {
   Configuration out = c;
   Strategy& s = out.strategy;
   s.overlap.p2p = false;
-  if (shards_gradients(s.zero)) return out;  // states are gathered or reduced inside passes
+  if (s.shards_gradients()) return out;  // states are gathered or reduced inside passes
   s.zero = ZeroStage::none;
   s.shard = 1;
   s.overlap.grad_reduce = s.overlap.param_gather = false;

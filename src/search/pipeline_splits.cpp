@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <atomic>
 
-#include "base/check.h"
+#include "base/invariant.h"
 #include "cost/cluster_costs.h"
 #include "cost/collective.h"
 #include "cost/state_memory.h"

@@ -4,7 +4,7 @@
 
 #include <gtest/gtest.h>
 
-#include "base/check.h"
+#include "base/invariant.h"
 #include "plan/engine.h"
 #include "plan/test_problem.h"
 #include "search/chunk_bound.h"

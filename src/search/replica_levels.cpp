@@ -3,7 +3,8 @@
 
 #include <algorithm>
 
-#include "base/check.h"
+#include "base/division.h"
+#include "base/invariant.h"
 
 namespace espalier::search {
 namespace {
@@ -34,7 +35,7 @@ class Lowest {
     }
     if (left_ == 0) return false;
     --left_;
-    levels_[g] = std::max<std::int64_t>(1, (missing + own - 1) / own);
+    levels_[g] = std::max<std::int64_t>(1, ceil_div(missing, own));
     if (levels_[g] <= most_[g] && lowest(own * levels_[g] - missing)) found_.push_back(levels_);
     return true;
   }
@@ -120,7 +121,7 @@ std::vector<std::int64_t> most_even_parts(const std::vector<double>& holds, doub
   const std::int64_t short_of = unit * static_cast<std::int64_t>(parts.size()) - sum;
   const auto roomy = std::count_if(room.begin(), room.end(), [&](double own) { return own >= even * (1 - kRounding); });
   for (std::size_t r = 0; r < parts.size() && short_of > 0; ++r)
-    if (room[r] >= even * (1 - kRounding)) parts[r] += (short_of + roomy - 1) / roomy;
+    if (room[r] >= even * (1 - kRounding)) parts[r] += ceil_div(short_of, roomy);
   return parts;
 }
 

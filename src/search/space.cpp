@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <array>
 
-#include "base/check.h"
+#include "base/invariant.h"
 #include "plan/engine.h"
 #include "plan/engine_rules.h"
 
@@ -146,7 +146,7 @@ void Space::values(Dimension d, const Configuration& c, std::vector<std::int64_t
       first_integers(1, c.schedule.kind == ScheduleKind::interleaved ? facts_.layers / c.schedule.stages : 2, out);
       break;
     case Dimension::zero: first_integers(0, 3, out); break;
-    case Dimension::shard: divisors(shards_optimizer(s.zero) ? s.data_ranks() : 1, out); break;
+    case Dimension::shard: divisors(s.shards_optimizer() ? s.data_ranks() : 1, out); break;
     case Dimension::recompute_layers: {
       const auto chunks = static_cast<std::size_t>(c.schedule.stages) * static_cast<std::size_t>(c.schedule.virtual_stages);
       const std::int32_t most = chunks < facts_.largest_chunk.size() ? facts_.largest_chunk[chunks] : 0;

@@ -5,21 +5,22 @@
 #include <map>
 #include <utility>
 
-#include "base/check.h"
+#include "base/division.h"
 #include "base/format.h"
+#include "base/invariant.h"
 #include "search/node_sets.h"
 
 namespace espalier::search {
 namespace {
 
 /// Neighbouring devices of a node, all equally fast.
-struct Block {
+struct SpeedBlock {
   std::int64_t first = 0, count = 1;
   double speed = 1.0;
 };
 
 /// Devices first … first + count − 1 as the largest blocks.
-void add_blocks(const Cluster& cluster, std::int64_t first, std::int64_t count, std::vector<Block>& out) {
+void add_blocks(const Cluster& cluster, std::int64_t first, std::int64_t count, std::vector<SpeedBlock>& out) {
   const double speed = cluster.speed_of(first);
   bool alike = true;
   for (std::int64_t device = first; device < first + count; ++device) alike = alike && cluster.speed_of(device) == speed;
@@ -58,7 +59,7 @@ std::vector<FabricLevel> between(const std::vector<FabricLevel>& levels, std::in
   if (nodes < 2) return out;
   for (const FabricLevel& level : levels) {
     out.push_back(level);
-    out.back().span = (level.span + before - 1) / before * count;
+    out.back().span = ceil_div(level.span, before) * count;
     if (out.back().span >= nodes * count) break;
   }
   if (!out.empty()) out.back().span = std::max(out.back().span, nodes * count);
@@ -135,10 +136,10 @@ SpeedClasses::SpeedClasses(const Cluster& cluster) {
 void SpeedClasses::add_group(const Cluster& cluster, std::size_t group) {
   const NodeGroup& of = cluster.groups[group];
   std::map<Class, std::vector<std::int64_t>> found;  // first devices of blocks
-  std::vector<Block> blocks;
+  std::vector<SpeedBlock> blocks;
   for (std::int64_t node = 0; node < of.nodes; ++node)
     add_blocks(cluster, cluster.first_device(group) + node * of.devices_per_node, of.devices_per_node, blocks);
-  for (const Block& block : blocks) found[{block.speed, block.count}].push_back(block.first);
+  for (const SpeedBlock& block : blocks) found[{block.speed, block.count}].push_back(block.first);
   const std::vector<FabricLevel>& outside = cluster.homogeneous() ? cluster.inter : of.inter;
   const std::vector<FabricLevel>& network =
       outside.empty() ? of.intra : outside;  // of one node alone, whose blocks talk inside it

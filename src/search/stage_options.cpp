@@ -171,7 +171,7 @@ bool rules_admit(const Problem& problem, RuleFacts& facts, const Strategy& s, st
   Schedule schedule = like;
   schedule.micro_batch = static_cast<std::int32_t>(samples / s.dp);
   schedule.microbatches = static_cast<std::int32_t>(facts.global_batch / samples);
-  facts.devices = std::int64_t{s.tp} * s.cp * s.dp * schedule.stages;
+  facts.devices = s.devices() * schedule.stages;
   return is_legal(facts, s, schedule) && engine_allows(*problem.engine, facts, s, schedule);
 }
 

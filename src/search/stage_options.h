@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How a stage can be made of devices of one kind: what solve/device_groups.h chooses from, in nanoseconds and bytes.
+// How a stage can be made of devices of one kind: what solve/device_group_chains.h chooses from, in nanoseconds and bytes.
 //
 // Devices of a node group are taken in *units* of `unit_devices`, a power of two that divides a node (or a whole node), so small that there are
 // at most kMostUnits of them. A stage takes a power of two of units inside a node, or whole nodes. An option is a number of units with a
@@ -35,7 +35,7 @@
 #include "cost/cluster_costs.h"
 #include "plan/rules.h"
 #include "search/search.h"
-#include "solve/device_groups.h"
+#include "solve/device_group_chains.h"
 
 namespace espalier::search {
 

@@ -75,7 +75,7 @@ TEST(StageOptions, EveryOptionIsAStage) {
     EXPECT_EQ(o.units, c.strategy.tp * c.strategy.dp);
     EXPECT_LE(c.strategy.tp, group.devices_per_node);
     EXPECT_EQ(4 % c.strategy.dp, 0);
-    EXPECT_EQ(c.strategy.shard, shards_optimizer(c.strategy.zero) ? c.strategy.dp : 1);
+    EXPECT_EQ(c.strategy.shard, c.strategy.shards_optimizer() ? c.strategy.dp : 1);
     EXPECT_TRUE(o.units <= group.devices_per_node || o.units % group.devices_per_node == 0);
     for (const auto* column : {&o.forward_ns, &o.backward_ns, &o.static_bytes, &o.saved_bytes, &o.end_ns}) {
       ASSERT_EQ(column->size(), kinds);
@@ -107,7 +107,7 @@ std::set<std::int32_t> splits_of(const Fixture& f) {
     const Strategy& s = all.choices[i].strategy;
     out.insert(s.cp);
     EXPECT_EQ(all.options[i].units, s.tp * s.cp * s.dp);
-    EXPECT_EQ(s.shard, shards_optimizer(s.zero) ? s.cp * s.dp : 1);
+    EXPECT_EQ(s.shard, s.shards_optimizer() ? s.cp * s.dp : 1);
   }
   return out;
 }
@@ -259,7 +259,7 @@ class Fake : public Evaluator {
 TEST(DeviceGroups, CountsWhatItDid) {
   const Fixture f(kMixed, 4);
   Fake judge;
-  const DeviceGroupsOutcome found = device_groups(f.problem, judge, {});
+  const GroupedOutcome found = device_groups(f.problem, judge, {});
   EXPECT_EQ(found.sizes, 3);  // 1, 2 and 4 samples
   EXPECT_EQ(found.simulations, judge.asked);
   EXPECT_GT(found.without_room, 0);
@@ -274,16 +274,16 @@ TEST(DeviceGroups, CountsWhatItDid) {
 TEST(DeviceGroups, AKnownPlanSparesWork) {
   const Fixture f(kMixed, 16);
   Fake judge, same;
-  const DeviceGroupsOutcome alone = device_groups(f.problem, judge, {});
+  const GroupedOutcome alone = device_groups(f.problem, judge, {});
   DeviceGroupsOptions how;
   how.incumbent_ns = alone.lower_bound_ns + 1;
-  const DeviceGroupsOutcome with = device_groups(f.problem, same, how);
+  const GroupedOutcome with = device_groups(f.problem, same, how);
   EXPECT_LT(with.tried * 4, alone.tried);
   EXPECT_GT(with.refused, 0);
   EXPECT_LE(with.lower_bound_ns, how.incumbent_ns);
   EXPECT_GE(with.lower_bound_ns + with.lower_bound_ns * (kWorthPermille + 1) / 1000, alone.lower_bound_ns);
   how.cutoff = false;
-  const DeviceGroupsOutcome without = device_groups(f.problem, same, how);
+  const GroupedOutcome without = device_groups(f.problem, same, how);
   EXPECT_EQ(without.refused, 0);
   EXPECT_EQ(without.lower_bound_ns, alone.lower_bound_ns);
 }
@@ -292,7 +292,7 @@ TEST(DeviceGroups, APinnedNumberOfStagesHolds) {
   Fixture f(kMixed, 4);
   f.problem.space.allow["pp"] = {2};
   Fake judge;
-  const DeviceGroupsOutcome found = device_groups(f.problem, judge, {});
+  const GroupedOutcome found = device_groups(f.problem, judge, {});
   ASSERT_FALSE(found.simulated.empty());
   for (const GroupedCandidate& c : found.simulated) EXPECT_EQ(c.pipelines.front().stages.size(), 2U);
 }
@@ -302,7 +302,7 @@ TEST(DeviceGroups, AnInterruptedSearchKnowsNoBound) {
   Fake judge;
   DeviceGroupsOptions how;
   how.interrupted = [] { return true; };
-  const DeviceGroupsOutcome found = device_groups(f.problem, judge, how);
+  const GroupedOutcome found = device_groups(f.problem, judge, how);
   EXPECT_TRUE(found.interrupted);
   EXPECT_FALSE(found.complete);
   EXPECT_EQ(found.lower_bound_ns, 0);

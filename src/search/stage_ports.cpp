@@ -40,7 +40,7 @@ std::int32_t StagePorts::of(std::size_t group, const cost::CostContext& c, const
   const bool scattered = c.engine->communication.scattered_messages && s.sp == SequenceParallel::none;
   Port port;
   port.group = group;
-  port.devices = std::int64_t{s.tp} * s.cp * s.dp;
+  port.devices = s.devices();
   const auto held = static_cast<double>(least_boundary(model, layers));
   port.bytes = scattered ? held / s.tp : held;
   if (scattered && s.tp > 1) port.gather = cost::all_gather_s(c.fabric.tensor_levels, tp_group(c.fabric.placing(), s), held);

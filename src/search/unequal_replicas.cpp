@@ -7,7 +7,7 @@
 #include <map>
 #include <numeric>
 
-#include "base/check.h"
+#include "base/invariant.h"
 #include "cost/chunk_sum.h"
 #include "plan/engine.h"
 #include "plan/rules.h"
@@ -26,7 +26,7 @@ constexpr std::size_t kMostLevels = 20'000;    // looked at for a strategy
 constexpr std::array kSpared = {0.001, 0.02};  // of what a rank can hold, since its peak is not quite linear in its part
 
 /// A strategy of all replicas, and where they lie.
-struct Way {
+struct ReplicaStrategy {
   std::vector<std::size_t> groups;
   Strategy strategy;
   std::int64_t samples = 0;            ///< of a micro-batch, in all replicas
@@ -36,20 +36,20 @@ struct Way {
 
 /// A way with the samples of each replica.
 struct Dealt {
-  const Way& way;
+  const ReplicaStrategy& way;
   std::vector<std::int64_t> samples;
 };
 
-std::vector<std::size_t> groups_of(const Way& way) {
+std::vector<std::size_t> groups_of(const ReplicaStrategy& way) {
   std::vector<std::size_t> out;
   for (std::size_t g = 0; g < way.groups.size(); ++g)
     out.insert(out.end(), static_cast<std::size_t>(way.replicas[g]), way.groups[g]);
   return out;
 }
 
-class Search {
+class ReplicasSearch {
  public:
-  Search(const Problem& problem, Evaluator& evaluator, std::int64_t incumbent_ns, const Options& options)
+  ReplicasSearch(const Problem& problem, Evaluator& evaluator, std::int64_t incumbent_ns, const Options& options)
       : problem_(problem),
         evaluator_(evaluator),
         options_(options),
@@ -58,15 +58,15 @@ class Search {
   UnequalReplicasOutcome run();
 
  private:
-  [[nodiscard]] std::vector<Way> ways();
-  void add_ways(const std::vector<std::size_t>& groups, std::vector<Way>& out);
-  void add_way(const std::vector<std::size_t>& groups, const Strategy& strategy, std::vector<Way>& out);
+  [[nodiscard]] std::vector<ReplicaStrategy> ways();
+  void add_ways(const std::vector<std::size_t>& groups, std::vector<ReplicaStrategy>& out);
+  void add_way(const std::vector<std::size_t>& groups, const Strategy& strategy, std::vector<ReplicaStrategy>& out);
   /// Arithmetic of so many samples in a replica on group g, forward and backward.
   [[nodiscard]] double arithmetic_ns(std::size_t g, const Strategy& s, std::int64_t samples);
   [[nodiscard]] Plan plan_of(const Dealt& dealt, const std::vector<std::int64_t>& states) const;
   /// All deals of a way that may be faster than the best plan.
-  void search(const Way& way);
-  [[nodiscard]] Levels highest_levels(const Way& way, ReplicaPaces& paces) const;
+  void search(const ReplicaStrategy& way);
+  [[nodiscard]] Levels highest_levels(const ReplicaStrategy& way, ReplicaPaces& paces) const;
   /// Simulated time with equal parts of the states, after trying others where these do not fit; 0: a rule is broken.
   std::int64_t judge(const Dealt& dealt);
   std::optional<PlanEvaluation> evaluate(const Dealt& dealt, const std::vector<std::int64_t>& states);
@@ -94,7 +94,7 @@ class Search {
   UnequalReplicasOutcome out_;
 };
 
-double Search::arithmetic_ns(std::size_t g, const Strategy& s, std::int64_t samples) {
+double ReplicasSearch::arithmetic_ns(std::size_t g, const Strategy& s, std::int64_t samples) {
   const auto [known, added] = arithmetic_.try_emplace({static_cast<std::int64_t>(g), s.tp, static_cast<std::int64_t>(s.sp),
                                                        static_cast<std::int64_t>(s.recompute.kind), samples});
   if (!added) return known->second;
@@ -116,12 +116,13 @@ double Search::arithmetic_ns(std::size_t g, const Strategy& s, std::int64_t samp
   return known->second = kBelow * ns;
 }
 
-void Search::add_way(const std::vector<std::size_t>& groups, const Strategy& strategy, std::vector<Way>& out) {
+void ReplicasSearch::add_way(const std::vector<std::size_t>& groups, const Strategy& strategy,
+                             std::vector<ReplicaStrategy>& out) {
   const std::int64_t batch = problem_.training.global_batch;
   RuleFacts facts = rule_facts(*problem_.model, *problem_.cluster, problem_.training, 1);
   for (std::int64_t samples = strategy.dp; samples <= batch; samples += strategy.dp) {
     if (batch % samples != 0 || !stage_admitted(problem_, facts, strategy, samples)) continue;
-    Way way{groups, strategy, samples, {}, 0};
+    ReplicaStrategy way{groups, strategy, samples, {}, 0};
     for (const std::size_t g : groups) {
       const NodeGroup& group = problem_.cluster->groups[g];
       way.replicas.push_back(group.nodes * group.devices_per_node / strategy.tp);
@@ -134,7 +135,7 @@ void Search::add_way(const std::vector<std::size_t>& groups, const Strategy& str
   }
 }
 
-void Search::add_ways(const std::vector<std::size_t>& groups, std::vector<Way>& out) {
+void ReplicasSearch::add_ways(const std::vector<std::size_t>& groups, std::vector<ReplicaStrategy>& out) {
   std::int64_t devices = 0, common = 0;
   for (const std::size_t g : groups) {
     const NodeGroup& group = problem_.cluster->groups[g];
@@ -162,8 +163,8 @@ void Search::add_ways(const std::vector<std::size_t>& groups, std::vector<Way>& 
         }
 }
 
-Plan Search::plan_of(const Dealt& dealt, const std::vector<std::int64_t>& states) const {
-  const Way& way = dealt.way;
+Plan ReplicasSearch::plan_of(const Dealt& dealt, const std::vector<std::int64_t>& states) const {
+  const ReplicaStrategy& way = dealt.way;
   Plan plan;
   plan.training = problem_.training;
   plan.engine = problem_.engine->name;
@@ -187,7 +188,7 @@ Plan Search::plan_of(const Dealt& dealt, const std::vector<std::int64_t>& states
   return plan;
 }
 
-std::optional<PlanEvaluation> Search::evaluate(const Dealt& dealt, const std::vector<std::int64_t>& states) {
+std::optional<PlanEvaluation> ReplicasSearch::evaluate(const Dealt& dealt, const std::vector<std::int64_t>& states) {
   Plan plan = plan_of(dealt, states);
   if (!plan_violations(*problem_.model, plan).empty()) return std::nullopt;
   ++out_.simulations;
@@ -212,7 +213,7 @@ std::vector<std::size_t> kinds_of(const Dealt& dealt) {
   return out;
 }
 
-std::vector<double> Search::room(const Dealt& dealt, const PlanEvaluation& equal) {
+std::vector<double> ReplicasSearch::room(const Dealt& dealt, const PlanEvaluation& equal) {
   // A second plan, its parts unequal by kind, says what a larger part costs.
   const std::vector<std::size_t> kind = kinds_of(dealt);
   const auto replicas = static_cast<double>(kind.size());
@@ -239,7 +240,7 @@ std::vector<double> Search::room(const Dealt& dealt, const PlanEvaluation& equal
 }
 
 /// An update that every rank takes as long for takes d / Σ 1/U over d replicas that take U each for equal parts.
-std::int64_t Search::least_update_gain(const Dealt& dealt) const {
+std::int64_t ReplicasSearch::least_update_gain(const Dealt& dealt) const {
   const std::vector<std::size_t> kind = kinds_of(dealt);
   Program program;
   std::vector<cost::KindCosts> of_kinds;
@@ -259,13 +260,13 @@ std::int64_t Search::least_update_gain(const Dealt& dealt) const {
   return std::llround(longest - static_cast<double>(kind.size()) / rates);
 }
 
-std::int64_t Search::judge(const Dealt& dealt) {
+std::int64_t ReplicasSearch::judge(const Dealt& dealt) {
   const std::vector<std::int64_t> equal_parts(dealt.samples.size(), kShareUnit);
   const auto equal = evaluate(dealt, equal_parts);
   if (!equal) return 0;
   if (equal->fits) return equal->iteration_ns;
   ++out_.without_room;
-  const bool divisible = shards_optimizer(dealt.way.strategy.zero) && !equal->over.empty();
+  const bool divisible = dealt.way.strategy.shards_optimizer() && !equal->over.empty();
   if (!divisible || equal->iteration_ns - least_update_gain(dealt) >= best_ns()) return equal->iteration_ns;
   const std::vector<double> holds = room(dealt, *equal);
   if (holds.empty()) return equal->iteration_ns;
@@ -279,7 +280,7 @@ std::int64_t Search::judge(const Dealt& dealt) {
 }
 
 /// No higher ones than samples there are, nor than can be faster than the best plan.
-Levels Search::highest_levels(const Way& way, ReplicaPaces& paces) const {
+Levels ReplicasSearch::highest_levels(const ReplicaStrategy& way, ReplicaPaces& paces) const {
   const std::int64_t microbatches = problem_.training.global_batch / way.samples;
   const std::int64_t others = way.samples - std::accumulate(way.replicas.begin(), way.replicas.end(), std::int64_t{0});
   Levels most;
@@ -294,7 +295,7 @@ Levels Search::highest_levels(const Way& way, ReplicaPaces& paces) const {
 
 /// The deal of the shortest passes is simulated first. Another differs from it in its passes alone, m of each, and is faster by no more than these are
 /// shorter.
-void Search::search(const Way& way) {
+void ReplicasSearch::search(const ReplicaStrategy& way) {
   const std::int64_t microbatches = problem_.training.global_batch / way.samples;
   ReplicaPaces paces(*problem_.model, costs_,
                      plan_of({way, std::vector<std::int64_t>(groups_of(way).size(), 1)}, {}).only_pipeline(), way.groups);
@@ -328,8 +329,8 @@ void Search::search(const Way& way) {
   }
 }
 
-std::vector<Way> Search::ways() {
-  std::vector<Way> all;
+std::vector<ReplicaStrategy> ReplicasSearch::ways() {
+  std::vector<ReplicaStrategy> all;
   const std::size_t groups = problem_.cluster->groups.size();
   const bool one_stage = problem_.space.admits(std::string(to_string(Dimension::pp)), 1);
   for (std::size_t set = 1; one_stage && groups <= kMostReplicaGroups && set < (std::size_t{1} << groups); ++set) {
@@ -338,17 +339,18 @@ std::vector<Way> Search::ways() {
       if ((set >> g & 1) != 0) chosen.push_back(g);
     if (chosen.size() > 1 && (chosen.size() == groups || problem_.space.devices != DeviceChoice::all)) add_ways(chosen, all);
   }
-  std::stable_sort(all.begin(), all.end(), [](const Way& a, const Way& b) { return a.least_ns < b.least_ns; });
+  std::stable_sort(all.begin(), all.end(),
+                   [](const ReplicaStrategy& a, const ReplicaStrategy& b) { return a.least_ns < b.least_ns; });
   return all;
 }
 
-UnequalReplicasOutcome Search::run() {
+UnequalReplicasOutcome ReplicasSearch::run() {
   work_ns_ = work_bound_ns(problem_);
   // Balanced samples of unlike length come out so much more even on a replica that takes more of them that these need not take longer.
   closed_ = problem_.cluster->groups.size() <= kMostReplicaGroups && !length_facts(problem_.training).balanced;
-  const std::vector<Way> all = ways();
+  const std::vector<ReplicaStrategy> all = ways();
   out_.considered = static_cast<std::int64_t>(all.size());
-  for (const Way& way : all) {
+  for (const ReplicaStrategy& way : all) {
     if (static_cast<double>(best_ns()) <= way.least_ns) break;
     if (stopped()) {
       out_.complete = closed_ = false;
@@ -365,7 +367,7 @@ UnequalReplicasOutcome Search::run() {
 
 UnequalReplicasOutcome unequal_replicas(const Problem& problem, Evaluator& evaluator, std::int64_t incumbent_ns,
                                         const Options& options) {
-  return Search(problem, evaluator, incumbent_ns, options).run();
+  return ReplicasSearch(problem, evaluator, incumbent_ns, options).run();
 }
 
 }  // namespace espalier::search

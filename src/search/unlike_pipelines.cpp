@@ -10,7 +10,7 @@
 #include <map>
 #include <numeric>
 
-#include "base/check.h"
+#include "base/invariant.h"
 #include "plan/engine.h"
 #include "plan/engine_rules.h"
 #include "plan/rules.h"
@@ -26,7 +26,7 @@ constexpr std::size_t kMostChoices = 200'000;  // of these beside each other
 constexpr std::size_t kMostMissing = 8;        // numbers of samples searched for a group that holds no plan
 constexpr std::int64_t kMostClosing = 3'000;   // plans simulated to close the phase
 
-struct Column {
+struct PipelineColumn {
   std::size_t group = 0;
   Pipeline pipeline;  ///< with the whole batch, on the group's devices
   PipelineEstimate estimate;
@@ -34,7 +34,7 @@ struct Column {
 
 /// A choice of columns with the micro-batches of each.
 struct Deal {
-  std::vector<const Column*> columns;
+  std::vector<const PipelineColumn*> columns;
   std::vector<std::int64_t> microbatches;
   double estimate_ns = 0;
 };
@@ -45,9 +45,9 @@ struct Alone {
   std::int64_t alone_ns = 0;
 };
 
-class Search {
+class PipelinesSearch {
  public:
-  Search(const Problem& problem, Evaluator& evaluator, std::int64_t incumbent_ns, const Options& options)
+  PipelinesSearch(const Problem& problem, Evaluator& evaluator, std::int64_t incumbent_ns, const Options& options)
       : problem_(problem),
         evaluator_(evaluator),
         options_(options),
@@ -73,7 +73,7 @@ class Search {
   void improve_exact();
   bool improve_exact_once();
   [[nodiscard]] std::vector<Deal> deals();
-  void extend(std::vector<const Column*>& chosen, std::size_t group, std::vector<Deal>& out);
+  void extend(std::vector<const PipelineColumn*>& chosen, std::size_t group, std::vector<Deal>& out);
   [[nodiscard]] Plan plan_of(const Deal& deal) const;
   /// Simulated time; 0: it breaks a rule or does not fit.
   std::int64_t judge(const Deal& deal);
@@ -83,7 +83,7 @@ class Search {
   void thin_columns();
   /// All plans of several pipelines that may be faster than the best, where these are few. False: they are not.
   bool close(const EachGroupOutcome& alone);
-  [[nodiscard]] bool legal(const Column& column, std::int64_t microbatches) const;
+  [[nodiscard]] bool legal(const PipelineColumn& column, std::int64_t microbatches) const;
   [[nodiscard]] std::int64_t best_ns() const {
     return out_.best ? std::min(incumbent_ns_, out_.best->iteration_ns) : incumbent_ns_;
   }
@@ -99,9 +99,9 @@ class Search {
   const WorkBound work_;
   GroupReach reach_;
   const std::int64_t incumbent_ns_;
-  std::int64_t work_ns_ = 0;                  ///< no plan takes less
-  std::int64_t floor_ns_ = 0;                 ///< no plan of several pipelines takes less
-  std::vector<std::vector<Column>> columns_;  ///< by group
+  std::int64_t work_ns_ = 0;                          ///< no plan takes less
+  std::int64_t floor_ns_ = 0;                         ///< no plan of several pipelines takes less
+  std::vector<std::vector<PipelineColumn>> columns_;  ///< by group
   std::map<std::pair<std::size_t, std::int64_t>, std::vector<Alone>> exact_;
   std::int64_t exact_searches_ = 0, exact_choices_ = 0;
   UnlikePipelinesOutcome out_;
@@ -113,20 +113,20 @@ Pipeline with_microbatches(Pipeline pipeline, std::int64_t microbatches) {
   return pipeline;
 }
 
-bool Search::legal(const Column& column, std::int64_t microbatches) const {
+bool PipelinesSearch::legal(const PipelineColumn& column, std::int64_t microbatches) const {
   const Cluster alone = group_alone(*problem_.cluster, column.group);
   Training training = problem_.training;
   const Pipeline dealt = with_microbatches(column.pipeline, microbatches);
   training.global_batch = dealt.samples;
   RuleFacts facts = rule_facts(*problem_.model, alone, training, 1);
   const Strategy s = dealt.strategy();
-  facts.devices = std::int64_t{s.tp} * s.cp * s.dp * dealt.schedule.stages;  // it may leave nodes out
+  facts.devices = s.devices() * dealt.schedule.stages;  // it may leave nodes out
   return is_legal(facts, dealt.strategy(), dealt.schedule) &&
          engine_allows(*problem_.engine, facts, dealt.strategy(), dealt.schedule);
 }
 
-void Search::add_column(std::size_t group, const Pipeline& pipeline, std::int64_t iteration_ns) {
-  Column column{group, pipeline, {}};
+void PipelinesSearch::add_column(std::size_t group, const Pipeline& pipeline, std::int64_t iteration_ns) {
+  PipelineColumn column{group, pipeline, {}};
   const std::int64_t all = pipeline.schedule.microbatches, other = all > 1 ? all / 2 : 2;
   column.estimate.samples = pipeline.samples_per_microbatch();
   if (!legal(column, other)) return;
@@ -144,7 +144,7 @@ void Search::add_column(std::size_t group, const Pipeline& pipeline, std::int64_
   columns_[group].push_back(std::move(column));
 }
 
-void Search::search_exact(std::size_t group, std::int64_t nodes, std::int64_t samples, std::vector<Alone>& out) {
+void PipelinesSearch::search_exact(std::size_t group, std::int64_t nodes, std::int64_t samples, std::vector<Alone>& out) {
   const Cluster alone = nodes_alone(*problem_.cluster, group, nodes);
   Problem own = problem_;
   own.cluster = &alone;
@@ -170,7 +170,7 @@ void Search::search_exact(std::size_t group, std::int64_t nodes, std::int64_t sa
   }
 }
 
-const std::vector<Alone>& Search::exact(std::size_t group, std::int64_t samples) {
+const std::vector<Alone>& PipelinesSearch::exact(std::size_t group, std::int64_t samples) {
   const auto [known, added] = exact_.try_emplace({group, samples});
   if (!added) return known->second;
   std::vector<double> devices(problem_.cluster->groups.size(), 0.0);
@@ -201,7 +201,7 @@ std::vector<std::int64_t> shares_near(std::int64_t share, std::int64_t devices, 
 
 /// Samples of each group in the least time in which all of them together take the batch; where that is not known, by the time of the whole batch alone.
 /// Empty: some group has none.
-std::vector<double> Search::paces(const EachGroupOutcome& alone) {
+std::vector<double> PipelinesSearch::paces(const EachGroupOutcome& alone) {
   std::vector<double> out;
   if (!reach_.known()) {
     for (const GroupAlone& group : alone.groups) {
@@ -217,7 +217,7 @@ std::vector<double> Search::paces(const EachGroupOutcome& alone) {
 }
 
 /// Shares in proportion to the paces of the groups, and numbers of samples near them that divide well.
-void Search::add_shares(const EachGroupOutcome& alone) {
+void PipelinesSearch::add_shares(const EachGroupOutcome& alone) {
   const std::int64_t batch = problem_.training.global_batch;
   if (problem_.cluster->groups.size() < 2 || floor_ns_ >= best_ns()) return;
   const std::vector<double> reached = paces(alone);
@@ -253,7 +253,7 @@ std::vector<std::int64_t> samples_near(std::int64_t share, std::int64_t devices,
   return out;
 }
 
-void Search::add_missing() {
+void PipelinesSearch::add_missing() {
   if (best_ns() != INT64_MAX) return;
   const std::int64_t batch = problem_.training.global_batch;
   for (std::size_t g = 0; g < columns_.size(); ++g) {
@@ -268,7 +268,7 @@ void Search::add_missing() {
   }
 }
 
-bool Search::improve_exact_once() {
+bool PipelinesSearch::improve_exact_once() {
   const std::vector<Pipeline> pipelines = out_.best->pipelines;
   const std::int64_t before = out_.best->iteration_ns;
   const std::int64_t batch = problem_.training.global_batch;
@@ -293,12 +293,12 @@ bool Search::improve_exact_once() {
   return false;
 }
 
-void Search::improve_exact() {
+void PipelinesSearch::improve_exact() {
   while (out_.best && !stopped() && improve_exact_once()) {
   }
 }
 
-void Search::add_columns(const EachGroupOutcome& alone) {
+void PipelinesSearch::add_columns(const EachGroupOutcome& alone) {
   columns_.resize(alone.groups.size());
   for (std::size_t g = 0; g < alone.groups.size(); ++g) {
     const Cluster cluster = group_alone(*problem_.cluster, g);
@@ -315,11 +315,11 @@ void Search::add_columns(const EachGroupOutcome& alone) {
   }
 }
 
-void Search::extend(std::vector<const Column*>& chosen, std::size_t group, std::vector<Deal>& out) {
+void PipelinesSearch::extend(std::vector<const PipelineColumn*>& chosen, std::size_t group, std::vector<Deal>& out) {
   if (out.size() >= kMostCombinations) return;
   if (group < columns_.size()) {
     if (problem_.space.devices != DeviceChoice::all) extend(chosen, group + 1, out);
-    for (const Column& column : columns_[group]) {
+    for (const PipelineColumn& column : columns_[group]) {
       chosen.push_back(&column);
       extend(chosen, group + 1, out);
       chosen.pop_back();
@@ -328,7 +328,7 @@ void Search::extend(std::vector<const Column*>& chosen, std::size_t group, std::
   }
   if (chosen.size() < 2) return;
   std::vector<PipelineEstimate> estimates;
-  for (const Column* column : chosen) estimates.push_back(column->estimate);
+  for (const PipelineColumn* column : chosen) estimates.push_back(column->estimate);
   Deal deal{chosen, deal_samples(estimates, problem_.training.global_batch), 0};
   if (deal.microbatches.empty()) return;
   for (std::size_t k = 0; k < chosen.size(); ++k)
@@ -337,16 +337,16 @@ void Search::extend(std::vector<const Column*>& chosen, std::size_t group, std::
   out.push_back(std::move(deal));
 }
 
-std::vector<Deal> Search::deals() {
+std::vector<Deal> PipelinesSearch::deals() {
   std::vector<Deal> all;
-  std::vector<const Column*> chosen;
+  std::vector<const PipelineColumn*> chosen;
   extend(chosen, 0, all);
   out_.combinations = static_cast<std::int64_t>(all.size());
   std::stable_sort(all.begin(), all.end(), [](const Deal& a, const Deal& b) { return a.estimate_ns < b.estimate_ns; });
   return all;
 }
 
-Plan Search::plan_of(const Deal& deal) const {
+Plan PipelinesSearch::plan_of(const Deal& deal) const {
   std::vector<Pipeline> dealt;
   std::vector<const Pipeline*> pipelines;
   for (std::size_t k = 0; k < deal.columns.size(); ++k)
@@ -355,13 +355,13 @@ Plan Search::plan_of(const Deal& deal) const {
   return beside_each_other(pipelines);
 }
 
-std::int64_t Search::judge(const Deal& deal) {
+std::int64_t PipelinesSearch::judge(const Deal& deal) {
   for (std::size_t k = 0; k < deal.columns.size(); ++k)
     if (!legal(*deal.columns[k], deal.microbatches[k])) return 0;
   return judge(plan_of(deal));
 }
 
-Plan Search::beside_each_other(const std::vector<const Pipeline*>& pipelines) const {
+Plan PipelinesSearch::beside_each_other(const std::vector<const Pipeline*>& pipelines) const {
   Plan plan;
   plan.training = problem_.training;
   plan.engine = problem_.engine->name;
@@ -373,7 +373,7 @@ Plan Search::beside_each_other(const std::vector<const Pipeline*>& pipelines) co
   return plan;
 }
 
-std::int64_t Search::judge(Plan plan) {
+std::int64_t PipelinesSearch::judge(Plan plan) {
   if (!plan_violations(*problem_.model, plan).empty()) return 0;
   ++out_.simulations;
   const auto judged = evaluator_.evaluate(problem_, costs_, plan);
@@ -387,7 +387,7 @@ std::int64_t Search::judge(Plan plan) {
   return judged->iteration_ns;
 }
 
-void Search::improve(Deal deal, std::int64_t ns) {
+void PipelinesSearch::improve(Deal deal, std::int64_t ns) {
   const std::int64_t before = out_.simulations;
   for (bool better = true; better && !stopped() && out_.simulations - before < kMostDeals;) {
     better = false;
@@ -474,7 +474,7 @@ class Splits {
 };
 
 /// Those that end soonest alone go first, so that the others are known to be slower.
-bool Search::close(const EachGroupOutcome& alone) {
+bool PipelinesSearch::close(const EachGroupOutcome& alone) {
   Splits splits;
   if (!splits.fill(problem_, evaluator_, alone, best_ns(), [this] { return stopped(); })) return false;
   struct Choice {
@@ -515,18 +515,18 @@ bool Search::close(const EachGroupOutcome& alone) {
 }
 
 /// Of each group as many of the fastest columns as leave few choices.
-void Search::thin_columns() {
+void PipelinesSearch::thin_columns() {
   constexpr std::array<std::size_t, 4> kKept = {24, 12, 6, 4};  // of 2, 3, 4, 5 groups
   const std::size_t most = kKept[std::clamp<std::size_t>(columns_.size(), 2, 5) - 2];
-  for (std::vector<Column>& of : columns_) {
+  for (std::vector<PipelineColumn>& of : columns_) {
     // By the time of a sample in a step of the group's usual share.
-    const auto pace = [&](const Column& c) { return c.estimate.tau / static_cast<double>(c.estimate.samples); };
-    std::stable_sort(of.begin(), of.end(), [&](const Column& a, const Column& b) { return pace(a) < pace(b); });
+    const auto pace = [&](const PipelineColumn& c) { return c.estimate.tau / static_cast<double>(c.estimate.samples); };
+    std::stable_sort(of.begin(), of.end(), [&](const PipelineColumn& a, const PipelineColumn& b) { return pace(a) < pace(b); });
     if (of.size() > most) of.resize(most);
   }
 }
 
-UnlikePipelinesOutcome Search::run(const EachGroupOutcome& alone) {
+UnlikePipelinesOutcome PipelinesSearch::run(const EachGroupOutcome& alone) {
   work_ns_ = work_.ns();
   floor_ns_ = pipelines_floor_ns(problem_);
   if (floor_ns_ >= best_ns()) {  // gradients alone take too long to meet
@@ -605,7 +605,7 @@ UnlikePipelinesOutcome unlike_pipelines(const Problem& problem, Evaluator& evalu
     none.lower_bound_ns = work_bound_ns(problem);
     return none;
   }
-  return Search(problem, evaluator, incumbent_ns, options).run(alone);
+  return PipelinesSearch(problem, evaluator, incumbent_ns, options).run(alone);
 }
 
 }  // namespace espalier::search

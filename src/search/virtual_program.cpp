@@ -35,7 +35,7 @@ VirtualProgram::VirtualProgram(const Problem& problem, const OptionTable& table,
       orders_(orders),
       schedule_(s),
       layers_(static_cast<std::size_t>(s.stages)) {
-  first_ = split_layers(model_, problem.training.sequence, SplitPolicy::balanced, s.stages * s.virtual_stages);
+  first_ = split_layers(model_, problem.training.sequence, SplitPolicy::balanced, s.chunks());
   std::vector<std::int32_t> bounds = first_;
   bounds.push_back(static_cast<std::int32_t>(model_.layers.size()));
   for (std::int32_t i = 0; i < s.stages; ++i) {

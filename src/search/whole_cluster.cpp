@@ -5,7 +5,7 @@
 #include <cmath>
 #include <limits>
 
-#include "base/check.h"
+#include "base/invariant.h"
 #include "base/parallel.h"
 #include "plan/engine.h"
 #include "plan/split.h"
@@ -17,12 +17,12 @@ namespace {
 constexpr std::size_t kTriedOfJoined = 32;  // plans of a set's best network, on its own
 constexpr std::size_t kBatch = 16;          // leaves judged before the best plan is looked at again
 
-struct Node {
+struct BoundedConfiguration {
   Configuration configuration;
   std::int64_t bound_ns = 0;
 };
 
-bool by_bound(const Node& a, const Node& b) {
+bool by_bound(const BoundedConfiguration& a, const BoundedConfiguration& b) {
   return a.bound_ns != b.bound_ns ? a.bound_ns < b.bound_ns : canonical_less(a.configuration, b.configuration);
 }
 
@@ -35,9 +35,9 @@ SearchSpace uniform_part(SearchSpace space) {
   return space;
 }
 
-class Search {
+class WholeClusterSearch {
  public:
-  Search(const Problem& problem, Evaluator& evaluator, std::int64_t incumbent_ns, const Options& options)
+  WholeClusterSearch(const Problem& problem, Evaluator& evaluator, std::int64_t incumbent_ns, const Options& options)
       : problem_(problem),
         evaluator_(evaluator),
         options_(options),
@@ -66,16 +66,16 @@ class Search {
   };
 
   void search(const NodeSet& nodes);
-  void search_schedules(Across& across, std::vector<Node> schedules);
+  void search_schedules(Across& across, std::vector<BoundedConfiguration> schedules);
   /// What a limit left of a set is not below the best plan on its nodes under the best of the networks.
   std::int64_t joined_bound(const NodeSet& nodes);
   void try_all(const NodeSet& nodes, const std::vector<Candidate>& candidates);
-  [[nodiscard]] std::vector<Node> layer_choices(Across& across);
-  [[nodiscard]] std::vector<Node> schedule_choices(Across& across, const Configuration& layers);
+  [[nodiscard]] std::vector<BoundedConfiguration> layer_choices(Across& across);
+  [[nodiscard]] std::vector<BoundedConfiguration> schedule_choices(Across& across, const Configuration& layers);
   [[nodiscard]] std::int64_t compute_bound(const Across& across, const Configuration& c, bool split);
   void search_schedule(Across& across, const Configuration& schedule);
   /// Judges configurations that are not recomputed; returns those that have no room.
-  std::vector<Configuration> judge(Across& across, std::vector<Node> leaves);
+  std::vector<Configuration> judge(Across& across, std::vector<BoundedConfiguration> leaves);
   /// The least recomputation that fits.
   void recompute(Across& across, Configuration c, const std::vector<Recompute>& choices);
   /// Whether it fits.
@@ -105,7 +105,7 @@ class Search {
 };
 
 /// With `split`: of the stages as the engine cuts the layers; without, whatever the number of chunks.
-std::int64_t Search::compute_bound(const Across& across, const Configuration& c, bool split) {
+std::int64_t WholeClusterSearch::compute_bound(const Across& across, const Configuration& c, bool split) {
   const std::vector<std::uint64_t> parts = classes_of_stages(*problem_.cluster, across.nodes, across.classes, c);
   std::vector<std::uint64_t> distinct = parts;
   std::sort(distinct.begin(), distinct.end());
@@ -121,7 +121,7 @@ std::int64_t Search::compute_bound(const Across& across, const Configuration& c,
   }
   double most = 0;
   if (split) {
-    const std::int32_t chunks = c.schedule.stages * c.schedule.virtual_stages;
+    const std::int32_t chunks = c.schedule.chunks();
     std::vector<std::int32_t> first = split_layers(*problem_.model, problem_.training.sequence, problem_.engine->split, chunks);
     first.push_back(static_cast<std::int32_t>(problem_.model->layers.size()));
     std::vector<double> stages(static_cast<std::size_t>(c.schedule.stages), 0.0);
@@ -143,8 +143,8 @@ std::int64_t Search::compute_bound(const Across& across, const Configuration& c,
   return static_cast<std::int64_t>(most * static_cast<double>(c.schedule.microbatches));
 }
 
-std::vector<Node> Search::layer_choices(Across& across) {
-  std::vector<Node> out;
+std::vector<BoundedConfiguration> WholeClusterSearch::layer_choices(Across& across) {
+  std::vector<BoundedConfiguration> out;
   across.space.layer_group([&](const Configuration& c) {
     if (out_.bounded >= static_cast<std::int64_t>(kMostAcrossChoices)) {
       leave(1);
@@ -159,8 +159,8 @@ std::vector<Node> Search::layer_choices(Across& across) {
   return out;
 }
 
-std::vector<Node> Search::schedule_choices(Across& across, const Configuration& layers) {
-  std::vector<Node> out;
+std::vector<BoundedConfiguration> WholeClusterSearch::schedule_choices(Across& across, const Configuration& layers) {
+  std::vector<BoundedConfiguration> out;
   for (const Space::ScheduleChoice& choice : across.space.schedules(layers)) {
     Configuration c = layers;
     choice.take(c.schedule);
@@ -176,7 +176,7 @@ std::vector<Node> Search::schedule_choices(Across& across, const Configuration& 
   return out;
 }
 
-bool Search::offer(const Plan& plan, const PlanEvaluation& judged) {
+bool WholeClusterSearch::offer(const Plan& plan, const PlanEvaluation& judged) {
   ++out_.simulations;
   if (!judged.fits) {
     ++out_.without_room;
@@ -188,7 +188,7 @@ bool Search::offer(const Plan& plan, const PlanEvaluation& judged) {
   return true;
 }
 
-std::vector<Configuration> Search::judge(Across& across, std::vector<Node> nodes) {
+std::vector<Configuration> WholeClusterSearch::judge(Across& across, std::vector<BoundedConfiguration> nodes) {
   std::vector<Leaf> leaves(nodes.size());
   base::parallel_for(nodes.size(), std::max(1, options_.threads), 1, [&](std::size_t i, int) {
     leaves[i].configuration = nodes[i].configuration;
@@ -216,13 +216,13 @@ std::vector<Configuration> Search::judge(Across& across, std::vector<Node> nodes
   return without_room;
 }
 
-std::optional<PlanEvaluation> Search::evaluate(const Plan& plan) {
+std::optional<PlanEvaluation> WholeClusterSearch::evaluate(const Plan& plan) {
   ++priced_;
   return evaluator_.evaluate(problem_, costs_, plan);
 }
 
 /// Full recomputation of more blocks never needs more memory: the fewest are found by bisection.
-void Search::recompute(Across& across, Configuration c, const std::vector<Recompute>& choices) {
+void WholeClusterSearch::recompute(Across& across, Configuration c, const std::vector<Recompute>& choices) {
   const auto try_one = [&](const Recompute& how) {
     c.strategy.recompute = how;
     const Plan plan = plan_across(problem_, across.own, across.devices, c);
@@ -245,11 +245,11 @@ void Search::recompute(Across& across, Configuration c, const std::vector<Recomp
   }
 }
 
-void Search::search_schedule(Across& across, const Configuration& schedule) {
+void WholeClusterSearch::search_schedule(Across& across, const Configuration& schedule) {
   const std::vector<Recompute>& recomputes = across.space.recomputes(schedule);
   const auto plain =
       std::find_if(recomputes.begin(), recomputes.end(), [](const Recompute& how) { return how.kind == RecomputeKind::none; });
-  std::vector<Node> leaves;
+  std::vector<BoundedConfiguration> leaves;
   for (const Space::ShardChoice& shard : across.space.shards(schedule))
     for (const Overlap& overlap : shard.overlaps) {
       Configuration c = schedule;
@@ -266,7 +266,7 @@ void Search::search_schedule(Across& across, const Configuration& schedule) {
     }
     return;
   }
-  for (const Node& leaf : leaves) {  // the job asks for recomputation
+  for (const BoundedConfiguration& leaf : leaves) {  // the job asks for recomputation
     if (stopped()) return leave(1);
     if (bounds_across(costs_, plan_across(problem_, across.own, across.devices, leaf.configuration)).full_ns >= best_ns())
       continue;
@@ -275,34 +275,34 @@ void Search::search_schedule(Across& across, const Configuration& schedule) {
   }
 }
 
-void Search::search(const NodeSet& nodes) {
+void WholeClusterSearch::search(const NodeSet& nodes) {
   Cluster own = cluster_of(*problem_.cluster, nodes);
   Space space(*problem_.model, own, problem_.training, *problem_.engine, uniform_part(problem_.space));
   Across across{nodes, classes_of(*problem_.cluster, nodes), std::move(own), devices_of(*problem_.cluster, nodes),
                 std::move(space)};
   // Bounds of schedule choices know the network, those of layer choices do not: schedule choices are taken in the order of their bounds over all layer
   // choices, as far as half the prices that are left reach.
-  const std::vector<Node> layers = layer_choices(across);
+  const std::vector<BoundedConfiguration> layers = layer_choices(across);
   const std::int64_t enough = priced_ + (most_prices_ - priced_) / 2;
   std::size_t next = 0;
   while (next < layers.size()) {
-    std::vector<Node> schedules;
+    std::vector<BoundedConfiguration> schedules;
     for (; next < layers.size() && (schedules.empty() || priced_ < enough); ++next) {
       if (layers[next].bound_ns >= best_ns()) return search_schedules(across, std::move(schedules));
       if (stopped()) {
         leave(layers[next].bound_ns);
         return search_schedules(across, std::move(schedules));
       }
-      const std::vector<Node> own_schedules = schedule_choices(across, layers[next].configuration);
+      const std::vector<BoundedConfiguration> own_schedules = schedule_choices(across, layers[next].configuration);
       schedules.insert(schedules.end(), own_schedules.begin(), own_schedules.end());
     }
     search_schedules(across, std::move(schedules));
   }
 }
 
-void Search::search_schedules(Across& across, std::vector<Node> schedules) {
+void WholeClusterSearch::search_schedules(Across& across, std::vector<BoundedConfiguration> schedules) {
   std::sort(schedules.begin(), schedules.end(), by_bound);
-  for (const Node& node : schedules) {
+  for (const BoundedConfiguration& node : schedules) {
     if (node.bound_ns >= best_ns()) return;
     if (stopped()) return leave(node.bound_ns);
     const std::int64_t before = left_ns_;
@@ -312,7 +312,7 @@ void Search::search_schedules(Across& across, std::vector<Node> schedules) {
   }
 }
 
-std::int64_t Search::joined_bound(const NodeSet& nodes) {
+std::int64_t WholeClusterSearch::joined_bound(const NodeSet& nodes) {
   const std::optional<Cluster> joined = best_joined(*problem_.cluster, nodes);
   if (!joined || !evaluator_.exact()) return 0;
   Problem own = problem_;
@@ -329,7 +329,7 @@ std::int64_t Search::joined_bound(const NodeSet& nodes) {
 }
 
 /// The first of them where they really lie.
-void Search::try_all(const NodeSet& nodes, const std::vector<Candidate>& candidates) {
+void WholeClusterSearch::try_all(const NodeSet& nodes, const std::vector<Candidate>& candidates) {
   const Cluster own = cluster_of(*problem_.cluster, nodes);
   const std::vector<std::int64_t> devices = devices_of(*problem_.cluster, nodes);
   for (std::size_t i = 0; i < std::min(candidates.size(), kTriedOfJoined) && !stopped(); ++i) {
@@ -341,7 +341,7 @@ void Search::try_all(const NodeSet& nodes, const std::vector<Candidate>& candida
   }
 }
 
-WholeClusterOutcome Search::run() {
+WholeClusterOutcome WholeClusterSearch::run() {
   const NodeSets sets = node_sets(problem_, work_, 2, incumbent_ns_);
   leave(sets.unlisted_bound_ns);
   for (std::size_t n = 0; n < sets.sets.size(); ++n) {
@@ -379,7 +379,7 @@ WholeClusterOutcome Search::run() {
 
 WholeClusterOutcome whole_cluster(const Problem& problem, Evaluator& evaluator, std::int64_t incumbent_ns,
                                   const Options& options) {
-  return Search(problem, evaluator, incumbent_ns, options).run();
+  return WholeClusterSearch(problem, evaluator, incumbent_ns, options).run();
 }
 
 }  // namespace espalier::search

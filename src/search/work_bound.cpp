@@ -5,7 +5,7 @@
 #include <cmath>
 #include <limits>
 
-#include "base/check.h"
+#include "base/invariant.h"
 #include "cost/chunk_sum.h"
 #include "plan/engine.h"
 #include "profile/measured_operators.h"

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "sim/engine.h"
+#include "sim/clock.h"
 
 namespace espalier::sim {
 namespace {

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <map>
 
-#include "base/check.h"
+#include "base/invariant.h"
 
 namespace espalier::sim {
 namespace {

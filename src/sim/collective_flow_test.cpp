@@ -22,7 +22,8 @@ cluster::Topology two_nodes() {
 
 std::map<std::string, double> bytes_of(const cluster::Topology& topology, const Flow& flow) {
   std::map<std::string, double> bytes;
-  for (const solve::LinkUse& use : flow.uses) bytes[topology.link_name(use.link)] += use.weight * static_cast<double>(flow.bytes);
+  for (const solve::FlowLink& use : flow.uses)
+    bytes[topology.link_name(use.link)] += use.weight * static_cast<double>(flow.bytes);
   return bytes;
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sim/event_heap.h"
 
-#include "base/check.h"
+#include "base/invariant.h"
 
 namespace espalier::sim {
 

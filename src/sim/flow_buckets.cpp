@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "base/check.h"
+#include "base/invariant.h"
 #include "sim/flow_network.h"
 
 namespace espalier::sim {

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <utility>
 
-#include "base/check.h"
+#include "base/invariant.h"
 #include "sim/traffic_cut.h"
 
 namespace espalier::sim {
@@ -25,7 +25,8 @@ void FlowExecutor::prepare(const Program& program, const cost::Costs& costs) {
   program_ = &program;
   costs_ = &costs;
   ESPALIER_CHECK(costs.slowdowns.size() == costs.collectives.size());
-  for (const cost::Slowdown& slowdown : costs.slowdowns) ESPALIER_CHECK(slowdown.compute >= 1.0 && slowdown.communication >= 1.0);
+  for (const cost::MutualSlowdown& slowdown : costs.slowdowns)
+    ESPALIER_CHECK(slowdown.compute >= 1.0 && slowdown.communication >= 1.0);
   starts_.assign(program.instructions.size(), 0);
   ends_.assign(program.instructions.size(), -1);
   ranks_.resize(program.ranks.size());
@@ -43,8 +44,9 @@ void FlowExecutor::prepare(const Program& program, const cost::Costs& costs) {
 }
 
 void FlowExecutor::leave_room_for_rounding() {
-  const cost::Slowdown none;
-  if (std::all_of(costs_->slowdowns.begin(), costs_->slowdowns.end(), [&](const cost::Slowdown& k) { return k == none; })) return;
+  const cost::MutualSlowdown none;
+  if (std::all_of(costs_->slowdowns.begin(), costs_->slowdowns.end(), [&](const cost::MutualSlowdown& k) { return k == none; }))
+    return;
   const auto shorten = [](std::map<std::int32_t, Pieces>& table) {
     for (auto& [id, pieces] : table)
       for (TrafficPiece& piece : pieces) {

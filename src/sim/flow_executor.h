@@ -24,7 +24,7 @@
 #include <queue>
 #include <vector>
 
-#include "sim/engine.h"
+#include "sim/clock.h"
 #include "sim/network_model.h"
 #include "sim/program_traffic.h"
 
@@ -68,7 +68,7 @@ class FlowExecutor final : public NetworkModel {
     std::array<std::int32_t, kStreams> head{};
     std::array<std::int64_t, kStreams> free{};
     std::array<Running, kStreams> running;  ///< of recv never on: it ends with its send, or its delay after it
-    cost::Slowdown slowdown;                ///< of the collective that runs, or ran last
+    cost::MutualSlowdown slowdown;          ///< of the collective that runs, or ran last
     bool serial = false;                    ///< compute and data one after the other
     bool stale = false;                     ///< to be looked at in this moment
   };

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "base/check.h"
+#include "base/invariant.h"
 
 namespace espalier::sim {
 namespace {
@@ -67,7 +67,7 @@ void FlowNetwork::check(const Activity& activity) const {
   ESPALIER_CHECK(activity.fixed_ns >= 0 && activity.fixed_ns <= activity.duration_ns);
   for (const Flow& given : activity.flows) {
     ESPALIER_CHECK(given.bytes >= 0);
-    for (const solve::LinkUse& use : given.uses) {
+    for (const solve::FlowLink& use : given.uses) {
       ESPALIER_CHECK(use.link >= 0 && use.link < links());
       ESPALIER_CHECK(use.weight > 0.0 && std::isfinite(use.weight));
     }
@@ -88,7 +88,7 @@ std::int32_t FlowNetwork::add_flow(std::int32_t activity, const Flow& given, std
   state.work = work;
   state.cap = static_cast<double>(given.bytes) / static_cast<double>(work);
   state.uses.clear();
-  for (const solve::LinkUse& use : given.uses) state.uses.push_back({use.link, 0, use.weight});
+  for (const solve::FlowLink& use : given.uses) state.uses.push_back({use.link, 0, use.weight});
   return slot;
 }
 
@@ -112,7 +112,7 @@ ActivityId FlowNetwork::start(std::int64_t at_ns, const Activity& given) {
     if (work > 0)
       state.flows.push_back(add_flow(slot, one, work));
     else  // less than a nanosecond on the links
-      for (const solve::LinkUse& use : one.uses) link(use.link).bytes += use.weight * static_cast<double>(one.bytes);
+      for (const solve::FlowLink& use : one.uses) link(use.link).bytes += use.weight * static_cast<double>(one.bytes);
   }
   state.pending = static_cast<std::int32_t>(state.flows.size());
   ++active_;

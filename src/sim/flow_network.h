@@ -40,7 +40,7 @@ using LinkId = std::int32_t;
 using ActivityId = std::int64_t;  ///< 0, 1, … in the order of start()
 
 struct Flow {
-  std::vector<solve::LinkUse> uses;  ///< links in any order, each as often as it is passed
+  std::vector<solve::FlowLink> uses;  ///< links in any order, each as often as it is passed
   std::int64_t bytes = 0;
 };
 

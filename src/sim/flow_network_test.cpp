@@ -6,7 +6,7 @@
 
 #include <vector>
 
-#include "base/check.h"
+#include "base/invariant.h"
 #include "cluster/topology_builders.h"
 #include "sim/topology_network.h"
 

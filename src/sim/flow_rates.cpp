@@ -4,7 +4,7 @@
 #include <cmath>
 #include <limits>
 
-#include "base/check.h"
+#include "base/invariant.h"
 #include "sim/flow_network.h"
 
 namespace espalier::sim {

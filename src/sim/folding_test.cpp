@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <string>
 
-#include "sim/engine.h"
+#include "sim/clock.h"
 #include "sim/random_case.h"
 #include "sim/simulator.h"
 
@@ -88,7 +88,7 @@ TEST(Simulation, EveryInstructionStartsWhenItMay) {
     bool independent = true;
     for (cost::test::StageRow& stage : c.timing.stages) {
       if (stage.slowdown.in_turn()) stage.slowdown.compute = 1.0;
-      independent = independent && stage.slowdown == cost::Slowdown{};
+      independent = independent && stage.slowdown == cost::MutualSlowdown{};
     }
     const Program program = lower(c.plan, c.model, true);
     const Simulation s = Simulator().run(program, costs_of(c.timing, program.structure()), {true}).value();

@@ -14,7 +14,7 @@ namespace {
 
 /// One rank: a forward of 0 ns, then a collective of `c` ns beside a backward of `w` ns. Both start at 0.
 struct PairOf {
-  PairOf(std::int64_t c, std::int64_t w, cost::Slowdown k) {
+  PairOf(std::int64_t c, std::int64_t w, cost::MutualSlowdown k) {
     ProgramStructure low = testing::structure(ScheduleKind::one_f_one_b, 1, 1, 1, 1);
     low.reduce_gradients = true;
     program = lower(low);  // forward, backward, grad_reduce[backward], optimizer[grad_reduce]
@@ -29,7 +29,7 @@ struct PairOf {
   Simulation result;
 };
 
-std::int64_t together(std::int64_t c, std::int64_t w, cost::Slowdown k) { return PairOf(c, w, k).result.iteration_ns; }
+std::int64_t together(std::int64_t c, std::int64_t w, cost::MutualSlowdown k) { return PairOf(c, w, k).result.iteration_ns; }
 
 // c = 10, w = 20, κ_c = 2, κ_w = 1.25. The collective needs 20 together; in that time compute does 16; 4 are left alone: 24.
 TEST(Overlap, ByHand) {
@@ -89,7 +89,7 @@ TEST(Overlap, WithoutSlowdownTheLongerOneDecides) {
 TEST(Overlap, BetweenMaximumAndSum) {
   EXPECT_TRUE(rc::check("1/κ_c + 1/κ_w ≥ 1: max ≤ time ≤ sum, and the closed formula", [] {
     const std::int64_t c = *rc::gen::inRange(0, 1'000'000), w = *rc::gen::inRange(0, 1'000'000);
-    cost::Slowdown k{*rc::gen::inRange(100, 300) / 100.0, *rc::gen::inRange(100, 300) / 100.0};
+    cost::MutualSlowdown k{*rc::gen::inRange(100, 300) / 100.0, *rc::gen::inRange(100, 300) / 100.0};
     RC_PRE(1.0 / k.communication + 1.0 / k.compute >= 1.0);
     const std::int64_t time = together(c, w, k);
     RC_ASSERT(time >= std::max(c, w));

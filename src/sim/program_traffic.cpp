@@ -6,7 +6,7 @@
 #include <deque>
 #include <tuple>
 
-#include "base/check.h"
+#include "base/invariant.h"
 #include "cost/chunk_steps.h"
 #include "cost/part_times.h"
 #include "plan/process_groups.h"
@@ -21,7 +21,7 @@ constexpr double kSameTime = 1e-9;  // of a time, as a share
 using Devices = std::vector<std::int64_t>;
 
 void add_flow(const Flow& flow, LinkLoads& loads) {
-  for (const solve::LinkUse& use : flow.uses) loads[use.link] += use.weight * static_cast<double>(flow.bytes);
+  for (const solve::FlowLink& use : flow.uses) loads[use.link] += use.weight * static_cast<double>(flow.bytes);
 }
 
 /// One message a device of the longer list, `bytes` of each device of `sharing` being shared out evenly among them: of lists of one length from each

@@ -37,7 +37,7 @@ inline Strategy any_strategy() {
   s.dp = *rc::gen::element(1, 2, 3);
   s.sp = *rc::gen::element(SequenceParallel::none, SequenceParallel::ulysses);
   s.zero = ZeroStage{*rc::gen::inRange(0, 4)};
-  s.shard = shards_optimizer(s.zero) ? static_cast<std::int32_t>(s.data_ranks()) : 1;
+  s.shard = s.shards_optimizer() ? static_cast<std::int32_t>(s.data_ranks()) : 1;
   s.overlap = {*rc::gen::arbitrary<bool>(), *rc::gen::arbitrary<bool>(), *rc::gen::arbitrary<bool>(), false};
   return s;
 }
@@ -47,7 +47,7 @@ inline Plan any_plan() {
   Plan plan;
   plan.only_pipeline().schedule = any_schedule();
   const Strategy strategy = any_strategy();
-  const std::int64_t devices = std::int64_t{strategy.tp} * strategy.cp * strategy.dp;
+  const std::int64_t devices = strategy.devices();
   for (std::int32_t i = 0; i < plan.only_pipeline().schedule.stages; ++i) {
     Stage stage;
     stage.devices = {{i * devices, devices, 1}};

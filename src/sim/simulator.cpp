@@ -2,9 +2,9 @@
 // The public face of the simulation: clock (engine), attribution and memory replay put together.
 #include "sim/simulator.h"
 
-#include "base/check.h"
+#include "base/invariant.h"
 #include "sim/attribution.h"
-#include "sim/engine.h"
+#include "sim/clock.h"
 #include "sim/memory_replay.h"
 
 namespace espalier::sim {

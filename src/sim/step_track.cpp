@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/check.h"
+#include "base/invariant.h"
 #include "cost/chunk_steps.h"
 
 namespace espalier::sim {
@@ -56,10 +56,10 @@ class Clock {
   std::vector<Span> spans_;
 };
 
-class StepTrack {
+class StepTrackWriter {
  public:
-  StepTrack(const cost::CostContext& context, const Plan& plan, const Program& program, const cost::Costs& costs,
-            const Simulation& simulation)
+  StepTrackWriter(const cost::CostContext& context, const Plan& plan, const Program& program, const cost::Costs& costs,
+                  const Simulation& simulation)
       : program_(program),
         costs_(costs),
         simulation_(simulation),
@@ -145,7 +145,7 @@ void add_steps(const cost::CostContext& context, const Plan& plan, const Program
                const Simulation& simulation, Timeline& timeline) {
   ESPALIER_CHECK(simulation.spans.size() == program.instructions.size());
   ESPALIER_CHECK(timeline.ranks.size() == program.ranks.size());
-  StepTrack(context, plan, program, costs, simulation).write(timeline);
+  StepTrackWriter(context, plan, program, costs, simulation).write(timeline);
 }
 
 }  // namespace espalier::sim

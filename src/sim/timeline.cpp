@@ -4,7 +4,7 @@
 #include <cmath>
 #include <numeric>
 
-#include "base/check.h"
+#include "base/invariant.h"
 #include "sim/memory_replay.h"
 
 namespace espalier {
@@ -95,7 +95,7 @@ void Recorder::describe_collective(const RankClass& rank, const Instruction& x, 
     span.collective = CollectiveKind::all_gather;
     span.group_size = strategy.shard;
   } else {
-    span.collective = shards_optimizer(strategy.zero) ? CollectiveKind::reduce_scatter : CollectiveKind::all_reduce;
+    span.collective = strategy.shards_optimizer() ? CollectiveKind::reduce_scatter : CollectiveKind::all_reduce;
     span.group_size = strategy.data_ranks();
   }
 }

@@ -20,8 +20,8 @@ FlowNetwork flow_network(const cluster::Topology& topology) {
   return network;
 }
 
-std::vector<solve::LinkUse> uses_of(const std::vector<cluster::LinkId>& route) {
-  std::vector<solve::LinkUse> uses;
+std::vector<solve::FlowLink> uses_of(const std::vector<cluster::LinkId>& route) {
+  std::vector<solve::FlowLink> uses;
   uses.reserve(route.size());
   for (const cluster::LinkId link : route) uses.push_back({link, 1.0});
   return uses;

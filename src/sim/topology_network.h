@@ -11,6 +11,6 @@ namespace espalier::sim {
 FlowNetwork flow_network(const cluster::Topology& topology);
 
 /// Link by link, each with weight 1.
-std::vector<solve::LinkUse> uses_of(const std::vector<cluster::LinkId>& route);
+std::vector<solve::FlowLink> uses_of(const std::vector<cluster::LinkId>& route);
 
 }  // namespace espalier::sim

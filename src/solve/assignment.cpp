@@ -3,7 +3,7 @@
 
 #include <limits>
 
-#include "base/check.h"
+#include "base/invariant.h"
 
 namespace espalier::solve {
 namespace {

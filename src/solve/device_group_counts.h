@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The least work of a plan by counts of units, whatever the order of its stages. Internal to solve/device_groups.h.
+// The least work of a plan by counts of units, whatever the order of its stages. Internal to solve/device_group_chains.h.
 //
 // A stage is of one of four sorts: it has the first layer of the model, the last one, both, or neither. c(shape, sort, n) is the least w that any
 // stage of the shape and sort with n layers may have (StageRanges), whichever layers these are and however many stages are behind it, and, unless

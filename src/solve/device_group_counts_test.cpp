@@ -116,8 +116,8 @@ TEST(CountedWork, IsBelowEveryPlan) {
   EXPECT_GT(met, 50);
 }
 
-Label label_of(std::int64_t span, std::int64_t work) {
-  Label label;
+ChainLabel label_of(std::int64_t span, std::int64_t work) {
+  ChainLabel label;
   label.first = 3;
   label.kind = label.port = 0;
   label.tail.span = span;
@@ -144,7 +144,7 @@ TEST(Level, ANearlyEqualLabelLendsItsBetterFigures) {
   EXPECT_FALSE(level.insert(label_of(90, 52)));  // by 10 better in one figure
   EXPECT_TRUE(level.insert(label_of(79, 60)));   // 11 below the 90 that the first has now
   EXPECT_TRUE(level.insert(label_of(200, 44)));  // 6 below its work
-  const std::vector<Label> left = level.take();
+  const std::vector<ChainLabel> left = level.take();
   ASSERT_EQ(left.size(), 3U);
   EXPECT_EQ(left[0].tail.span, 90);
   EXPECT_EQ(left[0].tail.work, 50);

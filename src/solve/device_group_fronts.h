@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The options of a shape that are worth putting in front of a partial plan. Internal to solve/device_groups.h.
+// The options of a shape that are worth putting in front of a partial plan. Internal to solve/device_group_chains.h.
 //
 // They depend on the run of layers and on which options fit, and with that on the number of micro-batches in flight, so that they are found once for all
 // searches of a problem, when they are first asked for.

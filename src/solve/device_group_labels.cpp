@@ -13,15 +13,15 @@ namespace {
 
 constexpr std::int64_t kLabelsBetweenPolls = 256;
 
-class Pass {
+class LabelPass {
  public:
-  Pass(const StageTables& tables, StageFronts& fronts, const Limits& limits, const PassLimits& pass,
-       DeviceGroupsCounters& counters)
+  LabelPass(const StageTables& tables, StageFronts& fronts, const StageCountLimits& limits, const PassLimits& pass,
+            DeviceGroupsCounters& counters)
       : tables_(tables), fronts_(fronts), limits_(limits), pass_(pass), counters_(counters), limit_(pass.limit), level_(tables) {}
 
   PassResult run() {
     ++counters_.passes;
-    Label end;
+    ChainLabel end;
     end.code = tables_.codes() - 1;
     end.first = static_cast<std::int16_t>(tables_.layers());
     kept_.push_back(end);
@@ -42,7 +42,7 @@ class Pass {
 
  private:
   void extend(std::int32_t parent, std::int32_t stages) {
-    const Label from = kept_[parent];
+    const ChainLabel from = kept_[parent];
     if (++extended_ % kLabelsBetweenPolls == 0 && pass_.stop != nullptr && *pass_.stop && (*pass_.stop)()) over_budget_ = true;
     if (from.least > limit_ || from.soonest > limit_) return;
     free_.clear();
@@ -77,15 +77,15 @@ class Pass {
   }
 
   /// Less than X with a stage in front.
-  static std::int64_t soonest_with(const Front& front, const Label& from, const InFlight& at) {
+  static std::int64_t soonest_with(const Front& front, const ChainLabel& from, const InFlight& at) {
     return std::max(at.m * front.work(), front.work() + from.tail.span);
   }
 
   /// All ranges of layers and options of a shape in front of `from`, from the fewest layers on.
-  void put_in_front(std::int32_t parent, const Label& from, std::int32_t stages, std::size_t s, Range begins) {
+  void put_in_front(std::int32_t parent, const ChainLabel& from, std::int32_t stages, std::size_t s, Range begins) {
     const Shape& shape = tables_.shapes()[s];
     const InFlight at(tables_.microbatches(), tables_.in_flight(stages));
-    Label label;
+    ChainLabel label;
     label.parent = parent;
     label.kind = static_cast<std::int16_t>(shape.kind);
     label.code = from.code - shape.code;
@@ -130,7 +130,7 @@ class Pass {
     return found->second;
   }
 
-  void add(const Label& label) {
+  void add(const ChainLabel& label) {
     if (label.least > limit_ || label.soonest > limit_) {
       ++counters_.too_late;
       return;
@@ -145,21 +145,22 @@ class Pass {
 
   /// The labels of this number of stages: all, or the most promising.
   void keep() {
-    std::vector<Label> labels = level_.take();
+    std::vector<ChainLabel> labels = level_.take();
     if (pass_.width > 0) thin_out(labels);
     counters_.states += static_cast<std::int64_t>(labels.size());
     kept_.insert(kept_.end(), labels.begin(), labels.end());
   }
 
   /// Of the labels with the same first layer the most promising: they stand for as many layers, and only what they spent differs.
-  void thin_out(std::vector<Label>& labels) {
-    std::stable_sort(labels.begin(), labels.end(),
-                     [](const Label& a, const Label& b) { return a.first != b.first ? a.first < b.first : a.least < b.least; });
+  void thin_out(std::vector<ChainLabel>& labels) {
+    std::stable_sort(labels.begin(), labels.end(), [](const ChainLabel& a, const ChainLabel& b) {
+      return a.first != b.first ? a.first < b.first : a.least < b.least;
+    });
     std::size_t kept = 0, same = 0;
     for (std::size_t i = 0; i < labels.size(); ++i) {
       same = i > 0 && labels[i].first == labels[i - 1].first ? same + 1 : 0;
       if (same >= pass_.width) continue;
-      const Label label = labels[i];
+      const ChainLabel label = labels[i];
       labels[kept++] = label;
     }
     if (kept < labels.size()) result_.complete = false;
@@ -168,11 +169,11 @@ class Pass {
 
   void collect() {
     result_.none_below = limit_ + 1;
-    for (const Label& label : kept_) {
+    for (const ChainLabel& label : kept_) {
       if (label.first > 0 || label.tail.whole > limit_) continue;
       if (pass_.merged > 0) result_.none_below = std::min(result_.none_below, label.tail.whole);
       std::vector<GroupedStage> plan;
-      for (const Label* at = &label; at->parent >= 0; at = &kept_[at->parent]) {
+      for (const ChainLabel* at = &label; at->parent >= 0; at = &kept_[at->parent]) {
         const std::int32_t end = kept_[at->parent].first;
         plan.push_back({tables_.option(at->option).original, at->first, end - 1});
       }
@@ -182,7 +183,7 @@ class Pass {
 
   const StageTables& tables_;
   StageFronts& fronts_;
-  const Limits& limits_;
+  const StageCountLimits& limits_;
   const PassLimits pass_;
   DeviceGroupsCounters& counters_;
   std::int64_t limit_;
@@ -192,15 +193,15 @@ class Pass {
       left_;  ///< units of each kind; what prices say that they are worth, with and without a stage
   std::unordered_map<std::int64_t, std::vector<std::int64_t>> counted_;  ///< by code
   Level level_;
-  std::vector<Label> kept_;
+  std::vector<ChainLabel> kept_;
   PassResult result_;
 };
 
 }  // namespace
 
-PassResult search_labels(const StageTables& tables, StageFronts& fronts, const Limits& limits, const PassLimits& pass,
+PassResult search_labels(const StageTables& tables, StageFronts& fronts, const StageCountLimits& limits, const PassLimits& pass,
                          DeviceGroupsCounters& counters) {
-  return Pass(tables, fronts, limits, pass, counters).run();
+  return LabelPass(tables, fronts, limits, pass, counters).run();
 }
 
 }  // namespace espalier::solve::device_groups

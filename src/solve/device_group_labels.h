@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Plans within a limit, stage by stage from the last to the first. Internal to solve/device_groups.h.
+// Plans within a limit, stage by stage from the last to the first. Internal to solve/device_group_chains.h.
 //
 // A label stands for the stages of a plan from some stage on: how many they are, the free units, the first layer, the kind and port of
 // the foremost stage, and its Tail. All that goes in front of a label depends on these alone and grows with each figure of the tail and with
@@ -39,7 +39,7 @@ struct PassResult {
   std::vector<std::vector<GroupedStage>> plans;
 };
 
-PassResult search_labels(const StageTables& tables, StageFronts& fronts, const Limits& limits, const PassLimits& pass,
+PassResult search_labels(const StageTables& tables, StageFronts& fronts, const StageCountLimits& limits, const PassLimits& pass,
                          DeviceGroupsCounters& counters);
 
 }  // namespace espalier::solve::device_groups

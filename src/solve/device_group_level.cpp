@@ -32,7 +32,7 @@ void Level::merge(std::int64_t time, const InFlight& front) {
   allowance_ = most;
 }
 
-bool Level::insert(const Label& label) {
+bool Level::insert(const ChainLabel& label) {
   if (labels_.size() * 2 > heads_.size()) grow();
   std::int32_t* link = &heads_[place(label)];
   const bool compare = label.first == 0 || tables_.uses(GroupRule::labels);
@@ -45,7 +45,7 @@ bool Level::insert(const Label& label) {
   *link = static_cast<std::int32_t>(labels_.size()) - 1;
   ++alive_;
   for (link = &labels_.back().next; compare && *link >= 0;) {
-    Label& other = labels_[*link];
+    ChainLabel& other = labels_[*link];
     if (no_worse(label, other)) {
       other.beaten = true;
       *link = other.next;
@@ -57,19 +57,19 @@ bool Level::insert(const Label& label) {
   return true;
 }
 
-std::vector<Label> Level::take() {
-  std::vector<Label> result;
-  for (const Label& label : labels_)
+std::vector<ChainLabel> Level::take() {
+  std::vector<ChainLabel> result;
+  for (const ChainLabel& label : labels_)
     if (!label.beaten) result.push_back(label);
   clear();
   return result;
 }
 
-bool Level::no_worse(const Label& a, const Label& b) const {
+bool Level::no_worse(const ChainLabel& a, const ChainLabel& b) const {
   return a.first == 0 ? a.tail.whole <= b.tail.whole : beats(a.tail, b.tail, Tail{}) && tables_.no_worse_port(a.port, b.port);
 }
 
-bool Level::stands_for(Label& a, const Label& b) const {
+bool Level::stands_for(ChainLabel& a, const ChainLabel& b) const {
   if (a.first == 0 || !beats(a.tail, b.tail, *allowance_) || !tables_.no_worse_port(a.port, b.port)) return false;
   for (const auto figure : kFigures) a.tail.*figure = std::min(a.tail.*figure, b.tail.*figure);
   a.least = std::min(a.least, b.least);
@@ -78,7 +78,7 @@ bool Level::stands_for(Label& a, const Label& b) const {
 }
 
 /// Where the chain of the label's key begins, or an empty place for it: open addressing.
-std::size_t Level::place(const Label& label) const {
+std::size_t Level::place(const ChainLabel& label) const {
   const std::int64_t wanted = key(label);
   const std::size_t mask = heads_.size() - 1;
   std::uint64_t hash = static_cast<std::uint64_t>(wanted) * 0x9e3779b97f4a7c15ULL;

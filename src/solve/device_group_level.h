@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The labels of one number of stages. Internal to solve/device_groups.h; what a label is says device_group_labels.h.
+// The labels of one number of stages. Internal to solve/device_group_chains.h; what a label is says device_group_labels.h.
 //
 // Labels with the same free units, first layer and kind of the foremost stage are chained, and one that another is no worse than in all figures is
 // left out. Where labels may stand for others (`merge`), one that is worse by no more than an allowance in each figure stays alone and
@@ -16,7 +16,7 @@
 
 namespace espalier::solve::device_groups {
 
-struct Label {
+struct ChainLabel {
   Tail tail;
   std::int64_t code = 0;     ///< free units
   std::int64_t least = 0;    ///< the bound of the whole plan is not below it, by X,
@@ -35,24 +35,24 @@ class Level {
   /// From now on labels that are no worse than others but for `time` stand for these; `front`: where stages in front of them will be.
   void merge(std::int64_t time, const InFlight& front);
   /// False when another is no worse, or stands for it.
-  bool insert(const Label& label);
+  bool insert(const ChainLabel& label);
   /// Those that are left, in the order in which they came.
-  [[nodiscard]] std::vector<Label> take();
+  [[nodiscard]] std::vector<ChainLabel> take();
 
  private:
-  [[nodiscard]] bool no_worse(const Label& a, const Label& b) const;
-  bool stands_for(Label& a, const Label& b) const;
-  [[nodiscard]] std::int64_t key(const Label& label) const {
+  [[nodiscard]] bool no_worse(const ChainLabel& a, const ChainLabel& b) const;
+  bool stands_for(ChainLabel& a, const ChainLabel& b) const;
+  [[nodiscard]] std::int64_t key(const ChainLabel& label) const {
     return (label.code * (layers_ + 1) + label.first) * kinds_ + label.kind;
   }
-  [[nodiscard]] std::size_t place(const Label& label) const;
+  [[nodiscard]] std::size_t place(const ChainLabel& label) const;
   void grow();
 
   const StageTables& tables_;
   std::int64_t layers_, kinds_;
   std::size_t alive_ = 0;
   std::optional<Tail> allowance_;
-  std::vector<Label> labels_;
+  std::vector<ChainLabel> labels_;
   std::vector<std::int32_t> heads_;  ///< first label of each chain
 };
 

@@ -10,7 +10,7 @@ constexpr std::int64_t kFewCodes = 100'000;  // for which a table over all of th
 
 }  // namespace
 
-void Limits::fill_room() {
+void StageCountLimits::fill_room() {
   if (tables_->codes() > tables_->table_cells()) return;
   room_depth_ =
       static_cast<std::int32_t>(std::min<std::int64_t>(tables_->depth(), tables_->table_cells() / tables_->codes() - 1));
@@ -20,7 +20,7 @@ void Limits::fill_room() {
 }
 
 /// [shape][a] with so many stages behind; with the most that the table tells apart, or more.
-std::vector<std::int16_t> Limits::reach(std::int32_t behind) const {
+std::vector<std::int16_t> StageCountLimits::reach(std::int32_t behind) const {
   const std::size_t side = static_cast<std::size_t>(tables_->layers()) + 1, shapes = tables_->shapes().size();
   const std::int32_t deepest = behind == room_depth_ ? ranges_.levels() - 1 : behind;
   std::vector<std::int16_t> reach(shapes * side);
@@ -38,7 +38,7 @@ std::vector<std::int16_t> Limits::reach(std::int32_t behind) const {
 }
 
 /// Codes with so many free units of a kind are runs of consecutive numbers.
-void Limits::fill_room(std::int32_t behind) {
+void StageCountLimits::fill_room(std::int32_t behind) {
   const std::size_t side = static_cast<std::size_t>(tables_->layers()) + 1;
   const std::vector<std::int16_t> reach = this->reach(behind);
   std::int16_t* level = &room_[static_cast<std::size_t>(behind * tables_->codes())];
@@ -55,7 +55,7 @@ void Limits::fill_room(std::int32_t behind) {
 }
 
 /// The deepest level stands for all deeper ones: of each kind no more layers than its free units hold at the most that any stage has by the unit.
-void Limits::fill_deepest_room() {
+void StageCountLimits::fill_deepest_room() {
   std::vector<double> by_unit(tables_->units().size(), 0.0);
   for (std::size_t s = 0; s < tables_->shapes().size(); ++s) {
     const Shape& shape = tables_->shapes()[s];
@@ -73,7 +73,7 @@ void Limits::fill_deepest_room() {
 }
 
 /// The same by the table, where it is no effort: it is in front of itself, by rising code.
-void Limits::fill_deepest_room(const std::vector<std::int16_t>& reach) {
+void StageCountLimits::fill_deepest_room(const std::vector<std::int16_t>& reach) {
   const std::size_t side = static_cast<std::size_t>(tables_->layers()) + 1;
   std::int16_t* level = &room_[static_cast<std::size_t>(room_depth_ * tables_->codes())];
   std::vector<std::int32_t> digits(tables_->units().size(), 0);
@@ -88,7 +88,7 @@ void Limits::fill_deepest_room(const std::vector<std::int16_t>& reach) {
 }
 
 /// Ranges by what the chains at some prices and at none say. False: there is no plan.
-bool Limits::narrow(std::int64_t left, PricedChains priced) {
+bool StageCountLimits::narrow(std::int64_t left, PricedChains priced) {
   if (priced.whole() > left) return false;
   PricedChains free(*tables_, ranges_, count_, std::vector<std::int64_t>(priced.of_unit().size(), 0));
   if (free.whole() > left) return false;
@@ -102,13 +102,13 @@ bool Limits::narrow(std::int64_t left, PricedChains priced) {
   return true;
 }
 
-std::optional<Limits> Limits::make(const StageTables& tables, StageCount count, std::int64_t limit,
-                                   std::vector<std::int64_t>& prices, bool rooms) {
+std::optional<StageCountLimits> StageCountLimits::make(const StageTables& tables, StageCount count, std::int64_t limit,
+                                                       std::vector<std::int64_t>& prices, bool rooms) {
   constexpr int kRounds = 2;
   const std::int64_t left = std::min(limit, kNever - 1) - tables.least_end();
   if (left < 0 || tables.shapes().empty()) return std::nullopt;
   prices.resize(tables.units().size(), 0);
-  Limits result(tables, count, left + tables.least_end());
+  StageCountLimits result(tables, count, left + tables.least_end());
   std::vector<std::int64_t> at = prices;
   for (int round = 0; round < kRounds; ++round) {
     PricedChains priced = raised_prices(tables, result.ranges_, count, left, at);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a limit on the bound says about plans that are not yet complete. Internal to solve/device_groups.h.
+// What a limit on the bound says about plans that are not yet complete. Internal to solve/device_group_chains.h.
 //
 // Let T be the limit less the least end of a first stage, so that X_0 ≤ T is needed, and with it w ≤ T/m for every stage: the *cap*.
 //
@@ -29,12 +29,12 @@
 
 namespace espalier::solve::device_groups {
 
-class Limits {
+class StageCountLimits {
  public:
   /// Nothing when no plan with `count` stages has a bound of at most `limit`. `prices`: where to begin; becomes where it ended.
   /// Without `rooms` as if there were too many counts of units for the table.
-  static std::optional<Limits> make(const StageTables& tables, StageCount count, std::int64_t limit,
-                                    std::vector<std::int64_t>& prices, bool rooms);
+  static std::optional<StageCountLimits> make(const StageTables& tables, StageCount count, std::int64_t limit,
+                                              std::vector<std::int64_t>& prices, bool rooms);
 
   /// R.
   [[nodiscard]] std::int32_t room(std::int32_t behind, std::int64_t code) const {
@@ -58,7 +58,7 @@ class Limits {
   void look_before() { counts_->look_before(ranges_, count_); }
 
  private:
-  Limits(const StageTables& tables, StageCount count, std::int64_t limit)
+  StageCountLimits(const StageTables& tables, StageCount count, std::int64_t limit)
       : tables_(&tables), count_(count), ranges_(tables, count, limit) {}
   bool narrow(std::int64_t left, PricedChains priced);
   void fill_room();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// N_λ of device_group_limits.h: the least work of the stages in front, when units have a price. Internal to solve/device_groups.h.
+// N_λ of device_group_limits.h: the least work of the stages in front, when units have a price. Internal to solve/device_group_chains.h.
 #pragma once
 
 #include <algorithm>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which ranges of layers a stage may have in a plan within a limit. Internal to solve/device_groups.h.
+// Which ranges of layers a stage may have in a plan within a limit. Internal to solve/device_group_chains.h.
 //
 // For q stages behind, a shape and a first layer a: the layers [a, e) with e in [first_end, last_end]; and the same told by e. What
 // is outside is in no plan within the limit; what is inside may still not be in one. First by s + m·w + v + e ≤ limit alone. Then `narrow`

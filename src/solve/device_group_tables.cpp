@@ -5,7 +5,7 @@
 #include <numeric>
 #include <set>
 
-#include "base/check.h"
+#include "base/invariant.h"
 
 namespace espalier::solve::device_groups {
 namespace {

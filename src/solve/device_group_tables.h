@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the parts of the device-group solver read of a problem: sums over ranges of layers, memory limits, counts of units as one
-// number. Internal to solve/device_groups.h, which has the terms.
+// number. Internal to solve/device_group_chains.h, which has the terms.
 //
 // Options that another of the same kind and units equals or beats in every figure are left out. Units of a kind are counted in the
 // greatest common divisor of what its options take. Free units are one number, a *code*: Σ_kind free·stride, so that taking an
@@ -12,8 +12,9 @@
 #include <cstdint>
 #include <vector>
 
+#include "base/division.h"
+#include "solve/device_group_chains.h"
 #include "solve/device_group_runs.h"
-#include "solve/device_groups.h"
 
 namespace espalier::solve::device_groups {
 
@@ -42,12 +43,12 @@ inline void add_parts(StageTime& stage, std::int64_t gather, std::int64_t reduce
   const auto but_one = [&](std::int64_t all) { return all - all / n; };
   const double lost = 1.0 - static_cast<double>(kOne) / static_cast<double>(slowdown);
   const auto of_lost = [&](std::int64_t time) { return static_cast<std::int64_t>(static_cast<double>(time) * lost); };
-  if (gather > 0) stage.begin = std::max(gather / n + of_lost(gather - (gather + n - 1) / n), gather - but_one(stage.forward));
+  if (gather > 0) stage.begin = std::max(gather / n + of_lost(gather - ceil_div(gather, n)), gather - but_one(stage.forward));
   if (reduce <= 0) return;
   const auto stretched =
       static_cast<std::int64_t>(static_cast<double>(stage.backward) * static_cast<double>(slowdown - kOne) * 1e-6);
   const std::int64_t most = std::min(stretched, of_lost(reduce));
-  stage.stretch = most - (most + n - 1) / n;
+  stage.stretch = most - ceil_div(most, n);
   stage.end += std::max(reduce / n, reduce - but_one(stage.backward) - stage.stretch);
 }
 

@@ -77,7 +77,7 @@ std::vector<double> slopes_around(const std::vector<Edge>& edges, double centre)
 /// Layers of each type but the last layer.
 std::vector<std::int64_t> layers_of_types(const Chain& chain) {
   std::vector<std::int64_t> layers(chain.items.size());
-  for (const Run& run : chain.runs) layers[static_cast<std::size_t>(run.type)] += run.count;
+  for (const TypeRun& run : chain.runs) layers[static_cast<std::size_t>(run.type)] += run.count;
   --layers[static_cast<std::size_t>(chain.runs.back().type)];
   return layers;
 }

@@ -22,12 +22,12 @@ struct Item {
   [[nodiscard]] std::int64_t base() const { return memory - saved; }
 };
 
-struct Run {
+struct TypeRun {
   std::int32_t type = 0, count = 0;
 };
 
 struct Chain {
-  std::vector<Run> runs;
+  std::vector<TypeRun> runs;
   std::vector<std::vector<Item>> items;  ///< [type] by rising (layout, option)
   std::size_t layouts = 0;
   std::vector<double> transition;  ///< [from·layouts + to], part of `cost`

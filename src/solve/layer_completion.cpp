@@ -36,7 +36,7 @@ Completion::Completion(const Chain& chain, const Multipliers& multipliers, const
   best_.resize(chain.items.size());
   std::vector<double> total(lambdas, 0);
   for (std::size_t t = 0; t < chain.items.size(); ++t) tabulate(t);
-  for (const Run& run : chain.runs) {
+  for (const TypeRun& run : chain.runs) {
     const auto type = static_cast<std::size_t>(run.type);
     if (chain.items[type].empty()) hopeless_ = true;
     for (std::size_t k = 0; k < lambdas; ++k) total[k] += run.count * any_[type][k];
@@ -60,7 +60,7 @@ Completion::Completion(const Chain& chain, const Multipliers& multipliers, const
       if (x != a) least_entry_[a] = std::min(least_entry_[a], chain.transition[x * chain.layouts + a]);
   }
   Rest before{std::vector<double>(lambdas, 0), std::vector<double>(lambdas * chain.layouts, 0), {}, 0};
-  for (const Run& run : chain.runs) {
+  for (const TypeRun& run : chain.runs) {
     plan_run(run);
     if (runs_.back().free < 0) hopeless_ = true;
     before_.push_back(before);
@@ -94,7 +94,7 @@ void Completion::tabulate(std::size_t type) {
   }
 }
 
-void Completion::plan_run(const Run& run) {
+void Completion::plan_run(const TypeRun& run) {
   RunPlan plan{run.type, run.count, {}};
   const auto type = static_cast<std::size_t>(run.type);
   if (scope_.metric && run.count > kShortRun) {
@@ -116,14 +116,15 @@ void Completion::add_blocks(RunPlan& plan, const std::vector<std::int32_t>& forc
   const auto type = static_cast<std::size_t>(plan.type);
   for (std::size_t i = 0; i < forced.size(); ++i) {
     if (forced[i] < 2) continue;
-    Block block{forced[i], {}};
+    LayoutCopies block{forced[i], {}};
     for (std::size_t j = i; j < forced.size(); ++j)
       if (twin_[type][j] == static_cast<std::int32_t>(i)) block.items.push_back(static_cast<std::int32_t>(j));
     plan.blocks.push_back(std::move(block));
   }
-  std::stable_sort(plan.blocks.begin(), plan.blocks.end(), [](const Block& a, const Block& b) { return a.copies > b.copies; });
+  std::stable_sort(plan.blocks.begin(), plan.blocks.end(),
+                   [](const LayoutCopies& a, const LayoutCopies& b) { return a.copies > b.copies; });
   if (plan.blocks.size() > kBlocks) plan.blocks.resize(kBlocks);
-  for (const Block& block : plan.blocks) {
+  for (const LayoutCopies& block : plan.blocks) {
     plan.free -= block.copies;
     // Such a choice alone would pass the limit; the multipliers kept may not have seen it.
     const double cost = chain_.items[type][static_cast<std::size_t>(block.items.front())].cost;
@@ -138,7 +139,7 @@ void Completion::add(Rest& rest, std::size_t type, std::int32_t layers) const {
   rest.least_memory += layers * multipliers_.least_memory[type];
 }
 
-void Completion::add_block(Rest& rest, const RunPlan& run, const Block& block) const {
+void Completion::add_block(Rest& rest, const RunPlan& run, const LayoutCopies& block) const {
   const auto type = static_cast<std::size_t>(run.type);
   const std::vector<Item>& items = chain_.items[type];
   const std::size_t lambdas = rest.any.size();
@@ -170,7 +171,7 @@ Rest Completion::rest(std::size_t run, std::int32_t free, std::uint32_t placed) 
   return rest;
 }
 
-bool Completion::worthwhile(const Label& label, const Rest& rest) const {
+bool Completion::worthwhile(const LayerLabel& label, const Rest& rest) const {
   const std::int64_t slack = chain_.capacity - label.memory - rest.least_memory;
   if (slack < 0) return false;
   const auto layout = static_cast<std::size_t>(label.layout);

@@ -33,7 +33,7 @@ struct Scope {
 };
 
 /// Copies of one item of several that differ in their layout alone.
-struct Block {
+struct LayoutCopies {
   std::int32_t copies = 0;
   std::vector<std::int32_t> items;
 };
@@ -41,7 +41,7 @@ struct Block {
 /// A run as it is searched: blocks, and layers whose item is free.
 struct RunPlan {
   std::int32_t type = 0, free = 0;
-  std::vector<Block> blocks;
+  std::vector<LayoutCopies> blocks;
 };
 
 /// Of the layers still to come: for each λ the least value, in any layout and within each.
@@ -60,14 +60,14 @@ class Completion {
   [[nodiscard]] const std::vector<RunPlan>& runs() const { return runs_; }
   /// Still to come: all runs before `run`, `free` layers of it and its blocks whose bit in `placed` is not set.
   [[nodiscard]] Rest rest(std::size_t run, std::int32_t free, std::uint32_t placed) const;
-  [[nodiscard]] bool worthwhile(const Label& label, const Rest& rest) const;
+  [[nodiscard]] bool worthwhile(const LayerLabel& label, const Rest& rest) const;
 
  private:
   void tabulate(std::size_t type);
-  void plan_run(const Run& run);
+  void plan_run(const TypeRun& run);
   void add_blocks(RunPlan& plan, const std::vector<std::int32_t>& forced);
   void add(Rest& rest, std::size_t type, std::int32_t layers) const;
-  void add_block(Rest& rest, const RunPlan& run, const Block& block) const;
+  void add_block(Rest& rest, const RunPlan& run, const LayoutCopies& block) const;
 
   const Chain& chain_;
   const Multipliers& multipliers_;

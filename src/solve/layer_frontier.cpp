@@ -6,10 +6,10 @@
 #include <limits>
 #include <tuple>
 
+#include "solve/label_steps.h"
 #include "solve/layer_bound.h"
 #include "solve/layer_labels.h"
 #include "solve/layer_search.h"
-#include "solve/layer_steps.h"
 
 namespace espalier::solve {
 namespace {
@@ -24,7 +24,7 @@ Ceilings ceilings(const Chain& chain) {
   double way = 0;
   for (const double t : chain.transition)
     if (!std::isinf(t)) way = std::max(way, t);
-  for (const Run& run : chain.runs) {
+  for (const TypeRun& run : chain.runs) {
     double cost = 0, tail = 0;
     for (const Item& item : chain.items[static_cast<std::size_t>(run.type)]) {
       cost = std::max(cost, item.cost);
@@ -37,14 +37,14 @@ Ceilings ceilings(const Chain& chain) {
 }
 
 /// Of complete labels, those that none equals or beats in (cost, tail, memory), whatever their layout; by rising cost.
-std::vector<Label> frontier_of(std::vector<Label> labels) {
-  std::sort(labels.begin(), labels.end(), [](const Label& a, const Label& b) {
+std::vector<LayerLabel> frontier_of(std::vector<LayerLabel> labels) {
+  std::sort(labels.begin(), labels.end(), [](const LayerLabel& a, const LayerLabel& b) {
     return std::tuple(a.cost, a.tail, a.memory, a.layout, a.option, a.after) <
            std::tuple(b.cost, b.tail, b.memory, b.layout, b.option, b.after);
   });
-  std::vector<Label> out;
+  std::vector<LayerLabel> out;
   std::vector<std::pair<std::int64_t, std::int64_t>> stairs;  // (tail, memory) kept so far, none beating another
-  for (const Label& label : labels) {
+  for (const LayerLabel& label : labels) {
     const auto beaten = [&](const auto& s) { return s.first <= label.tail && s.second <= label.memory; };
     if (std::any_of(stairs.begin(), stairs.end(), beaten)) continue;
     const auto gone = [&](const auto& s) { return s.first >= label.tail && s.second >= label.memory; };
@@ -75,18 +75,18 @@ std::vector<LayerSolution> frontier_by_labels(const LayerProblem& problem, std::
   const Ceilings most = ceilings(chain);
   const Steps steps = make_steps(without_beaten_layouts(chain), most.cost, most.tail);
   std::int64_t rest = 0;  // least memory of the layers to come
-  for (const Run& run : chain.runs) rest += run.count * m.least_memory[static_cast<std::size_t>(run.type)];
+  for (const TypeRun& run : chain.runs) rest += run.count * m.least_memory[static_cast<std::size_t>(run.type)];
 
-  std::vector<Label> kept, open = {Label{0, 0, 0, 0, -1, -1, 0, 0}};
+  std::vector<LayerLabel> kept, open = {LayerLabel{0, 0, 0, 0, -1, -1, 0, 0}};
   for (std::size_t l = problem.layers.size(); l-- > 0;) {
     const auto type = static_cast<std::size_t>(problem.layers[l]);
     rest -= m.least_memory[type];
     const std::size_t first = kept.size();
     kept.insert(kept.end(), open.begin(), open.end());
-    std::vector<Label> next;
+    std::vector<LayerLabel> next;
     for (std::size_t i = 0; i < open.size(); ++i) {
-      for (const Step& step : steps.of_type[type]) {
-        const Label label = extended(steps, open[i], step, 1, static_cast<std::int32_t>(first + i));
+      for (const LabelExtension& step : steps.of_type[type]) {
+        const LayerLabel label = extended(steps, open[i], step, 1, static_cast<std::int32_t>(first + i));
         if (label.cost < kForbidden && label.memory + rest <= capacity) next.push_back(label);
       }
     }
@@ -94,7 +94,7 @@ std::vector<LayerSolution> frontier_by_labels(const LayerProblem& problem, std::
     open = std::move(next);
   }
   std::vector<LayerSolution> out;
-  for (const Label& label : frontier_of(std::move(open))) out.push_back(solution_of(problem, options_of(label, kept)));
+  for (const LayerLabel& label : frontier_of(std::move(open))) out.push_back(solution_of(problem, options_of(label, kept)));
   return out;
 }
 

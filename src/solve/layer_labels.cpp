@@ -37,16 +37,16 @@ class Staircase {
   std::vector<Step> steps_;
 };
 
-bool in_order(const Label& a, const Label& b) {
+bool in_order(const LayerLabel& a, const LayerLabel& b) {
   return std::tuple(a.layout, a.cost, a.memory, a.base(), a.tail, a.after, a.option, a.copies) <
          std::tuple(b.layout, b.cost, b.memory, b.base(), b.tail, b.after, b.option, b.copies);
 }
 
-bool beats_but_for_cost(const Label& a, const Label& b) {
+bool beats_but_for_cost(const LayerLabel& a, const LayerLabel& b) {
   return a.tail <= b.tail && a.memory <= b.memory && a.base() <= b.base();
 }
 
-using Iterator = std::vector<Label>::iterator;
+using Iterator = std::vector<LayerLabel>::iterator;
 
 /// Labels of `group` that labels of `rivals` make superfluous at distance d go; both by rising cost. Returns the new end of the
 /// group.
@@ -56,7 +56,7 @@ Iterator drop_beaten(Iterator group, Iterator group_end, Iterator rivals, Iterat
   for (Iterator label = group; label != group_end; ++label) {
     for (; rival != rivals_end && rival->cost + d <= label->cost; ++rival)
       if (!tails) stairs.add(rival->memory, rival->base());
-    const bool beaten = tails ? std::any_of(rivals, rival, [&](const Label& r) { return beats_but_for_cost(r, *label); })
+    const bool beaten = tails ? std::any_of(rivals, rival, [&](const LayerLabel& r) { return beats_but_for_cost(r, *label); })
                               : stairs.covers(label->memory, label->base());
     if (!beaten) *out++ = *label;
   }
@@ -70,7 +70,7 @@ Iterator drop_beaten_inside(Iterator group, Iterator group_end, bool tails) {
   for (Iterator label = group; label != group_end; ++label) {
     if (tails && beater != out) {
       if (!beats_but_for_cost(*beater, *label))
-        beater = std::find_if(group, out, [&](const Label& r) { return beats_but_for_cost(r, *label); });
+        beater = std::find_if(group, out, [&](const LayerLabel& r) { return beats_but_for_cost(r, *label); });
     }
     const bool beaten = tails ? beater != out : stairs.covers(label->memory, label->base());
     if (beaten) continue;
@@ -98,8 +98,8 @@ std::vector<std::int64_t> layout_distances(const std::vector<std::int64_t>& tran
   return distance;
 }
 
-void drop_superfluous(std::vector<Label>& labels, const std::vector<std::int64_t>& distance, std::size_t layouts) {
-  const bool tails = std::any_of(labels.begin(), labels.end(), [](const Label& l) { return l.tail != 0; });
+void drop_superfluous(std::vector<LayerLabel>& labels, const std::vector<std::int64_t>& distance, std::size_t layouts) {
+  const bool tails = std::any_of(labels.begin(), labels.end(), [](const LayerLabel& l) { return l.tail != 0; });
   std::sort(labels.begin(), labels.end(), in_order);
   struct Group {
     std::size_t layout;
@@ -108,7 +108,7 @@ void drop_superfluous(std::vector<Label>& labels, const std::vector<std::int64_t
   std::vector<Group> groups;
   for (Iterator at = labels.begin(); at != labels.end();) {
     const std::int32_t layout = at->layout;
-    const Iterator end = std::find_if(at, labels.end(), [&](const Label& l) { return l.layout != layout; });
+    const Iterator end = std::find_if(at, labels.end(), [&](const LayerLabel& l) { return l.layout != layout; });
     groups.push_back({static_cast<std::size_t>(layout), at, drop_beaten_inside(at, end, tails)});
     at = end;
   }

@@ -18,7 +18,7 @@
 
 namespace espalier::solve {
 
-struct Label {
+struct LayerLabel {
   std::int64_t cost = 0, tail = 0;  ///< ticks
   std::int64_t memory = 0, reach = 0;
   std::int32_t layout = 0;
@@ -36,6 +36,6 @@ std::vector<std::int64_t> layout_distances(const std::vector<std::int64_t>& tran
 
 /// Leaves only labels that no other makes superfluous, by rising (layout, cost, …); of equals the first. `distance` empty:
 /// labels of different layouts are not compared.
-void drop_superfluous(std::vector<Label>& labels, const std::vector<std::int64_t>& distance, std::size_t layouts);
+void drop_superfluous(std::vector<LayerLabel>& labels, const std::vector<std::int64_t>& distance, std::size_t layouts);
 
 }  // namespace espalier::solve

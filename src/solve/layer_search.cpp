@@ -5,10 +5,10 @@
 #include <cmath>
 #include <limits>
 
+#include "solve/label_steps.h"
 #include "solve/layer_bound.h"
 #include "solve/layer_label_search.h"
 #include "solve/layer_sets.h"
-#include "solve/layer_steps.h"
 
 namespace espalier::solve {
 namespace {
@@ -18,7 +18,7 @@ double worst_cost(const Chain& chain) {
   double worst = 0, way = 0;
   for (const double t : chain.transition)
     if (!std::isinf(t)) way = std::max(way, t);
-  for (const Run& run : chain.runs) {
+  for (const TypeRun& run : chain.runs) {
     double item = 0;
     for (const Item& i : chain.items[static_cast<std::size_t>(run.type)]) item = std::max(item, i.cost);
     worst += run.count * (item + way);
@@ -54,13 +54,13 @@ std::optional<SetChain> set_chain(const Chain& chain, const LayoutSet& set, doub
   }
 }
 
-struct Target {
+struct LayerTarget {
   const LayerProblem& problem;
   const LayerObjective& objective;
 };
 
 /// The best choice of the scope takes the place of `best` and lowers the limit.
-void look(const Target& target, const Chain& chain, const Multipliers& multipliers, const Scope& scope, double& limit,
+void look(const LayerTarget& target, const Chain& chain, const Multipliers& multipliers, const Scope& scope, double& limit,
           std::vector<std::int32_t>& best) {
   if (std::isinf(multipliers.root)) return;
   std::vector<std::int32_t> options = cheapest(chain, multipliers, scope);
@@ -71,7 +71,7 @@ void look(const Target& target, const Chain& chain, const Multipliers& multiplie
 }
 
 /// The options of the best choice below the limit; empty when there is none. `root`: nothing is below it.
-std::vector<std::int32_t> best_below(const Target& target, const Chain& chain, double root, double limit) {
+std::vector<std::int32_t> best_below(const LayerTarget& target, const Chain& chain, double root, double limit) {
   std::vector<std::int32_t> best;
   const bool metric = is_metric(chain);
   const auto sets = metric ? layout_sets(chain, limit - root) : std::nullopt;

@@ -7,7 +7,7 @@
 #include <limits>
 #include <numeric>
 
-#include "base/check.h"
+#include "base/invariant.h"
 
 namespace espalier::solve {
 namespace {
@@ -54,7 +54,7 @@ void MaxMinSolver::index(const MaxMinProblem& problem) {
   const std::size_t flows = problem.flows();
   links_.assign(problem.links(), LinkState{});
   for (std::size_t f = 0; f < flows; ++f)
-    for (const LinkUse* use = problem.begin(f); use != problem.end(f); ++use) {
+    for (const FlowLink* use = problem.begin(f); use != problem.end(f); ++use) {
       LinkState& link = links_[static_cast<std::size_t>(use->link)];
       link.weight += use->weight;
       ++link.users;
@@ -68,7 +68,7 @@ void MaxMinSolver::index(const MaxMinProblem& problem) {
   }
   users_.resize(users);
   for (std::size_t f = 0; f < flows; ++f)
-    for (const LinkUse* use = problem.begin(f); use != problem.end(f); ++use) {
+    for (const FlowLink* use = problem.begin(f); use != problem.end(f); ++use) {
       LinkState& link = links_[static_cast<std::size_t>(use->link)];
       users_[link.first + link.free++] = static_cast<std::int32_t>(f);
     }
@@ -98,7 +98,7 @@ void MaxMinSolver::recount(const MaxMinProblem& problem, std::size_t number) {
     if (user == before) continue;  // a flow that uses the link twice stands there twice, one after the other
     before = user;
     const auto flow = static_cast<std::size_t>(user);
-    for (const LinkUse* use = problem.begin(flow); use != problem.end(flow); ++use) {
+    for (const FlowLink* use = problem.begin(flow); use != problem.end(flow); ++use) {
       if (static_cast<std::size_t>(use->link) != number) continue;
       if (frozen_[flow]) link.left -= use->weight * rates_[flow];
       if (!frozen_[flow]) link.weight += use->weight;
@@ -128,7 +128,7 @@ std::size_t MaxMinSolver::fullest_link(const MaxMinProblem& problem) {
 void MaxMinSolver::freeze(const MaxMinProblem& problem, std::size_t flow, double rate) {
   rates_[flow] = rate;
   frozen_[flow] = 1;
-  for (const LinkUse* use = problem.begin(flow); use != problem.end(flow); ++use) {
+  for (const FlowLink* use = problem.begin(flow); use != problem.end(flow); ++use) {
     LinkState& link = links_[static_cast<std::size_t>(use->link)];
     link.left -= use->weight * rate;
     link.weight -= use->weight;

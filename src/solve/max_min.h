@@ -20,7 +20,7 @@
 
 namespace espalier::solve {
 
-struct LinkUse {
+struct FlowLink {
   std::int32_t link = 0;
   double weight = 1.0;  ///< bytes on the link per byte of the flow, positive
 };
@@ -39,13 +39,13 @@ class MaxMinProblem {
   [[nodiscard]] std::size_t flows() const { return cap_.size(); }
   [[nodiscard]] double capacity(std::size_t link) const { return capacity_[link]; }
   [[nodiscard]] double cap(std::size_t flow) const { return cap_[flow]; }
-  [[nodiscard]] const LinkUse* begin(std::size_t flow) const { return uses_.data() + first_[flow]; }
-  [[nodiscard]] const LinkUse* end(std::size_t flow) const { return uses_.data() + first_[flow + 1]; }
+  [[nodiscard]] const FlowLink* begin(std::size_t flow) const { return uses_.data() + first_[flow]; }
+  [[nodiscard]] const FlowLink* end(std::size_t flow) const { return uses_.data() + first_[flow + 1]; }
 
  private:
   std::vector<double> capacity_, cap_;
   std::vector<std::size_t> first_{0};  ///< flow -> its first use; one entry more than flows
-  std::vector<LinkUse> uses_;
+  std::vector<FlowLink> uses_;
 };
 
 /// Solves problems one after the other and keeps its memory between them. A flow that runs at its cap has exactly that rate.

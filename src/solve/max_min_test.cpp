@@ -9,7 +9,7 @@
 #include <random>
 #include <vector>
 
-#include "base/check.h"
+#include "base/invariant.h"
 
 namespace espalier::solve {
 namespace {
@@ -18,7 +18,7 @@ constexpr double kUncapped = std::numeric_limits<double>::infinity();
 
 struct TestFlow {
   double cap;
-  std::vector<LinkUse> uses;
+  std::vector<FlowLink> uses;
 };
 
 /// A flow without a cap of its own over links, each once.
@@ -39,7 +39,7 @@ MaxMinProblem problem_of(const std::vector<double>& capacities, const std::vecto
   for (const double capacity : capacities) problem.add_link(capacity);
   for (const TestFlow& flow : flows) {
     problem.add_flow(flow.cap);
-    for (const LinkUse& use : flow.uses) problem.add_use(use.link, use.weight);
+    for (const FlowLink& use : flow.uses) problem.add_use(use.link, use.weight);
   }
   return problem;
 }
@@ -174,7 +174,7 @@ void expect_max_min(const Drawn& drawn, const std::vector<double>& rates) {
   constexpr double kSlack = 1e-9;
   std::vector<double> load(drawn.capacities.size(), 0.0), fastest(drawn.capacities.size(), 0.0);
   for (std::size_t f = 0; f < rates.size(); ++f)
-    for (const LinkUse& use : drawn.flows[f].uses) {
+    for (const FlowLink& use : drawn.flows[f].uses) {
       load[static_cast<std::size_t>(use.link)] += use.weight * rates[f];
       fastest[static_cast<std::size_t>(use.link)] = std::max(fastest[static_cast<std::size_t>(use.link)], rates[f]);
     }
@@ -182,7 +182,7 @@ void expect_max_min(const Drawn& drawn, const std::vector<double>& rates) {
   for (std::size_t f = 0; f < rates.size(); ++f) {
     ASSERT_LE(rates[f], drawn.flows[f].cap);
     bool held = rates[f] == drawn.flows[f].cap;
-    for (const LinkUse& use : drawn.flows[f].uses) {
+    for (const FlowLink& use : drawn.flows[f].uses) {
       const auto l = static_cast<std::size_t>(use.link);
       held = held || (load[l] >= drawn.capacities[l] - kSlack && rates[f] >= fastest[l] - kSlack);
     }

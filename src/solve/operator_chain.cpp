@@ -5,7 +5,7 @@
 #include <numeric>
 #include <tuple>
 
-#include "base/check.h"
+#include "base/invariant.h"
 #include "solve/operator_tables.h"
 
 namespace espalier::solve {

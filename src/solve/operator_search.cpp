@@ -6,7 +6,7 @@
 #include <numeric>
 #include <optional>
 
-#include "base/check.h"
+#include "base/invariant.h"
 #include "solve/operator_tables.h"
 
 namespace espalier::solve {

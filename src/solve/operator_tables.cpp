@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <limits>
 
-#include "base/check.h"
+#include "base/invariant.h"
 
 namespace espalier::solve {
 namespace {

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "base/check.h"
+#include "base/invariant.h"
 
 namespace espalier::solve {
 namespace {
@@ -15,7 +15,7 @@ constexpr double kRounding = 64 * std::numeric_limits<double>::epsilon();
 std::size_t at(std::int32_t i) { return static_cast<std::size_t>(i); }
 
 /// What some consecutive stages make of their layers: of a suffix a label, of a prefix what lies before it.
-struct Label {
+struct SpanLabel {
   double sum = 0, top = 0, tail = 0;
 };
 
@@ -48,20 +48,20 @@ class Arithmetic {
   }
 
   /// Nothing after the last stage.
-  [[nodiscard]] Label nothing() const { return {0, goal_ == PartitionGoal::bound ? -kInfinity : 0, 0}; }
+  [[nodiscard]] SpanLabel nothing() const { return {0, goal_ == PartitionGoal::bound ? -kInfinity : 0, 0}; }
   /// Stage i of steady time s, tail t and cost a, before the stages of a label.
-  [[nodiscard]] Label join(std::int32_t i, double s, double t, double a, const Label& label) const {
+  [[nodiscard]] SpanLabel join(std::int32_t i, double s, double t, double a, const SpanLabel& label) const {
     if (goal_ == PartitionGoal::bound) return {0, std::max(a, s + message_[at(i)] + label.top), 0};
     if (goal_ == PartitionGoal::published) return {label.sum + s, std::max(label.top, s), std::max(label.tail, t)};
     return {0, std::max(a, label.top), 0};
   }
   /// A prefix and stage i after it.
-  [[nodiscard]] Label extend(const Label& prefix, std::int32_t i, double s, double t, double a) const {
+  [[nodiscard]] SpanLabel extend(const SpanLabel& prefix, std::int32_t i, double s, double t, double a) const {
     if (goal_ == PartitionGoal::bound) return {prefix.sum + s + message_[at(i)], std::max(prefix.top, prefix.sum + a), 0};
     return join(i, s, t, a, prefix);
   }
   /// The value of all stages: those before and those of the label.
-  [[nodiscard]] double total(const Label& prefix, const Label& label) const {
+  [[nodiscard]] double total(const SpanLabel& prefix, const SpanLabel& label) const {
     if (goal_ == PartitionGoal::bound) return std::max(prefix.top, prefix.sum + label.top);
     if (goal_ == PartitionGoal::published) {
       return prefix.sum + label.sum + (micro_ - 1) * std::max(prefix.top, label.top) + std::max(prefix.tail, label.tail);
@@ -70,17 +70,17 @@ class Arithmetic {
   }
 
   /// No stages 0 … i−1 on layers [0, f) are better than this.
-  [[nodiscard]] Label least_prefix(std::int32_t i, std::int32_t f) const {
+  [[nodiscard]] SpanLabel least_prefix(std::int32_t i, std::int32_t f) const {
     if (goal_ == PartitionGoal::bound) return {before_[at(i)] + floor(0, f), 0, 0};
     if (goal_ == PartitionGoal::published) return {floor(0, f), i == 0 ? 0 : floor(0, f) / i, 0};
     return {};
   }
   /// A label that is no worse than any join of stage i on [f, e), whose cost is at least `a`, with this label.
-  [[nodiscard]] Label least_join(std::int32_t i, std::int32_t f, std::int32_t e, double a, const Label& label) const {
+  [[nodiscard]] SpanLabel least_join(std::int32_t i, std::int32_t f, std::int32_t e, double a, const SpanLabel& label) const {
     return join(i, floor(f, e), 0, a, label);
   }
   /// No total of a partition with stage i on [f, e), whose cost is at least `a`, after `prefix` and before `label` is below this.
-  [[nodiscard]] double least_total(const Label& prefix, const Label& least, double a, const Label& label) const {
+  [[nodiscard]] double least_total(const SpanLabel& prefix, const SpanLabel& least, double a, const SpanLabel& label) const {
     const double value = total(prefix, least);
     // Published: Σ s + (m − 1)·max s + max t ≥ (sums of the others) + m·s_i + t_i.
     return goal_ == PartitionGoal::published ? std::max(value, prefix.sum + label.sum + a) : value;
@@ -96,7 +96,7 @@ class Arithmetic {
   [[nodiscard]] bool beyond(double total) const { return total > task_.limit || !(total < kInfinity); }
 
   /// Whether no stages before can make b better than a.
-  [[nodiscard]] bool as_good(const Label& a, const Label& b) const {
+  [[nodiscard]] bool as_good(const SpanLabel& a, const SpanLabel& b) const {
     if (goal_ != PartitionGoal::published) return a.top <= b.top;
     return a.sum - b.sum + (micro_ - 1) * std::max(0.0, a.top - b.top) + std::max(0.0, a.tail - b.tail) <= 0;
   }
@@ -111,14 +111,14 @@ class Arithmetic {
   std::vector<double> floor_;             ///< prefix sums of layer_floor
 };
 
-class Search {
+class StagePartitionSearch {
  public:
-  Search(const BalanceProblem& problem, StageMemo& memo, const PartitionTask& task)
+  StagePartitionSearch(const BalanceProblem& problem, StageMemo& memo, const PartitionTask& task)
       : layers_(problem.layers), stages_(problem.stages), memo_(memo), math_(problem, task) {}
 
   std::vector<std::int32_t> run() {
     if (stages_ > layers_ || !find_latest_starts()) return {};
-    labels_.assign(at(stages_) + 1, std::vector<std::vector<Label>>(at(layers_) + 1));
+    labels_.assign(at(stages_) + 1, std::vector<std::vector<SpanLabel>>(at(layers_) + 1));
     labels_[at(stages_)][at(layers_)].push_back(math_.nothing());
     for (std::int32_t i = stages_ - 1; i >= 0; --i) fill_stage(i);
     return labels_[0][0].empty() ? std::vector<std::int32_t>{} : smallest_best();
@@ -178,7 +178,7 @@ class Search {
 
   /// Asks for the ends in the order of the total they could give, and keeps the labels that count.
   void fill_labels(std::int32_t i, std::int32_t f, std::int32_t last) {
-    std::vector<Label>& set = labels_[at(i)][at(f)];
+    std::vector<SpanLabel>& set = labels_[at(i)][at(f)];
     promise_.assign(at(layers_) + 1, kInfinity);
     for (std::int32_t e = f + 1; e <= last; ++e) promise_[at(e)] = promise(i, f, e, set);
     while (true) {
@@ -197,38 +197,38 @@ class Search {
       if (a < kInfinity) add_labels(i, f, *v, a, labels_[at(i + 1)][at(e)], set);
     }
   }
-  void add_labels(std::int32_t i, std::int32_t f, const StageValue& v, double a, const std::vector<Label>& next,
-                  std::vector<Label>& set) {
-    const Label prefix = math_.least_prefix(i, f);
-    for (const Label& after : next) {
-      const Label label = math_.join(i, v.steady, v.tail, a, after);
+  void add_labels(std::int32_t i, std::int32_t f, const StageValue& v, double a, const std::vector<SpanLabel>& next,
+                  std::vector<SpanLabel>& set) {
+    const SpanLabel prefix = math_.least_prefix(i, f);
+    for (const SpanLabel& after : next) {
+      const SpanLabel label = math_.join(i, v.steady, v.tail, a, after);
       if (math_.beyond(math_.least_total(prefix, label, a, after)) || needless(label, set)) continue;
       // Only a label of no larger sum is as good as another.
       const auto place =
-          std::lower_bound(set.begin(), set.end(), label.sum, [](const Label& l, double sum) { return l.sum < sum; });
-      const auto worse = [&](const Label& old) { return math_.as_good(label, old); };
+          std::lower_bound(set.begin(), set.end(), label.sum, [](const SpanLabel& l, double sum) { return l.sum < sum; });
+      const auto worse = [&](const SpanLabel& old) { return math_.as_good(label, old); };
       const auto position = place - set.begin();
       set.erase(std::remove_if(place, set.end(), worse), set.end());
       set.insert(set.begin() + position, label);
     }
   }
   /// `set` rises in sum.
-  [[nodiscard]] bool needless(const Label& label, const std::vector<Label>& set) const {
-    for (const Label& other : set) {
+  [[nodiscard]] bool needless(const SpanLabel& label, const std::vector<SpanLabel>& set) const {
+    for (const SpanLabel& other : set) {
       if (other.sum > label.sum) return false;
       if (math_.as_good(other, label)) return true;
     }
     return false;
   }
   /// The least total that stage i on [f, e) could give; infinite if it can give no label that counts.
-  [[nodiscard]] double promise(std::int32_t i, std::int32_t f, std::int32_t e, const std::vector<Label>& set) const {
+  [[nodiscard]] double promise(std::int32_t i, std::int32_t f, std::int32_t e, const std::vector<SpanLabel>& set) const {
     double least = kInfinity;
     const double a = floor_[at(e)];
     if (!(a < kInfinity)) return least;
-    const Label prefix = math_.least_prefix(i, f);
+    const SpanLabel prefix = math_.least_prefix(i, f);
     bool counts = false;
-    for (const Label& after : labels_[at(i + 1)][at(e)]) {
-      const Label label = math_.least_join(i, f, e, a, after);
+    for (const SpanLabel& after : labels_[at(i + 1)][at(e)]) {
+      const SpanLabel label = math_.least_join(i, f, e, a, after);
       const double total = math_.least_total(prefix, label, a, after);
       if (math_.beyond(total)) continue;
       least = std::min(least, total);
@@ -239,9 +239,9 @@ class Search {
 
   /// From the first stage on, the smallest end that still reaches the best total; where rounding lets none, the nearest one.
   std::vector<std::int32_t> smallest_best() {
-    Label prefix;
+    SpanLabel prefix;
     double best = kInfinity;
-    for (const Label& label : labels_[0][0]) best = std::min(best, math_.total(prefix, label));
+    for (const SpanLabel& label : labels_[0][0]) best = std::min(best, math_.total(prefix, label));
     std::vector<std::int32_t> firsts;
     for (std::int32_t i = 0, f = 0; i < stages_; ++i) {
       firsts.push_back(f);
@@ -255,23 +255,23 @@ class Search {
     return firsts;
   }
   /// First end with a total of at most `enough`, or the end with the least total if that is infinite; 0: none.
-  std::int32_t smallest_end(std::int32_t i, std::int32_t f, const Label& prefix, double enough) {
+  std::int32_t smallest_end(std::int32_t i, std::int32_t f, const SpanLabel& prefix, double enough) {
     double nearest = enough;
     std::int32_t found = 0;
     for (std::int32_t e = f + 1; e <= last_end(i); ++e) {
-      const std::vector<Label>& next = labels_[at(i + 1)][at(e)];
+      const std::vector<SpanLabel>& next = labels_[at(i + 1)][at(e)];
       double possible = kInfinity;
       const double floor = math_.least_cost(f, e);
-      for (const Label& after : next) {
+      for (const SpanLabel& after : next) {
         possible = std::min(possible, math_.least_total(prefix, math_.least_join(i, f, e, floor, after), floor, after));
       }
       if (next.empty() || possible > nearest) continue;
       const StageValue* v = memo_.ask(i, f, e);
       const double a = math_.cost(v);
       if (!(a < kInfinity)) continue;
-      const Label extended = math_.extend(prefix, i, v->steady, v->tail, a);
+      const SpanLabel extended = math_.extend(prefix, i, v->steady, v->tail, a);
       double total = kInfinity;
-      for (const Label& after : next) total = std::min(total, math_.total(extended, after));
+      for (const SpanLabel& after : next) total = std::min(total, math_.total(extended, after));
       if (total <= enough && enough < kInfinity) return e;
       if (total < nearest) {
         nearest = total;
@@ -285,15 +285,15 @@ class Search {
   StageMemo& memo_;
   Arithmetic math_;
   std::vector<std::int32_t> latest_;
-  std::vector<std::vector<std::vector<Label>>> labels_;  ///< [stage][first layer]
-  std::vector<double> floor_;                            ///< [end] of the stage at work: its cost from the first layer at work
-  std::vector<double> promise_;                          ///< [end] see promise(); infinite once asked
+  std::vector<std::vector<std::vector<SpanLabel>>> labels_;  ///< [stage][first layer]
+  std::vector<double> floor_;    ///< [end] of the stage at work: its cost from the first layer at work
+  std::vector<double> promise_;  ///< [end] see promise(); infinite once asked
 };
 
 }  // namespace
 
 std::vector<std::int32_t> search_partition(const BalanceProblem& problem, StageMemo& memo, const PartitionTask& task) {
-  return Search(problem, memo, task).run();
+  return StagePartitionSearch(problem, memo, task).run();
 }
 
 }  // namespace espalier::solve

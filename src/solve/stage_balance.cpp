@@ -8,7 +8,7 @@
 #include <set>
 #include <utility>
 
-#include "base/check.h"
+#include "base/invariant.h"
 #include "solve/partition_search.h"
 #include "solve/stage_memo.h"
 

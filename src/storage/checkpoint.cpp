@@ -8,15 +8,14 @@
 #include <system_error>
 #include <utility>
 
-#include "base/check.h"
 #include "base/document.h"
 #include "base/format.h"
+#include "base/invariant.h"
 
 namespace espalier::storage {
 namespace {
 
 namespace fs = std::filesystem;
-using base::cat;
 
 constexpr const char* kManifest = "manifest.json";
 constexpr const char* kStep = "step-";

@@ -6,14 +6,12 @@
 #include <set>
 #include <system_error>
 
-#include "base/check.h"
 #include "base/document.h"
 #include "base/format.h"
+#include "base/invariant.h"
 
 namespace espalier::storage {
 namespace {
-
-using base::cat;
 
 std::string shape_text(const std::vector<std::int64_t>& shape) {
   std::vector<std::string> extents;
@@ -21,8 +19,8 @@ std::string shape_text(const std::vector<std::int64_t>& shape) {
   return cat("[", base::joined(extents), "]");
 }
 
-Result<std::vector<std::vector<Block>>> all_blocks(const Model& model) {
-  std::vector<std::vector<Block>> out;
+Result<std::vector<std::vector<TensorBlock>>> all_blocks(const Model& model) {
+  std::vector<std::vector<TensorBlock>> out;
   for (std::size_t l = 0; l < model.layers.size(); ++l) {
     auto blocks = blocks_of(model, static_cast<std::int32_t>(l));
     if (!blocks) return blocks.error();
@@ -32,7 +30,7 @@ Result<std::vector<std::vector<Block>>> all_blocks(const Model& model) {
 }
 
 /// Gives the block the name that the folder has for its tensor.
-Status find_tensor(Block& block, const TensorFolder& folder, const Model& model, const std::string& path) {
+Status find_tensor(TensorBlock& block, const TensorFolder& folder, const Model& model, const std::string& path) {
   for (const std::string& name : names_in_files(block.tensor, model)) {
     const TensorEntry* tensor = folder.find(name);
     if (tensor == nullptr) continue;
@@ -58,8 +56,8 @@ Result<Pretrained> Pretrained::open(const std::string& path, const Model& model)
   auto layers = all_blocks(model);
   if (!layers) return layers.error();
   std::set<std::string> used;
-  for (std::vector<Block>& blocks : *layers)
-    for (Block& block : blocks) {
+  for (std::vector<TensorBlock>& blocks : *layers)
+    for (TensorBlock& block : blocks) {
       if (Status error = find_tensor(block, *folder, model, path)) return *error;
       used.insert(block.tensor);
     }
@@ -77,9 +75,9 @@ std::vector<float> Pretrained::elements(std::int32_t layer, const Intervals& hel
   std::vector<float> out(static_cast<std::size_t>(elements_of(held)));
   std::int64_t at = 0, filled = 0;
   for (const Interval& piece : held) {
-    for (const Block& block : layers_[static_cast<std::size_t>(layer)]) {
+    for (const TensorBlock& block : layers_[static_cast<std::size_t>(layer)]) {
       const TensorValues values = folder_.values(block.tensor);
-      runs_in(block, piece, [&](const Run& run) {
+      runs_in(block, piece, [&](const ElementRun& run) {
         filled += run.count;
         for (std::int64_t k = 0; k < run.count; ++k)
           out[static_cast<std::size_t>(at + run.layer_first - piece.first + k * run.layer_step)] =
@@ -100,8 +98,8 @@ void PretrainedWriter::plan_parts(std::int64_t part_bytes) {
   const TensorType type = *tensor_type("F32");
   std::set<std::string> seen;
   parts_.emplace_back();
-  for (const std::vector<Block>& blocks : layers_)
-    for (const Block& block : blocks) {
+  for (const std::vector<TensorBlock>& blocks : layers_)
+    for (const TensorBlock& block : blocks) {
       if (!seen.insert(block.tensor).second) continue;
       const TensorEntry entry = following(parts_.back().tensors, block.tensor, type, block.shape);
       if (entry.end > part_bytes && !parts_.back().tensors.empty()) parts_.emplace_back();
@@ -131,17 +129,17 @@ Result<PretrainedWriter> PretrainedWriter::create(const std::string& folder, con
 }
 
 Status PretrainedWriter::add(std::int32_t layer, const std::vector<float>& elements) {
-  const std::vector<Block>& blocks = layers_[static_cast<std::size_t>(layer)];
+  const std::vector<TensorBlock>& blocks = layers_[static_cast<std::size_t>(layer)];
   const Interval all{0, static_cast<std::int64_t>(elements.size())};
   std::set<std::string> done;
-  for (const Block& first : blocks) {
+  for (const TensorBlock& first : blocks) {
     if (!done.insert(first.tensor).second) continue;
     const TensorEntry& entry = parts_[part_].tensors[written_];
     ESPALIER_CHECK(entry.name == first.tensor);
     std::vector<float> tensor(static_cast<std::size_t>((entry.end - entry.begin) / 4));
-    for (const Block& block : blocks) {  // queries, keys and values may share one
+    for (const TensorBlock& block : blocks) {  // queries, keys and values may share one
       if (block.tensor != first.tensor) continue;
-      runs_in(block, all, [&](const Run& run) {
+      runs_in(block, all, [&](const ElementRun& run) {
         for (std::int64_t k = 0; k < run.count; ++k)
           tensor[static_cast<std::size_t>(run.tensor_first + k * run.tensor_step)] =
               elements[static_cast<std::size_t>(run.layer_first + k * run.layer_step)];

@@ -25,7 +25,7 @@ class Pretrained {
 
  private:
   TensorFolder folder_;
-  std::vector<std::vector<Block>> layers_;  ///< tensors named as the folder names them
+  std::vector<std::vector<TensorBlock>> layers_;  ///< tensors named as the folder names them
 };
 
 /// Writes a folder: config.json, and model.safetensors or, where parts are larger than `part_bytes`, several files and their index. Values are F32.
@@ -51,7 +51,7 @@ class PretrainedWriter {
   Status write_index();
 
   std::string folder_;
-  std::vector<std::vector<Block>> layers_;
+  std::vector<std::vector<TensorBlock>> layers_;
   std::vector<Part> parts_;
   std::size_t part_ = 0, written_ = 0;  ///< the part that is being written, and how many of its tensors are
   std::unique_ptr<NewFile> file_;

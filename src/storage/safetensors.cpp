@@ -8,14 +8,12 @@
 #include <filesystem>
 #include <system_error>
 
-#include "base/check.h"
 #include "base/document.h"
 #include "base/format.h"
+#include "base/invariant.h"
 
 namespace espalier::storage {
 namespace {
-
-using base::cat;
 
 constexpr std::size_t kLargestHeader = 100'000'000;  // the format's own limit
 constexpr std::array<TensorType, 16> kTypes{{{"F32", 4, true},

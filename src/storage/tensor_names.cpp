@@ -6,16 +6,14 @@
 #include <string_view>
 #include <utility>
 
-#include "base/check.h"
 #include "base/format.h"
+#include "base/invariant.h"
 
 namespace espalier::storage {
 namespace {
 
-using base::cat;
-
 /// What a family calls what every decoder has.
-struct Words {
+struct FamilyWords {
   std::string_view prefix, blocks;                  // "model.", "layers."
   std::string_view token, position, final_norm;     // beside the blocks
   std::string_view attention_norm, mlp_norm;        // in a block
@@ -26,32 +24,32 @@ struct Words {
   bool transposed = false;  ///< linears are [inputs, outputs]
 };
 
-constexpr Words kLlamaWords{"model.",
-                            "layers.",
-                            "embed_tokens",
-                            "",
-                            "norm",
-                            "input_layernorm",
-                            "post_attention_layernorm",
-                            "self_attn.q_proj",
-                            "self_attn.k_proj",
-                            "self_attn.v_proj",
-                            "",
-                            "self_attn.o_proj",
-                            "self_attn.q_norm",
-                            "self_attn.k_norm",
-                            "mlp.gate_proj",
-                            "mlp.up_proj",
-                            "mlp.down_proj",
-                            "mlp.gate",
-                            "mlp.experts.",
-                            "gate_proj",
-                            "up_proj",
-                            "down_proj",
-                            false};
+constexpr FamilyWords kLlamaWords{"model.",
+                                  "layers.",
+                                  "embed_tokens",
+                                  "",
+                                  "norm",
+                                  "input_layernorm",
+                                  "post_attention_layernorm",
+                                  "self_attn.q_proj",
+                                  "self_attn.k_proj",
+                                  "self_attn.v_proj",
+                                  "",
+                                  "self_attn.o_proj",
+                                  "self_attn.q_norm",
+                                  "self_attn.k_norm",
+                                  "mlp.gate_proj",
+                                  "mlp.up_proj",
+                                  "mlp.down_proj",
+                                  "mlp.gate",
+                                  "mlp.experts.",
+                                  "gate_proj",
+                                  "up_proj",
+                                  "down_proj",
+                                  false};
 
-constexpr Words mixtral_words() {
-  Words words = kLlamaWords;
+constexpr FamilyWords mixtral_words() {
+  FamilyWords words = kLlamaWords;
   words.router = "block_sparse_moe.gate";
   words.experts = "block_sparse_moe.experts.";
   words.expert_gate = "w1";
@@ -60,24 +58,24 @@ constexpr Words mixtral_words() {
   return words;
 }
 
-constexpr Words kGpt2Words{
+constexpr FamilyWords kGpt2Words{
     "transformer.", "h.",         "wte", "wpe", "ln_f", "ln_1", "ln_2", "",  "", "", "attn.c_attn", "attn.c_proj", "", "", "",
     "mlp.c_fc",     "mlp.c_proj", "",    "",    "",     "",     "",     true};
 
-struct Family {
+struct NamedFamily {
   std::string_view name;
-  Words words;
+  FamilyWords words;
 };
-constexpr std::array<Family, 7> kFamilies{{{"gpt2", kGpt2Words},
-                                           {"llama", kLlamaWords},
-                                           {"mistral", kLlamaWords},
-                                           {"qwen2", kLlamaWords},
-                                           {"qwen3", kLlamaWords},
-                                           {"qwen3_moe", kLlamaWords},
-                                           {"mixtral", mixtral_words()}}};
+constexpr std::array<NamedFamily, 7> kFamilies{{{"gpt2", kGpt2Words},
+                                                {"llama", kLlamaWords},
+                                                {"mistral", kLlamaWords},
+                                                {"qwen2", kLlamaWords},
+                                                {"qwen3", kLlamaWords},
+                                                {"qwen3_moe", kLlamaWords},
+                                                {"mixtral", mixtral_words()}}};
 
-const Words* words_of(const Model& model) {
-  for (const Family& family : kFamilies)
+const FamilyWords* words_of(const Model& model) {
+  for (const NamedFamily& family : kFamilies)
     if (family.name == model.family) return &family.words;
   return nullptr;
 }
@@ -85,12 +83,12 @@ const Words* words_of(const Model& model) {
 /// The blocks of one layer, operator by operator.
 class Naming {
  public:
-  Naming(const Words& words, const LayerKind& kind, std::int64_t block) : words_(words), kind_(kind) {
+  Naming(const FamilyWords& words, const LayerKind& kind, std::int64_t block) : words_(words), kind_(kind) {
     path_ = std::string(words.prefix);
     if (kind.role == LayerRole::block) path_ += cat(words.blocks, block, ".");
   }
 
-  Result<std::vector<Block>> blocks();
+  Result<std::vector<TensorBlock>> blocks();
 
  private:
   /// Of a linear, some of its outputs: where they begin among all and how they follow, in heads of `width` every `stride`.
@@ -113,7 +111,7 @@ class Naming {
   void expert_column(const Operator& op);
   void expert_row(const Operator& op);
   void add(std::string tensor, std::vector<std::int64_t> shape, std::int64_t tensor_offset, std::int64_t layer_offset,
-           std::vector<Axis> axes);
+           std::vector<TensorAxis> axes);
   [[nodiscard]] const Operator* attention() const {
     for (const Operator& op : kind_.operators)
       if (op.kind == OperatorKind::attention) return &op;
@@ -121,17 +119,17 @@ class Naming {
   }
   [[nodiscard]] std::string in_layer(std::string_view name) const { return cat(path_, name); }
 
-  const Words& words_;
+  const FamilyWords& words_;
   const LayerKind& kind_;
   std::string path_;
   std::int64_t first_ = 0;  // of the operator, in the layer
-  std::vector<Block> out_;
+  std::vector<TensorBlock> out_;
 };
 
 void Naming::add(std::string tensor, std::vector<std::int64_t> shape, std::int64_t tensor_offset, std::int64_t layer_offset,
-                 std::vector<Axis> axes) {
-  axes.erase(std::remove_if(axes.begin(), axes.end(), [](const Axis& axis) { return axis.size == 1; }), axes.end());
-  std::stable_sort(axes.begin(), axes.end(), [](const Axis& a, const Axis& b) { return a.in_layer > b.in_layer; });
+                 std::vector<TensorAxis> axes) {
+  axes.erase(std::remove_if(axes.begin(), axes.end(), [](const TensorAxis& axis) { return axis.size == 1; }), axes.end());
+  std::stable_sort(axes.begin(), axes.end(), [](const TensorAxis& a, const TensorAxis& b) { return a.in_layer > b.in_layer; });
   out_.push_back({std::move(tensor), std::move(shape), tensor_offset, first_ + layer_offset, std::move(axes)});
 }
 
@@ -251,7 +249,7 @@ bool Naming::of_mlp(const Operator& op) {
   return true;
 }
 
-Result<std::vector<Block>> Naming::blocks() {
+Result<std::vector<TensorBlock>> Naming::blocks() {
   for (const Operator& op : kind_.operators) {
     if (op.parameters > 0 && !beside_blocks(op) && !of_attention(op) && !of_mlp(op))
       return Error{ErrorKind::bad_input, cat("model: ", kind_.name, " ", op.name), "parameters whose tensors are not known",
@@ -263,11 +261,11 @@ Result<std::vector<Block>> Naming::blocks() {
 
 }  // namespace
 
-Result<std::vector<Block>> blocks_of(const Model& model, std::int32_t layer) {
-  const Words* words = words_of(model);
+Result<std::vector<TensorBlock>> blocks_of(const Model& model, std::int32_t layer) {
+  const FamilyWords* words = words_of(model);
   if (words == nullptr) {
     std::vector<std::string_view> names;
-    for (const Family& family : kFamilies) names.push_back(family.name);
+    for (const NamedFamily& family : kFamilies) names.push_back(family.name);
     return Error{ErrorKind::bad_input, "model", cat("family ", model.family), base::joined(names),
                  "names of tensors are those of a family"};
   }
@@ -286,7 +284,7 @@ std::int64_t floor_div(std::int64_t a, std::int64_t b) { return a >= 0 ? a / b :
 
 class Runs {
  public:
-  Runs(const Block& block, const Interval& interval, const std::function<void(const Run&)>& each)
+  Runs(const TensorBlock& block, const Interval& interval, const std::function<void(const ElementRun&)>& each)
       : axes_(block.axes), interval_(interval), each_(each), span_(block.axes.size() + 1, 0) {
     for (std::size_t k = axes_.size(); k-- > 0;) span_[k] = span_[k + 1] + (axes_[k].size - 1) * axes_[k].in_layer;
   }
@@ -296,7 +294,7 @@ class Runs {
       if (layer >= interval_.first && layer < interval_.last) each_({layer, 1, tensor, 1, 1});
       return;
     }
-    const Axis& axis = axes_[k];
+    const TensorAxis& axis = axes_[k];
     const std::int64_t low = std::max<std::int64_t>(0, ceil_div(interval_.first - layer - span_[k + 1], axis.in_layer));
     const std::int64_t high = std::min(axis.size - 1, floor_div(interval_.last - 1 - layer, axis.in_layer));
     if (low > high) return;
@@ -308,22 +306,22 @@ class Runs {
   }
 
  private:
-  const std::vector<Axis>& axes_;
+  const std::vector<TensorAxis>& axes_;
   Interval interval_;
-  const std::function<void(const Run&)>& each_;
+  const std::function<void(const ElementRun&)>& each_;
   std::vector<std::int64_t> span_;  // from an element to the last one of the axes from k on
 };
 
 }  // namespace
 
-void runs_in(const Block& block, const Interval& interval, const std::function<void(const Run&)>& each) {
+void runs_in(const TensorBlock& block, const Interval& interval, const std::function<void(const ElementRun&)>& each) {
   Runs(block, interval, each).walk(0, block.layer_offset, block.tensor_offset);
 }
 
 // ---- names in files ----------------------------------------------------------------------------------------------------------
 
 std::vector<std::string> names_in_files(const std::string& tensor, const Model& model) {
-  const Words* words = words_of(model);
+  const FamilyWords* words = words_of(model);
   ESPALIER_CHECK(words != nullptr);
   if (tensor.rfind(words->prefix, 0) != 0) return {tensor};
   return {tensor, tensor.substr(words->prefix.size())};

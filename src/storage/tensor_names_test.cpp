@@ -35,13 +35,13 @@ constexpr const char* kMixtral =
 
 Model model_of(const char* config) { return load_model(config, "config.json").value(); }
 
-std::vector<Block> blocks(const Model& model, std::int32_t layer) { return blocks_of(model, layer).value(); }
+std::vector<TensorBlock> blocks(const Model& model, std::int32_t layer) { return blocks_of(model, layer).value(); }
 
 /// The tensor and the place in it of every element of a layer.
 std::map<std::int64_t, std::pair<std::string, std::int64_t>> places(const Model& model, std::int32_t layer) {
   std::map<std::int64_t, std::pair<std::string, std::int64_t>> out;
   const std::int64_t all = numbered_elements(model.layer(static_cast<std::size_t>(layer)));
-  for (const Block& block : blocks(model, layer))
+  for (const TensorBlock& block : blocks(model, layer))
     runs_in(block, {0, all}, [&](const auto& run) {
       for (std::int64_t k = 0; k < run.count; ++k)
         EXPECT_TRUE(
@@ -88,7 +88,7 @@ TEST(TensorNames, ElementsAndPlacesAreOneToOne) {
       const auto at = places(model, l);
       EXPECT_EQ(static_cast<std::int64_t>(at.size()), numbered_elements(model.layer(static_cast<std::size_t>(l)))) << config;
       for (const auto& [element, place] : at) EXPECT_TRUE(taken[place.first].insert(place.second).second) << place.first;
-      for (const Block& block : blocks(model, l)) {
+      for (const TensorBlock& block : blocks(model, l)) {
         sizes[block.tensor] = 1;
         for (const std::int64_t extent : block.shape) sizes[block.tensor] *= extent;
       }
@@ -108,7 +108,7 @@ TEST(TensorNames, PartsOfBlocks) {
   for (std::int64_t first = 0; first < all; first += 37)
     for (const std::int64_t size : {std::int64_t{1}, std::int64_t{5}, std::int64_t{90}}) {
       std::int64_t found = 0;
-      for (const Block& block : blocks(model, 1))
+      for (const TensorBlock& block : blocks(model, 1))
         runs_in(block, {first, std::min(all, first + size)}, [&](const auto& run) {
           for (std::int64_t k = 0; k < run.count; ++k, ++found)
             EXPECT_EQ(whole.at(run.layer_first + k * run.layer_step),

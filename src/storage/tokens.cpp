@@ -7,13 +7,11 @@
 #include <system_error>
 #include <utility>
 
-#include "base/check.h"
 #include "base/format.h"
+#include "base/invariant.h"
 
 namespace espalier::storage {
 namespace {
-
-using base::cat;
 
 constexpr std::string_view kMagic("MMIDIDX\0\0", 9);
 
@@ -32,7 +30,7 @@ T number_at(std::string_view bytes, std::size_t at) {
 bool is_token_type(std::uint8_t code) { return (code >= 1 && code <= 5) || code == 8; }
 
 /// Where the tables of an index stand, by its counts.
-struct Tables {
+struct IndexTables {
   static constexpr std::size_t kBegin = 9 + 8 + 1 + 8 + 8;
   std::uint64_t sequences = 0, documents = 0;
   [[nodiscard]] std::size_t lengths() const { return kBegin; }
@@ -56,13 +54,13 @@ std::int64_t bytes_of(TokenType type) {
 }
 
 Result<TokenIndex> read_token_index(std::string_view bytes, std::int64_t file_bytes, const std::string& where) {
-  if (bytes.size() < Tables::kBegin || bytes.substr(0, kMagic.size()) != kMagic)
+  if (bytes.size() < IndexTables::kBegin || bytes.substr(0, kMagic.size()) != kMagic)
     return refused(where, cat("another beginning, of ", bytes.size(), " bytes"), "an index of Megatron-LM");
   if (const auto version = number_at<std::uint64_t>(bytes, 9); version != 1)
     return refused(where, cat("version ", version), "version 1");
   const auto code = number_at<std::uint8_t>(bytes, 17);
   if (!is_token_type(code)) return refused(where, cat("tokens of type ", int{code}), "integers: 1, 2, 3, 4, 5 or 8");
-  const Tables tables{number_at<std::uint64_t>(bytes, 18), number_at<std::uint64_t>(bytes, 26)};
+  const IndexTables tables{number_at<std::uint64_t>(bytes, 18), number_at<std::uint64_t>(bytes, 26)};
   if (tables.sequences > bytes.size() || tables.documents > bytes.size() ||
       (tables.end() != bytes.size() && tables.end() + tables.sequences != bytes.size()))
     return refused(where, cat(bytes.size(), " bytes"),

@@ -33,7 +33,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const auto intervals = planner::read_intervals(text, "calibration/intervals.yaml");
   expect_read(intervals);
   if (!intervals.ok()) return 0;
-  const planner::Interval found = planner::interval_for(*intervals, "megatron-core", "h100-sxm-80gb");
+  const planner::PredictionInterval found = planner::interval_for(*intervals, "megatron-core", "h100-sxm-80gb");
   fuzz::expect(found.low > 0 && found.low <= found.high, "an accepted interval has its ends in order");
   return 0;
 }

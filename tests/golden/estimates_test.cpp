@@ -155,7 +155,7 @@ void note(const Strategy& s, Features& holds) {
   holds["dp"] |= s.dp > 1;
   holds["ep"] |= s.ep > 1;
   holds["etp"] |= s.etp > 1;
-  holds["shard below the data ranks"] |= shards_optimizer(s.zero) && s.shard < s.data_ranks();
+  holds["shard below the data ranks"] |= s.shards_optimizer() && s.shard < s.data_ranks();
   holds["overlap grad_reduce"] |= s.overlap.grad_reduce;
   holds["overlap param_gather"] |= s.overlap.param_gather;
   holds["overlap p2p"] |= s.overlap.p2p;

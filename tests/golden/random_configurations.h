@@ -80,7 +80,7 @@ inline void spread(Random& random, std::int64_t devices, const std::vector<std::
 inline void choose_state(Random& random, std::int32_t zero, Strategy& s) {
   s.zero = ZeroStage{s.data_ranks() > 1 ? zero : 0};
   s.shard = 1;
-  if (!shards_optimizer(s.zero)) return;
+  if (!s.shards_optimizer()) return;
   const std::vector<std::int64_t> groups = divisors(s.data_ranks(), 2, s.data_ranks());
   s.shard = static_cast<std::int32_t>(random.one_in(3) ? random.of(groups) : s.data_ranks());
 }
@@ -88,7 +88,7 @@ inline void choose_state(Random& random, std::int32_t zero, Strategy& s) {
 /// Overlaps that have a meaning here.
 inline void choose_overlap(Random& random, const Schedule& c, Strategy& s) {
   s.overlap.grad_reduce = random.one_in(2) && s.data_ranks() > 1;
-  s.overlap.param_gather = random.one_in(2) && shards_optimizer(s.zero);
+  s.overlap.param_gather = random.one_in(2) && s.shards_optimizer();
   s.overlap.p2p = random.one_in(2) && c.stages > 1;
   s.overlap.tp = random.one_in(2) && s.sp == SequenceParallel::megatron;
 }

@@ -71,7 +71,7 @@ inline Strategy other_strategy(Random& random, const Job& job, const Strategy& b
   Strategy s = base;
   s.partition = {};
   s.tp = s.cp = s.dp = 1;
-  spread(random, std::int64_t{base.tp} * base.cp * base.dp, {&s.tp, &s.cp, &s.dp});
+  spread(random, base.devices(), {&s.tp, &s.cp, &s.dp});
   s.sp = s.tp > 1 ? static_cast<SequenceParallel>(random.below(3)) : SequenceParallel::none;
   s.cp_kind = s.cp > 1 && random.one_in(2) ? ContextParallelKind::all_to_all : ContextParallelKind::ring;
   if (s.etp > 1) s.etp = s.weight_tp();
@@ -80,7 +80,7 @@ inline Strategy other_strategy(Random& random, const Job& job, const Strategy& b
   s.recompute.layers = 0;
   s.overlap.tp = base.overlap.tp && s.sp == SequenceParallel::megatron;
   s.overlap.grad_reduce = base.overlap.grad_reduce && s.data_ranks() > 1;
-  s.overlap.param_gather = base.overlap.param_gather && shards_optimizer(s.zero);
+  s.overlap.param_gather = base.overlap.param_gather && s.shards_optimizer();
   return partitions && random.one_in(2) ? partitioned(random, job, s) : s;
 }
 
@@ -147,7 +147,7 @@ inline Chunk& chunk_at(Plan& plan, std::int32_t pipeline_chunk) {
 
 /// Half of the boundaries between chunks move by a layer.
 inline void move_boundaries(Random& random, Plan& plan) {
-  for (std::int32_t c = 0; c + 1 < plan.only_pipeline().schedule.stages * plan.only_pipeline().schedule.virtual_stages; ++c) {
+  for (std::int32_t c = 0; c + 1 < plan.only_pipeline().schedule.chunks(); ++c) {
     LayerRange& before = chunk_at(plan, c).ranges.front();
     LayerRange& after = chunk_at(plan, c + 1).ranges.front();
     if (random.one_in(2) || before.first == before.last) continue;
@@ -160,7 +160,7 @@ inline void move_boundaries(Random& random, Plan& plan) {
 inline Plan layered(Random& random, const Job& job, Plan plan, bool partitions) {
   move_boundaries(random, plan);
   const Plan before = plan;
-  for (std::int32_t c = 0; c < plan.only_pipeline().schedule.stages * plan.only_pipeline().schedule.virtual_stages; ++c)
+  for (std::int32_t c = 0; c < plan.only_pipeline().schedule.chunks(); ++c)
     cut(random, job, before, partitions, chunk_at(plan, c));
   return plan;
 }

@@ -15,9 +15,6 @@
 namespace espalier::mutation {
 namespace {
 
-using base::Node;
-using base::NodeKind;
-
 struct Answer {
   std::string name, text;
 };

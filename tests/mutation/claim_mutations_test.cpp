@@ -162,7 +162,7 @@ TEST(Mutation, DerivedBoundsAreTightOnTheSixPlans) {
   for (const RealPlan& real : real_plans()) {
     const Case& c = real.truth;
     const View view = make_view(c.plan, c.model, c.cluster);
-    const StepTime time = step_time(view, c.program);
+    const StepTimeRange time = step_time(view, c.program);
     const auto simulated = static_cast<double>(c.claims.iteration_ns);
     const double low = static_cast<double>(time.least_ns) / simulated, high = static_cast<double>(time.most_ns) / simulated;
     double worst = 0;

@@ -16,8 +16,6 @@
 
 namespace espalier::mutation {
 
-using base::Node;
-using base::NodeKind;
 using Engine = std::mt19937;
 
 struct Leaf {

@@ -23,7 +23,7 @@ inline Strategy recomputed(Strategy s, RecomputeKind kind, std::int32_t layers =
   return s;
 }
 inline Strategy beside(Strategy s) {
-  s.overlap = {s.data_ranks() > 1, shards_optimizer(s.zero), true, false};
+  s.overlap = {s.data_ranks() > 1, s.shards_optimizer(), true, false};
   return s;
 }
 

@@ -150,9 +150,9 @@ std::vector<Mutation> range_rule_mutations() {
                               r.strategy.recompute = {RecomputeKind::full, r.last - r.first + 1};
                             }))},
       {"a range shards over ranks it does not have", "sharding",
-       last_range([](const Strategy& s) { return shards_optimizer(s.zero); }, [](LayerRange& r) { r.strategy.shard = 3; })},
+       last_range([](const Strategy& s) { return s.shards_optimizer(); }, [](LayerRange& r) { r.strategy.shard = 3; })},
       {"a range shards without ZeRO", "sharding",
-       last_range([](const Strategy& s) { return !shards_optimizer(s.zero) && s.dp > 1; },
+       last_range([](const Strategy& s) { return !s.shards_optimizer() && s.dp > 1; },
                   [](LayerRange& r) { r.strategy.shard = 2; })},
       {"a range with ZeRO-3 in a zero-bubble schedule", "sharding",
        [](Case& c) {
@@ -188,7 +188,7 @@ std::vector<Mutation> range_claim_mutations() {
        last_range([](const Strategy& s) { return s.recompute.layers > 1; },
                   [](LayerRange& r) { --r.strategy.recompute.layers; })},
       {"a range sharded in the claims only", "static-memory",
-       untied(last_range([](const Strategy& s) { return shards_parameters(s.zero); },
+       untied(last_range([](const Strategy& s) { return s.shards_parameters(); },
                          [](LayerRange& r) {
                            r.strategy.zero = ZeroStage::none;
                            r.strategy.shard = 1;

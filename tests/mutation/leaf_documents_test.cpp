@@ -14,9 +14,6 @@
 namespace espalier::mutation {
 namespace {
 
-using base::Node;
-using base::NodeKind;
-
 constexpr const char* kModel =
     R"({model_type: llama, hidden_size: 512, intermediate_size: 1024, num_attention_heads: 8, num_key_value_heads: 4, num_hidden_layers: 8,
        vocab_size: 32000, max_position_embeddings: 2048, tie_word_embeddings: true})";

@@ -14,8 +14,6 @@
 namespace espalier::mutation {
 namespace {
 
-using base::Node;
-
 bool listed(const CheckReport& report, const std::string& path) {
   return std::any_of(report.not_verified.begin(), report.not_verified.end(), [&](const std::string& what) {
     const std::string key = what.substr(0, what.find(':'));

@@ -11,9 +11,6 @@
 namespace espalier::mutation {
 namespace {
 
-using base::Node;
-using base::NodeKind;
-
 ResultCase mixed_answer(const std::string& name, const std::string& model, const std::string& groups, const std::string& training,
                         const std::string& search, const std::vector<std::string>& left_out = {}) {
   const std::string cluster = "{groups: [" + groups +

@@ -8,9 +8,6 @@
 namespace espalier::mutation {
 namespace {
 
-using base::Node;
-using base::NodeKind;
-
 Node text_node(const std::string& text) {
   Node node;
   node.kind = NodeKind::string;

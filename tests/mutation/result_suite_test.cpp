@@ -5,14 +5,12 @@
 
 #include "cases.h"
 #include "espalier/planner.h"
-#include "job/space.h"
+#include "job/search_part.h"
 #include "json_leaves.h"
 #include "result_suite.h"
 
 namespace espalier::mutation {
 namespace {
-
-using base::Node;
 
 ResultCase answer(const std::string& name, Job job, const std::string& search) {
   const auto document = base::read_yaml(search, name);

@@ -14,7 +14,7 @@
 #include "check/test_problem.h"
 #include "cost/price.h"
 #include "plan/engine.h"
-#include "planner/claims.h"
+#include "planner/plan_claims.h"
 #include "sim/simulator.h"
 
 namespace espalier::mutation {

@@ -13,7 +13,7 @@ Break head_otherwise(const std::function<bool(const Case&, Strategy&)>& change) 
   return [change](Case& c) {
     if (!c.model.tied_embeddings) return false;
     const Schedule& schedule = c.plan.only_pipeline().schedule;
-    const ChunkPlace at = place_of_chunk(schedule, schedule.stages * schedule.virtual_stages - 1);
+    const ChunkPlace at = place_of_chunk(schedule, schedule.chunks() - 1);
     Chunk& chunk =
         c.plan.only_pipeline().stages[static_cast<std::size_t>(at.stage)].chunks[static_cast<std::size_t>(at.local_chunk)];
     LayerRange head = chunk.ranges.back();
@@ -22,7 +22,7 @@ Break head_otherwise(const std::function<bool(const Case&, Strategy&)>& change) 
     if (!change(c, head.strategy)) return false;
     Strategy& s = head.strategy;
     s.overlap.grad_reduce = grad && s.data_ranks() > 1;
-    s.overlap.param_gather = gather && shards_optimizer(s.zero);
+    s.overlap.param_gather = gather && s.shards_optimizer();
     s.overlap.tp = s.overlap.tp && s.sp == SequenceParallel::megatron;
     head.first = head.last;
     if (chunk.ranges.back().first == head.last)
@@ -72,7 +72,7 @@ std::int64_t table_bytes(const Case& c) {
   const View view = view_of_case(c);
   const StatePolicy bytes = bytes_of(view);
   const std::int64_t states = bytes.master + bytes.optimizer, elements = table_elements(view);
-  const std::int64_t shard = shards_optimizer(view.strategy.zero) ? view.strategy.shard : 1;
+  const std::int64_t shard = view.strategy.shards_optimizer() ? view.strategy.shard : 1;
   return (bytes.parameter + bytes.gradient) * elements + states * (elements / shard);
 }
 
@@ -101,7 +101,7 @@ std::vector<Mutation> tied_mutations() {
       {"the head's table shards gradients alone", "tied-table", another_zero(2)},
       {"the head's table is gathered alone", "tied-table", another_zero(3)},
       {"the head shards over half of the ranks", "tied-table", head_otherwise([](const Case&, Strategy& s) {
-         return shards_optimizer(s.zero) && s.shard % 2 == 0 && s.shard > 2 && (s.shard /= 2, true);
+         return s.shards_optimizer() && s.shard % 2 == 0 && s.shard > 2 && (s.shard /= 2, true);
        })},
       {"the head is split where the embedding is replicated", "tied-table", trade(&Strategy::tp, &Strategy::dp)},
       {"the head is replicated where the embedding is split", "tied-table", trade(&Strategy::dp, &Strategy::tp)},

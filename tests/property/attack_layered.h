@@ -30,7 +30,7 @@ inline Layers layers_of(const Plan& plan, const Model& model) {
   Layers x;
   x.schedule = plan.only_pipeline().schedule;
   x.strategies.resize(model.layers.size());
-  for (std::int32_t c = 0; c < plan.only_pipeline().schedule.stages * plan.only_pipeline().schedule.virtual_stages; ++c) {
+  for (std::int32_t c = 0; c < plan.only_pipeline().schedule.chunks(); ++c) {
     const ChunkPlace place = place_of_chunk(plan.only_pipeline().schedule, c);
     const Chunk& chunk =
         plan.only_pipeline().stages[static_cast<std::size_t>(place.stage)].chunks[static_cast<std::size_t>(place.local_chunk)];

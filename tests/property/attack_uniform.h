@@ -165,7 +165,7 @@ class UniformAttack {
       }
     }
     // Degrees that take the whole shard group along: ZeRO over all data ranks, before and after.
-    const bool whole = shards_optimizer(from.strategy.zero) && from.strategy.shard == from.strategy.data_ranks();
+    const bool whole = from.strategy.shards_optimizer() && from.strategy.shard == from.strategy.data_ranks();
     for (const Dimension d : {Dimension::tp, Dimension::cp, Dimension::pp}) {
       for (const std::int64_t v : values(d, from)) {
         search::Configuration c = from;

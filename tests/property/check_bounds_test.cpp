@@ -9,7 +9,7 @@
 #include "check/check.h"
 #include "plan/engine.h"
 #include "plan/engine_rules.h"
-#include "planner/claims.h"
+#include "planner/plan_claims.h"
 #include "planner/prediction.h"
 #include "random_layered.h"
 #include "random_problem.h"

@@ -14,9 +14,7 @@ namespace {
 
 using namespace property::mixed;  // NOLINT: cases on unlike devices
 
-using base::cat;
-
-search::DeviceGroupsOutcome found(const Case& c) {
+search::GroupedOutcome found(const Case& c) {
   planner::SimulatedEvaluator evaluator(1);
   return search::device_groups(c.problem, evaluator, {});
 }
@@ -35,7 +33,7 @@ TEST(DeviceGroups, TheCertificateHoldsAgainstEveryChain) {
     c.problem.space.allow["zero"] = {pick(0, 1)};
     c.problem.space.allow["sp"] = {0};
     c.problem.space.allow["recompute"] = {pick(0, 1) * 2};
-    const search::DeviceGroupsOutcome outcome = found(c);
+    const search::GroupedOutcome outcome = found(c);
     const std::int64_t best = Exhaustive(c).best();
     ASSERT_EQ(outcome.best.has_value(), best < INT64_MAX) << text;
     if (!outcome.best) continue;
@@ -196,7 +194,7 @@ TEST(UnlikePipelines, NothingIsBelowTheWorkBound) {
     planner::SimulatedEvaluator evaluator(1);
     const search::EachGroupOutcome alone = search::each_group(c.problem, evaluator, {});
     const search::UnlikePipelinesOutcome several = search::unlike_pipelines(c.problem, evaluator, alone, 0, {});
-    const search::DeviceGroupsOutcome chain = found(c);
+    const search::GroupedOutcome chain = found(c);
     if (alone.best) {
       EXPECT_LE(bound, alone.best->iteration_ns) << text;
     }
@@ -216,7 +214,7 @@ TEST(DeviceGroups, LayersFollowSpeed) {
              "], inter_group: {bandwidth: 400Gb/s, latency: 1us}}"),
          32);
   c.problem.space.allow["recompute"] = {0};
-  const search::DeviceGroupsOutcome outcome = found(c);
+  const search::GroupedOutcome outcome = found(c);
   ASSERT_TRUE(outcome.best);
   const std::vector<Stage>& stages = outcome.best->pipelines.front().stages;
   ASSERT_EQ(stages.size(), 2U);
@@ -232,7 +230,7 @@ TEST(DeviceGroups, AHopelessDeviceIsLeftOut) {
          cat("{groups: [", group(1, 2, device("fast", 200, 32)), ", ", group(1, 2, device("hopeless", 0.2, 32)),
              "], inter_group: {bandwidth: 100Gb/s, latency: 5us}}"),
          16);
-  const search::DeviceGroupsOutcome outcome = found(c);
+  const search::GroupedOutcome outcome = found(c);
   ASSERT_TRUE(outcome.best);
   for (const Stage& stage : outcome.best->pipelines.front().stages) EXPECT_LT(stage.devices.front().first, 2);
 }

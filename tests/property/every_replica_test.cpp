@@ -90,7 +90,7 @@ class EveryDeal {
       equal_parts_ns = std::min(equal_parts_ns, equal.iteration_ns);
       return;
     }
-    if (!shards_optimizer(s.zero)) return;
+    if (!s.shards_optimizer()) return;
     std::vector<std::size_t> kinds;  // of each replica, by group and samples
     std::vector<std::pair<std::size_t, std::int64_t>> known;
     for (std::size_t r = 0; r < group.size(); ++r) {

@@ -27,8 +27,6 @@
 namespace espalier::property {
 namespace {
 
-using base::cat;
-
 const int kJobs = cases(300, 5000);
 constexpr double kFaster = 2.0;
 
@@ -205,7 +203,7 @@ class JobMaker {
       s.shard = static_cast<std::int32_t>(s.data_ranks() % 2 == 0 && random_.one_in(3) ? s.data_ranks() / 2 : s.data_ranks());
     }
     s.overlap.grad_reduce = s.data_ranks() > 1 && !random_.one_in(4);
-    s.overlap.param_gather = shards_optimizer(s.zero) && !random_.one_in(4);
+    s.overlap.param_gather = s.shards_optimizer() && !random_.one_in(4);
     s.overlap.p2p = stages_ > 1 && p2p_;
     s.overlap.tp = s.sp == SequenceParallel::megatron && random_.one_in(2);
   }
@@ -236,7 +234,7 @@ class JobMaker {
     const Overlap overlap = range.strategy.overlap;
     choose_rest(behind.strategy);
     behind.strategy.overlap = overlap;
-    behind.strategy.overlap.param_gather = overlap.param_gather && shards_optimizer(behind.strategy.zero);
+    behind.strategy.overlap.param_gather = overlap.param_gather && behind.strategy.shards_optimizer();
     behind.strategy.overlap.tp = overlap.tp && behind.strategy.sp == SequenceParallel::megatron;
     if (behind.strategy.recompute.kind == RecomputeKind::full) behind.strategy.recompute.layers = behind.last - behind.first + 1;
     chunk.ranges.push_back(behind);
@@ -255,7 +253,7 @@ bool gathers_copies(const Model& model, const Plan& plan) {
   for (const Stage& stage : pipeline.stages)
     for (const Chunk& chunk : stage.chunks)
       for (const LayerRange& range : chunk.ranges)
-        if (shards_gradients(range.strategy.zero)) return true;
+        if (range.strategy.shards_gradients()) return true;
   return false;
 }
 
@@ -339,7 +337,7 @@ class MixedMaker {
       s.shard = s.dp;
     }
     s.overlap.grad_reduce = s.dp > 1;
-    s.overlap.param_gather = shards_optimizer(s.zero);
+    s.overlap.param_gather = s.shards_optimizer();
     Stage stage;
     stage.devices = std::move(devices);
     stage.chunks = {Chunk{{LayerRange{0, 0, s}}}};

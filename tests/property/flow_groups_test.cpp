@@ -14,7 +14,7 @@
 #include "plan/engine.h"
 #include "plan/process_groups.h"
 #include "random.h"
-#include "sim/engine.h"
+#include "sim/clock.h"
 #include "sim/flow_executor.h"
 #include "sim/program_traffic.h"
 #include "sim/topology_network.h"
@@ -22,8 +22,6 @@
 
 namespace espalier::property {
 namespace {
-
-using base::cat;
 
 const int kProblems = cases(400, 4000);
 constexpr std::int64_t kSamples = 4;  // of a micro-batch
@@ -131,7 +129,7 @@ class PlanMaker {
     s.dp = static_cast<std::int32_t>(devices) / s.tp;
     s.zero = s.dp > 1 && !alone ? random_.of(std::vector<ZeroStage>{ZeroStage::none, ZeroStage::optimizer, ZeroStage::parameters})
                                 : ZeroStage::none;
-    s.shard = shards_optimizer(s.zero) ? s.dp : 1;
+    s.shard = s.shards_optimizer() ? s.dp : 1;
     s.overlap.p2p = random_.one_in(2);
     return s;
   }

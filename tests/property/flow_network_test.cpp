@@ -215,7 +215,7 @@ TEST(FlowNetworkProperty, BytesAreConserved) {
       ASSERT_GE(ends[a], plan[a].at + plan[a].activity.duration_ns);
       stretched += ends[a] > plan[a].at + plan[a].activity.duration_ns;
       for (const sim::Flow& flow : plan[a].activity.flows)
-        for (const solve::LinkUse& use : flow.uses) bytes[static_cast<std::size_t>(use.link)] += static_cast<double>(flow.bytes);
+        for (const solve::FlowLink& use : flow.uses) bytes[static_cast<std::size_t>(use.link)] += static_cast<double>(flow.bytes);
     }
     for (std::int64_t l = 0; l < links; ++l) {
       const sim::LinkUtilisation found = network.utilisation(static_cast<std::int32_t>(l));
@@ -257,7 +257,7 @@ std::vector<double> slow_rates(const std::vector<double>& capacities, const std:
     for (std::size_t f = 0; f < flows.size(); ++f) {
       if (frozen[f]) continue;
       level = std::min(level, caps[f]);
-      for (const solve::LinkUse& use : flows[f]->uses) users[static_cast<std::size_t>(use.link)] += 1.0;
+      for (const solve::FlowLink& use : flows[f]->uses) users[static_cast<std::size_t>(use.link)] += 1.0;
     }
     for (std::size_t l = 0; l < left.size(); ++l)
       if (users[l] > 0) level = std::min(level, left[l] / users[l]);
@@ -265,12 +265,12 @@ std::vector<double> slow_rates(const std::vector<double>& capacities, const std:
     for (std::size_t l = 0; l < left.size(); ++l) full[l] = users[l] > 0 && left[l] / users[l] <= level * (1 + 1e-12);
     for (std::size_t f = 0; f < flows.size(); ++f) {
       bool held = caps[f] <= level * (1 + 1e-12);
-      for (const solve::LinkUse& use : flows[f]->uses) held = held || full[static_cast<std::size_t>(use.link)];
+      for (const solve::FlowLink& use : flows[f]->uses) held = held || full[static_cast<std::size_t>(use.link)];
       if (frozen[f] || !held) continue;
       frozen[f] = 1;
       rates[f] = level;
       ++done;
-      for (const solve::LinkUse& use : flows[f]->uses) left[static_cast<std::size_t>(use.link)] -= level;
+      for (const solve::FlowLink& use : flows[f]->uses) left[static_cast<std::size_t>(use.link)] -= level;
     }
   }
   return rates;

@@ -11,14 +11,12 @@
 #include "espalier/plan.h"
 #include "plan/device_block.h"
 #include "plan/engine.h"
-#include "planner/claims.h"
+#include "planner/plan_claims.h"
 #include "planner/prediction.h"
 #include "random.h"
 
 namespace espalier::property {
 namespace {
-
-using base::cat;
 
 const int kPlans = cases(400, 4000);
 
@@ -72,7 +70,7 @@ bool any_configuration(Random& random, std::int64_t devices, Strategy& s, Schedu
   }
   s.overlap.p2p = schedule.stages > 1 && random.one_in(2);
   s.overlap.grad_reduce = s.data_ranks() > 1 && random.one_in(2);
-  s.overlap.param_gather = shards_optimizer(s.zero) && random.one_in(2);
+  s.overlap.param_gather = s.shards_optimizer() && random.one_in(2);
   if (s.tp > 1 && random.one_in(2)) s.sp = SequenceParallel::megatron;
   schedule.micro_batch = 1;
   if (96 % s.dp != 0) return false;

@@ -13,7 +13,7 @@
 #include "plan/engine.h"
 #include "plan/engine_rules.h"
 #include "plan/layer_freedom.h"
-#include "planner/claims.h"
+#include "planner/plan_claims.h"
 #include "random_layered.h"
 #include "sim/simulator.h"
 
@@ -42,7 +42,7 @@ TimedLayers timed(const cost::CostContext& context, const Plan& plan) {
 /// Layers of each pipeline chunk.
 std::vector<std::pair<std::int32_t, std::int32_t>> chunks_of(const Plan& plan) {
   std::vector<std::pair<std::int32_t, std::int32_t>> out;
-  for (std::int32_t c = 0; c < plan.only_pipeline().schedule.stages * plan.only_pipeline().schedule.virtual_stages; ++c) {
+  for (std::int32_t c = 0; c < plan.only_pipeline().schedule.chunks(); ++c) {
     const ChunkPlace at = place_of_chunk(plan.only_pipeline().schedule, c);
     const Chunk& chunk =
         plan.only_pipeline().stages[static_cast<std::size_t>(at.stage)].chunks[static_cast<std::size_t>(at.local_chunk)];

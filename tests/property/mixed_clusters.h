@@ -20,8 +20,6 @@
 
 namespace espalier::property::mixed {
 
-using base::cat;
-
 inline Model small_model(int blocks) {
   return load_model(cat(R"({"model_type": "llama", "hidden_size": 1024, "intermediate_size": 2816, "num_attention_heads": 8,
     "num_key_value_heads": 8, "num_hidden_layers": )",

@@ -28,7 +28,7 @@ struct Family {
   std::function<void(Case&, const GroupedCandidate&)> look = [](Case&, const GroupedCandidate&) {};
 };
 
-search::DeviceGroupsOutcome found_on(const Case& c) {
+search::GroupedOutcome found_on(const Case& c) {
   planner::SimulatedEvaluator evaluator(1);
   return search::device_groups(c.problem, evaluator, {});
 }
@@ -42,7 +42,7 @@ Compared with_all_chains(std::uint64_t seed, int clusters, const Family& family)
     Case c(uneven_model(random), text, random.of(family.batches));
     narrow(random, c.problem.space);
     family.space(c.problem.space);
-    const search::DeviceGroupsOutcome outcome = found_on(c);
+    const search::GroupedOutcome outcome = found_on(c);
     Exhaustive all(c);
     const std::int64_t best = all.best();
     out.plans += all.plans();

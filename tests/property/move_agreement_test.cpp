@@ -61,7 +61,7 @@ std::int64_t rounded(double seconds) { return static_cast<std::int64_t>(std::llr
 void agree(const Job& job, const Plan& from, const Plan& to, const ClusterState& state) {
   std::vector<std::int64_t> all(static_cast<std::size_t>(job.cluster.devices()));
   std::iota(all.begin(), all.end(), 0);
-  const adapt::Scene scene{&job.model, find_engine(job.engine), job.training, &job.cluster, state, {}};
+  const adapt::MoveScene scene{&job.model, find_engine(job.engine), job.training, &job.cluster, state, {}};
   const Move m = adapt::move_of(scene, {&from, all}, {&to, all}).value();
   check::MoveClaims claims{m.kept_bytes, m.peer_bytes, m.storage_bytes, m.lost_bytes, {}, 0, 0, 0, 0, 0};
   for (const LinkLoad& link : m.links) claims.links.emplace_back(link.link, link.bytes);

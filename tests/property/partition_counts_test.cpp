@@ -4,10 +4,10 @@
 
 #include <random>
 
-#include "check/operator_partition.h"
+#include "check/partition_text.h"
 #include "check/test_problem.h"
 #include "cost/partitioned_block.h"
-#include "partition/operators.h"
+#include "partition/operator_splits.h"
 #include "plan/engine.h"
 #include "plan/operator_partition.h"
 

@@ -86,7 +86,7 @@ class LayeredMaker {
     const bool beside = p.space.allow.count("overlap_tp") > 0 && random_.one_in(2);  // overlap.tp
     choose_strategies(p, beside, x);
     const bool sharded =
-        std::any_of(x.priced.begin(), x.priced.end(), [](const Strategy& s) { return shards_gradients(s.zero); });
+        std::any_of(x.priced.begin(), x.priced.end(), [](const Strategy& s) { return s.shards_gradients(); });
     Schedule schedule = choose_schedule(p, sharded);
     const Overlap drawn{random_.one_in(2), random_.one_in(2), schedule.stages > 1 && random_.one_in(2), beside};
     const Overlap on = allowed(drawn, x.priced, has_experts(p.model));
@@ -96,7 +96,7 @@ class LayeredMaker {
     x.document =
         make_uniform_plan(p.model, p.cluster, p.training, p.engine->name, strategies.front(), schedule, SplitPolicy::balanced);
     const auto layers = static_cast<std::int32_t>(p.model.layers.size());
-    const std::vector<std::int32_t> first = partition(layers, schedule.stages * schedule.virtual_stages);
+    const std::vector<std::int32_t> first = partition(layers, schedule.chunks());
     for (std::size_t c = 0; c < first.size(); ++c) {
       const ChunkPlace place = place_of_chunk(schedule, static_cast<std::int32_t>(c));
       const std::int32_t end = c + 1 < first.size() ? first[c + 1] : layers;

@@ -46,7 +46,7 @@ inline void fill_chunks(Random& random, const ProgramStructure& low, cost::test:
   const std::int64_t reduce = any_scale(random), gather = any_scale(random), bytes = any_scale(random),
                      transient = any_scale(random);
   const bool equal = random.one_in(3);  // equal chunks: bounds are tight there
-  for (std::int32_t c = 0; c < s.stages * s.virtual_stages; ++c) {
+  for (std::int32_t c = 0; c < s.chunks(); ++c) {
     cost::test::ChunkRow& t = timing.chunks[static_cast<std::size_t>(c)];
     if (equal && c > 0) {
       t = timing.chunks[0];
@@ -79,9 +79,9 @@ inline TimedProgram any_program(Random& random) {
   low.overlap_gather = low.gather_parameters && random.one_in(2);
   low.overlap_p2p = random.one_in(2);
   if (s.stages > 1 && s.kind != ScheduleKind::zb_v && random.one_in(3))
-    low.table_chunks = {ChunkId(0), ChunkId(s.stages * s.virtual_stages - 1)};
+    low.table_chunks = {ChunkId(0), ChunkId(s.chunks() - 1)};
   const bool cut = low.overlap_reduce || low.overlap_gather;
-  for (std::int32_t c = 0; c < s.stages * s.virtual_stages; ++c)
+  for (std::int32_t c = 0; c < s.chunks(); ++c)
     low.buckets.add(static_cast<std::uint8_t>(cut ? random.between(1, random.one_in(4) ? kMaxBuckets : 4) : 1));
   cost::test::ByChunk& timing = x.timing;
   timing = cost::test::empty_rows(s);

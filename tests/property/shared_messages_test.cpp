@@ -18,8 +18,6 @@
 namespace espalier::property {
 namespace {
 
-using base::cat;
-
 const int kClusters = cases(400, 4000);
 
 std::string network_of(Random& random) {

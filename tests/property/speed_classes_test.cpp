@@ -15,8 +15,6 @@
 namespace espalier {
 namespace {
 
-using base::cat;
-
 /// One group of such nodes; `speed` as a cluster file says it.
 std::string nodes_of(std::int64_t nodes, std::int64_t devices, const std::string& speed) {
   return cat("{nodes: ", nodes, ", devices_per_node: ", devices,

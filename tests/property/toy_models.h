@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <string>
 
-#include "base/check.h"
+#include "base/invariant.h"
 #include "espalier/model.h"
 #include "espalier/plan.h"
 #include "random.h"

@@ -15,8 +15,6 @@
 namespace espalier {
 namespace {
 
-using base::cat;
-
 struct Case : property::mixed::Case {
   Case(int blocks, const std::string& groups, const std::string& join, std::int64_t batch)
       : property::mixed::Case(blocks, cat("{groups: [", groups, "], inter_group: ", join, "}"), batch) {}

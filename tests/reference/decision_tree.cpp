@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "reference/decision_tree.h"
 
-#include "base/check.h"
+#include "base/invariant.h"
 
 namespace espalier::reference {
 namespace {

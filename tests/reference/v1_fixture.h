@@ -11,8 +11,8 @@
 #include <string>
 #include <vector>
 
-#include "base/check.h"
 #include "base/document.h"
+#include "base/invariant.h"
 #include "data/source_dir.h"
 #include "reference/v1_planner.h"
 

@@ -10,9 +10,6 @@ namespace {
 
 using base::Document;
 using base::ErrorSink;
-using base::Node;
-using base::NodeKind;
-using base::Reader;
 
 constexpr double kMostMb = 1e6, kMostMs = 1e6;
 constexpr std::array<std::int32_t, 5> kDegrees = {1, 2, 4, 8, 16};

@@ -61,7 +61,7 @@ class RandomPlan {
     s.zero = ZeroStage{any({0, 1, 2, 3})};
     s.shard = 1;
     const auto ranks = static_cast<std::int32_t>(s.data_ranks());
-    if (shards_optimizer(s.zero)) {
+    if (s.shards_optimizer()) {
       s.shard = ranks % 2 == 0 && ranks > 2 && often() ? ranks / 2 : ranks;
       if (ranks == 1) s.zero = ZeroStage::none;
     }
@@ -79,7 +79,7 @@ class RandomPlan {
       s.tp = any({1, 1, 2, 2, 4});
       s.dp = any({1, 1, 2, 3, 4});
       s.cp = any({1, 1, 1, 2, 4});
-      if (std::int64_t{s.tp} * s.cp * s.dp <= room && samples % s.dp == 0) return s;
+      if (s.devices() <= room && samples % s.dp == 0) return s;
     }
     s.tp = s.dp = s.cp = 1;
     return s;
@@ -100,7 +100,7 @@ class RandomPlan {
       if (tied_ && i == 0 && stages > 1) spare = (room - (stages - 2)) / 2;
       Strategy s = repeats && first.tp * first.cp * first.dp <= spare ? first : degrees(spare, samples);
       if (!(s == first) || i == 0) decorate(s);
-      room -= std::int64_t{s.tp} * s.cp * s.dp;
+      room -= s.devices();
       strategies.push_back(s);
     }
     std::int64_t common = 1;
@@ -147,7 +147,7 @@ class RandomPlan {
     const bool unequal = often();
     for (Stage& stage : pipeline.stages) {
       const Strategy& s = stage.chunks.front().ranges.front().strategy;
-      if (!unequal || !shards_optimizer(s.zero) || (tied_ && !(s == first))) continue;
+      if (!unequal || !s.shards_optimizer() || (tied_ && !(s == first))) continue;
       for (std::int32_t k = 0; k < s.shard; ++k) stage.state_shares.push_back(1 + k * 2 % 5);
     }
   }

@@ -71,7 +71,7 @@ inline Strategy strategy(std::int32_t tp, std::int32_t dp, std::int32_t zero = 0
 inline Strategy context(Strategy s, std::int32_t cp, ContextParallelKind kind = ContextParallelKind::ring) {
   s.cp = cp;
   s.cp_kind = kind;
-  if (shards_optimizer(s.zero)) s.shard = static_cast<std::int32_t>(s.data_ranks());
+  if (s.shards_optimizer()) s.shard = static_cast<std::int32_t>(s.data_ranks());
   return s;
 }
 
@@ -104,7 +104,7 @@ inline Plan plan_of(const char* config, const Strategy& s, Schedule c) {
   Cluster cluster;
   NodeGroup group;
   group.nodes = 1;
-  group.devices_per_node = std::int64_t{s.tp} * s.cp * s.dp * c.stages;
+  group.devices_per_node = s.devices() * c.stages;
   cluster.groups = {group};
   Plan plan = make_uniform_plan(model, cluster, training, "generic", s, c, SplitPolicy::even_blocks);
   plan.model_source = base::to_json(base::read_json(config, "config.json")->root);

@@ -25,7 +25,7 @@ inline Pipeline pipeline_of(const std::vector<StageOf>& stages, Schedule schedul
   out.samples = samples;
   std::int32_t first = 0;
   for (const StageOf& stage : stages) {
-    const std::int64_t devices = std::int64_t{stage.strategy.tp} * stage.strategy.cp * stage.strategy.dp;
+    const std::int64_t devices = stage.strategy.devices();
     out.stages.push_back({{{next, devices, 1}}, {Chunk{{{first, stage.last, stage.strategy}}}}});
     next += devices;
     first = stage.last + 1;

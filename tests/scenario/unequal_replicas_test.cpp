@@ -10,7 +10,7 @@
 #include "espalier/job.h"
 #include "espalier/planner.h"
 #include "plan/program.h"
-#include "planner/claims.h"
+#include "planner/plan_claims.h"
 
 namespace espalier {
 namespace {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "check/structure.h"
+#include "check/plan_structure.h"
 
 #include <cstddef>
 
@@ -122,7 +122,7 @@ Finding check_strategies(const Plan& plan, const Model& model) {
     // A switch that is on holds wherever there is something to overlap; gradients of experts alone may be named or not.
     const bool experts_alone = s.data_ranks() == 1 && s.expert_data_ranks() > 1 && check::has_experts(model);
     const bool reduces_alike = experts_alone || s.overlap.grad_reduce == (on.grad_reduce && s.data_ranks() > 1);
-    const bool alike = reduces_alike && s.overlap.param_gather == (on.param_gather && shards_optimizer(s.zero)) &&
+    const bool alike = reduces_alike && s.overlap.param_gather == (on.param_gather && s.shards_optimizer()) &&
                        s.overlap.p2p == on.p2p && s.overlap.tp == (on.tp && s.sp == SequenceParallel::megatron);
     verdict.require(alike || plan.uniform(), [&] {
       return say("layers ", range.first, "…", range.last, " (stage ", i, ") overlap otherwise than the rest of the plan");

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "check/peak_memory.h"
+#include "check/stage_peaks.h"
 
 #include <algorithm>
 #include <cmath>
 
-#include "base/check.h"
+#include "base/invariant.h"
 #include "check/saved_activations.h"
 #include "check/transients.h"
 #include "plan/engine.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cli/long_run.h"
+#include "cli/plan_long_run.h"
 
 #include "espalier/documents.h"
 #include "espalier/long_run.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "check/operator_partition.h"
+#include "check/partition_text.h"
 
 #include <algorithm>
 #include <cmath>
@@ -83,7 +83,7 @@ std::vector<Cut> read(const std::string& text) {
 enum class Part : std::uint8_t { whole, scores, softmax, values };
 
 /// An operator that has a partition of its own, with those that go along.
-struct Node {
+struct SplitOperator {
   const Operator* op = nullptr;
   std::string name;
   Part part = Part::whole;
@@ -91,15 +91,15 @@ struct Node {
   bool after_fused_attention = false, gated = false;
 };
 
-bool goes_along(const Operator& op, const std::vector<Node>& before, bool last) {
+bool goes_along(const Operator& op, const std::vector<SplitOperator>& before, bool last) {
   if (op.kind == OperatorKind::rotary || op.kind == OperatorKind::dropout) return true;
   const bool after_linear = !before.empty() && before.back().op->kind == OperatorKind::linear;
   return op.kind == OperatorKind::norm && op.split == TpSplit::heads && after_linear && !last;
 }
 
-std::vector<Node> nodes_of(const View& view, const LayerKind& kind) {
+std::vector<SplitOperator> nodes_of(const View& view, const LayerKind& kind) {
   const bool fused = view.engine.memory.activations == ActivationPolicy::fused_attention;
-  std::vector<Node> nodes;
+  std::vector<SplitOperator> nodes;
   std::vector<const Operator*> waiting;
   for (std::size_t i = 0; i < kind.operators.size(); ++i) {
     const Operator& op = kind.operators[i];
@@ -108,7 +108,7 @@ std::vector<Node> nodes_of(const View& view, const LayerKind& kind) {
       (last && !nodes.empty() ? nodes.back().along : waiting).push_back(&op);
       continue;
     }
-    Node node{&op, op.name, Part::whole, {}, false, false};
+    SplitOperator node{&op, op.name, Part::whole, {}, false, false};
     const Operator* next = last ? nullptr : &kind.operators[i + 1];
     node.gated = op.kind == OperatorKind::linear && next != nullptr && next->kind == OperatorKind::activation &&
                  next->in == 2 * next->out && next->in == op.out;
@@ -128,7 +128,7 @@ std::vector<Node> nodes_of(const View& view, const LayerKind& kind) {
   return nodes;
 }
 
-std::string_view letters_of(const Node& node) {
+std::string_view letters_of(const SplitOperator& node) {
   switch (node.part) {
     case Part::scores:
     case Part::values: return "BMHL";
@@ -142,7 +142,7 @@ std::string_view letters_of(const Node& node) {
 std::int64_t head_slices(std::int64_t slices, std::int64_t heads) { return std::min(slices, heads); }
 
 /// Every slice of the same size; heads of keys and values may be shared by slices of heads.
-bool equal_slices(const View& view, const LayerKind& kind, const Node& node, const Cut& cut) {
+bool equal_slices(const View& view, const LayerKind& kind, const SplitOperator& node, const Cut& cut) {
   const std::int64_t tokens = layer_tokens(kind, view.plan->training.sequence);
   const Operator& op = *node.op;
   if (view.micro_batch % cut.b != 0 || tokens % cut.m != 0 || tokens % cut.l != 0) return false;
@@ -155,9 +155,10 @@ bool equal_slices(const View& view, const LayerKind& kind, const Node& node, con
 }
 
 /// One operator on one device.
-class Tile {
+class OperatorTile {
  public:
-  Tile(const View& view, const LayerKind& kind, const Node& node, const Cut& cut) : view_(view), node_(node), cut_(cut) {
+  OperatorTile(const View& view, const LayerKind& kind, const SplitOperator& node, const Cut& cut)
+      : view_(view), node_(node), cut_(cut) {
     const Precision precision = view.plan->training.precision;
     a_ = precision == Precision::fp32 || precision == Precision::tf32 ? 4 : 2;
     all_tokens_ = static_cast<double>(layer_tokens(kind, view.plan->training.sequence));
@@ -239,14 +240,14 @@ class Tile {
   }
 
   const View& view_;
-  const Node& node_;
+  const SplitOperator& node_;
   const Cut& cut_;
   double a_ = 2, all_tokens_ = 0, samples_ = 0, tokens_ = 0;
   bool fused_ = true;
 };
 
 void check_kind(const View& view, const LayerKind& kind, const std::vector<Cut>& cuts, Verdict& verdict) {
-  const std::vector<Node> nodes = nodes_of(view, kind);
+  const std::vector<SplitOperator> nodes = nodes_of(view, kind);
   if (!verdict.require(nodes.size() == cuts.size(), [&] {
         return say(cuts.size(), " operators are partitioned, layer '", kind.name, "' has ", nodes.size());
       }))
@@ -266,14 +267,14 @@ void check_kind(const View& view, const LayerKind& kind, const std::vector<Cut>&
 
 template <class Sum>
 void each_tile(const View& view, const LayerKind& kind, const Sum& sum) {
-  const std::vector<Node> nodes = nodes_of(view, kind);
+  const std::vector<SplitOperator> nodes = nodes_of(view, kind);
   const std::vector<Cut> cuts = read(view.strategy.partition.text());
-  for (std::size_t i = 0; i < nodes.size() && i < cuts.size(); ++i) sum(Tile(view, kind, nodes[i], cuts[i]));
+  for (std::size_t i = 0; i < nodes.size() && i < cuts.size(); ++i) sum(OperatorTile(view, kind, nodes[i], cuts[i]));
 }
 
 double boundary(const View& view, const LayerKind& kind) {
   double bytes = 0;
-  each_tile(view, kind, [&](const Tile& tile) { bytes = tile.output(kind.hidden); });
+  each_tile(view, kind, [&](const OperatorTile& tile) { bytes = tile.output(kind.hidden); });
   return bytes;
 }
 
@@ -296,20 +297,20 @@ Finding check_operator_partition(const View& view) {
 
 std::int64_t partitioned_parameters(const View& view, const LayerKind& kind) {
   std::int64_t sum = 0;
-  each_tile(view, kind, [&](const Tile& tile) { sum += tile.parameters(); });
+  each_tile(view, kind, [&](const OperatorTile& tile) { sum += tile.parameters(); });
   return sum;
 }
 
 double partitioned_saved_bytes(const View& view, const LayerKind& kind, bool recomputed) {
   if (recomputed) return boundary(view, kind);
   double sum = 0;
-  each_tile(view, kind, [&](const Tile& tile) { sum += tile.saved(); });
+  each_tile(view, kind, [&](const OperatorTile& tile) { sum += tile.saved(); });
   return sum;
 }
 
 double partitioned_working_set(const View& view, const LayerKind& kind) {
   double most = 0;
-  each_tile(view, kind, [&](const Tile& tile) { most = std::max(most, tile.working()); });
+  each_tile(view, kind, [&](const OperatorTile& tile) { most = std::max(most, tile.working()); });
   return most;
 }
 

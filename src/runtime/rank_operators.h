@@ -32,7 +32,7 @@
 namespace espalier::runtime {
 
 /// What the operators of one layer work with on this rank.
-struct Place {
+struct OperatorPlace {
   Architecture architecture;
   at::ScalarType type = at::kFloat;   ///< of activations and their gradients
   std::int64_t tokens = 0;            ///< of a sample
@@ -96,19 +96,19 @@ struct Parameters {
 
 /// Null for operators that pass what they get: residuals (the layer adds), dropout (not applied), a cross-entropy of logits.
 std::unique_ptr<LayerOperator> make_operator(const LayerKind& kind, const Operator& op, const Parameters& parameters,
-                                             const Place& place);
+                                             const OperatorPlace& place);
 
 /// gradient += leftᵀ · right, rows × features each, multiplied and added up in fp32.
 void add_product(at::Tensor gradient, const at::Tensor& left, const at::Tensor& right, double share = 1);
 
 /// Tokens whose activations this rank sees once a tensor group has gathered its own: those of the context rank, or its own (Ulysses).
-const TokenRuns& seen_tokens(const Place& place);
+const TokenRuns& seen_tokens(const OperatorPlace& place);
 /// Their positions in the sample, one by one: 64-bit integers.
 at::Tensor positions_of(const TokenRuns& runs);
 
 /// What the linears of a tensor group exchange: all tokens of a sequence-parallel activation; the sum of partial outputs, or of partial
 /// gradients of an input, of which a sequence-parallel rank keeps its own tokens.
-at::Tensor whole_sequence(const at::Tensor& x, const Place& place);
-at::Tensor summed_output(const at::Tensor& y, const Place& place);
+at::Tensor whole_sequence(const at::Tensor& x, const OperatorPlace& place);
+at::Tensor summed_output(const at::Tensor& y, const OperatorPlace& place);
 
 }  // namespace espalier::runtime

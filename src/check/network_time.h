@@ -37,46 +37,46 @@ enum class End : std::uint8_t { least, most };
 /// Whether bytes are those of one collective, or of several, or an estimate of them.
 enum class Sizes : std::uint8_t { known, any };
 
-struct Group {
+struct RankGroup {
   std::int64_t size = 1;
   std::vector<std::int64_t> members;  ///< n_k of each fabric level
   bool aligned = true;  ///< every domain that it reaches holds as many members as any other, wherever the group begins
 };
 
-class Fabric {
+class FabricTimes {
  public:
   /// `scale`: times are so many times those of the fabric alone (a framework's coefficient).
-  Fabric(const View& view, double scale, End end);
+  FabricTimes(const View& view, double scale, End end);
 
   /// Ranks 0, stride, … of stage 0 under the strategy of `view`; of a plan with an order of its own all groups of every stage.
-  [[nodiscard]] Group group(const View& view, std::int64_t count, std::int64_t stride) const;
-  [[nodiscard]] Group tensor(const View& view) const { return group(view, view.strategy.tp, 1); }
-  [[nodiscard]] Group context(const View& view) const;
-  [[nodiscard]] Group shard(const View& view) const;
-  [[nodiscard]] Group replicas(const View& view) const;
-  [[nodiscard]] Group experts(const View& view) const { return group(view, view.strategy.ep, view.strategy.etp); }
-  [[nodiscard]] Group expert_replicas(const View& view) const;
+  [[nodiscard]] RankGroup group(const View& view, std::int64_t count, std::int64_t stride) const;
+  [[nodiscard]] RankGroup tensor(const View& view) const { return group(view, view.strategy.tp, 1); }
+  [[nodiscard]] RankGroup context(const View& view) const;
+  [[nodiscard]] RankGroup shard(const View& view) const;
+  [[nodiscard]] RankGroup replicas(const View& view) const;
+  [[nodiscard]] RankGroup experts(const View& view) const { return group(view, view.strategy.ep, view.strategy.etp); }
+  [[nodiscard]] RankGroup expert_replicas(const View& view) const;
 
   /// Seconds; 0 for groups of one.
-  [[nodiscard]] double gather(const Group& g, double bytes, Sizes sizes = Sizes::known) const;
-  [[nodiscard]] double reduce(const Group& g, double bytes, Sizes sizes = Sizes::known) const;
+  [[nodiscard]] double gather(const RankGroup& g, double bytes, Sizes sizes = Sizes::known) const;
+  [[nodiscard]] double reduce(const RankGroup& g, double bytes, Sizes sizes = Sizes::known) const;
   /// Queries, keys and values are exchanged one by one, and counted together: sizes are any.
-  [[nodiscard]] double exchange(const Group& g, double bytes) const;
+  [[nodiscard]] double exchange(const RankGroup& g, double bytes) const;
   /// Ranks of the group in one node, or in one NVLink domain of several.
-  [[nodiscard]] std::int64_t by_nvlink(const Group& g) const;
+  [[nodiscard]] std::int64_t by_nvlink(const RankGroup& g) const;
   /// One step of a ring through the group.
-  [[nodiscard]] double ring_step(const Group& g, double bytes) const;
+  [[nodiscard]] double ring_step(const RankGroup& g, double bytes) const;
   /// From a rank of one stage to that of another, the worst pair.
   [[nodiscard]] double message(const View& view, std::int32_t from, std::int32_t to, double bytes) const;
 
  private:
-  [[nodiscard]] Group listed_group(const Listed& stages, std::int64_t count, std::int64_t stride) const;
+  [[nodiscard]] RankGroup listed_group(const Listed& stages, std::int64_t count, std::int64_t stride) const;
   [[nodiscard]] double link(std::size_t level, double bytes) const;
   /// `bytes` that every member passes on, shared by all links of the fastest level.
-  [[nodiscard]] double bytes_alone(const Group& g, double bytes) const;
+  [[nodiscard]] double bytes_alone(const RankGroup& g, double bytes) const;
   /// `bytes` that every member passes on, each over the slowest link alone, with a flat ring's hops twice.
-  [[nodiscard]] double alone_on_slowest(const Group& g, double bytes) const;
-  [[nodiscard]] double unplaced(const Group& g, double bytes) const {
+  [[nodiscard]] double alone_on_slowest(const RankGroup& g, double bytes) const;
+  [[nodiscard]] double unplaced(const RankGroup& g, double bytes) const {
     return end_ == End::least ? bytes_alone(g, bytes) : alone_on_slowest(g, bytes);
   }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "runtime/operators.h"
+#include "runtime/rank_operators.h"
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/arange.h>
@@ -16,7 +16,7 @@
 
 #include <utility>
 
-#include "base/check.h"
+#include "base/invariant.h"
 #include "runtime/attention.h"
 #include "runtime/experts.h"
 #include "runtime/head_operators.h"
@@ -35,7 +35,7 @@ Tensor flat(const Tensor& x) { return x.reshape({-1, x.size(-1)}); }
 
 class Norm : public LayerOperator {
  public:
-  Norm(const Operator& op, const Parameters& parameters, const Place& place)
+  Norm(const Operator& op, const Parameters& parameters, const OperatorPlace& place)
       : width_(op.in),
         centred_(!place.architecture.rms_norm),
         epsilon_(place.architecture.norm_epsilon),
@@ -88,9 +88,9 @@ class Norm : public LayerOperator {
 // ---- linears -----------------------------------------------------------------------------------------------------------------
 
 /// Outputs × (inputs and a bias).
-class Column : public LayerOperator {
+class ColumnLinear : public LayerOperator {
  public:
-  Column(const Operator& op, const Parameters& parameters, const Place& place)
+  ColumnLinear(const Operator& op, const Parameters& parameters, const OperatorPlace& place)
       : in_(op.in), width_(op.parameters / op.out), parameters_(parameters), place_(place) {}
 
   Tensor forward(Frame&, Saved& saved, const Tensor& x) override {
@@ -114,13 +114,13 @@ class Column : public LayerOperator {
  private:
   std::int64_t in_, width_;
   Parameters parameters_;
-  Place place_;
+  OperatorPlace place_;
 };
 
 /// A bias, then inputs × outputs.
-class Row : public LayerOperator {
+class RowLinear : public LayerOperator {
  public:
-  Row(const Operator& op, const Parameters& parameters, const Place& place)
+  RowLinear(const Operator& op, const Parameters& parameters, const OperatorPlace& place)
       : out_(op.out), parameters_(parameters), place_(place) {
     bias_ = {parameters.segment.offset, op.parameters_unsplit};
     weight_ = {parameters.segment.offset + bias_.size, parameters.segment.size - bias_.size};
@@ -145,7 +145,7 @@ class Row : public LayerOperator {
  private:
   std::int64_t out_;
   Parameters parameters_;
-  Place place_;
+  OperatorPlace place_;
   Segment bias_, weight_;
 };
 
@@ -174,7 +174,7 @@ void activate_backward(Activation kind, const Tensor& dy, const Tensor& x, Tenso
 /// Gated: outputs of the linear before come in pairs of gate and up, so that a rank has both of each.
 class Activate : public LayerOperator {
  public:
-  Activate(const Operator& op, const Place& place) : gated_(op.in == 2 * op.out), kind_(place.architecture.activation) {}
+  Activate(const Operator& op, const OperatorPlace& place) : gated_(op.in == 2 * op.out), kind_(place.architecture.activation) {}
 
   Tensor forward(Frame&, Saved& saved, const Tensor& x) override {
     saved = {x};
@@ -215,7 +215,7 @@ class Activate : public LayerOperator {
 }  // namespace
 
 std::unique_ptr<LayerOperator> make_operator(const LayerKind& kind, const Operator& op, const Parameters& parameters,
-                                             const Place& place) {
+                                             const OperatorPlace& place) {
   switch (op.kind) {
     case OperatorKind::norm:
       if (op.split == TpSplit::heads) return make_head_norm(kind, op, parameters, place);
@@ -231,9 +231,9 @@ std::unique_ptr<LayerOperator> make_operator(const LayerKind& kind, const Operat
     case OperatorKind::embedding: return make_table(op, parameters, place);
     case OperatorKind::cross_entropy: return make_loss(parameters, place);
     case OperatorKind::linear:
-      if (op.split == TpSplit::row) return std::make_unique<Row>(op, parameters, place);
+      if (op.split == TpSplit::row) return std::make_unique<RowLinear>(op, parameters, place);
       if (op.split == TpSplit::vocab) return make_logits(op, parameters, place);
-      return std::make_unique<Column>(op, parameters, place);
+      return std::make_unique<ColumnLinear>(op, parameters, place);
     default: return nullptr;
   }
 }
@@ -244,7 +244,9 @@ void add_product(Tensor gradient, const Tensor& left, const Tensor& right, doubl
 
 // ---- tokens ------------------------------------------------------------------------------------------------------------------
 
-const TokenRuns& seen_tokens(const Place& place) { return place.sequence != nullptr ? place.own_tokens : place.context_tokens; }
+const TokenRuns& seen_tokens(const OperatorPlace& place) {
+  return place.sequence != nullptr ? place.own_tokens : place.context_tokens;
+}
 
 Tensor positions_of(const TokenRuns& runs) {
   std::vector<Tensor> positions;
@@ -254,14 +256,14 @@ Tensor positions_of(const TokenRuns& runs) {
 
 // ---- what linears exchange ---------------------------------------------------------------------------------------------------
 
-Tensor whole_sequence(const Tensor& x, const Place& place) {
+Tensor whole_sequence(const Tensor& x, const OperatorPlace& place) {
   if (place.tensor == nullptr || !place.sequence_parallel) return x;
   Tensor whole = at::empty({x.size(0) * place.tp, x.size(1), x.size(2)}, x.options());
   place.tensor->all_gather(whole, x.contiguous());
   return whole;
 }
 
-Tensor summed_output(const Tensor& y, const Place& place) {
+Tensor summed_output(const Tensor& y, const OperatorPlace& place) {
   if (place.tensor == nullptr) return y;
   if (!place.sequence_parallel) {
     Tensor sum = y.contiguous();

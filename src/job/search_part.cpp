@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "job/space.h"
+#include "job/search_part.h"
 
 #include <algorithm>
 #include <charconv>

@@ -61,7 +61,7 @@ class Engine final : public NetworkModel {
   struct Pair {
     std::int64_t clock = 0;                  ///< the running ones have been advanced to here
     double compute_left = 0, data_left = 0;  ///< stand-alone nanoseconds
-    cost::Slowdown slowdown;                 ///< of the collective that runs
+    cost::MutualSlowdown slowdown;           ///< of the collective that runs
     bool compute_running = false, data_running = false;
   };
   struct Rank {

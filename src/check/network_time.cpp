@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "check/fabric.h"
+#include "check/network_time.h"
 
 #include <algorithm>
 #include <cmath>
@@ -53,7 +53,7 @@ struct Crossing {
   }
 };
 
-std::vector<Crossing> crossings(const std::vector<FabricLevel>& levels, const Group& g) {
+std::vector<Crossing> crossings(const std::vector<FabricLevel>& levels, const RankGroup& g) {
   std::vector<Crossing> all;
   std::int64_t below = 1;
   for (std::size_t k = 0; k < levels.size(); ++k) {
@@ -65,13 +65,13 @@ std::vector<Crossing> crossings(const std::vector<FabricLevel>& levels, const Gr
   return all;
 }
 
-struct Path {
+struct CrossingSums {
   double volume = 0, ramp = 0, start = 0, ring = 0, tree = 0, exchange = 0, longest = 0;
 };
 
 /// `loss`: how much of λ counts.
-Path path_of(const std::vector<Crossing>& all, std::int64_t size, double loss) {
-  Path path;
+CrossingSums path_of(const std::vector<Crossing>& all, std::int64_t size, double loss) {
+  CrossingSums path;
   const auto g = static_cast<double>(size);
   const auto volume_of = [&](const Crossing& c) { return c.per_byte() * (1 + loss * c.level->small_group / (g - 1)); };
   for (const Crossing& c : all) {
@@ -97,15 +97,15 @@ double direct_limit(const std::vector<Crossing>& all) {
 }
 
 /// A way to carry a collective out: latency and bytes in seconds, and the ramp of the level that counts.
-struct Way {
+struct CollectiveAlgorithm {
   double latency = 0, volume = 0, ramp = 0;
   [[nodiscard]] double time() const { return ramped(latency, volume, ramp); }
 };
 
 /// `times` exchanges of `bytes` a rank, from everyone to everyone.
-Way everyone_to_everyone(const std::vector<Crossing>& all, std::int64_t size, double bytes, double times) {
-  const Path path = path_of(all, size, 1.0);
-  Way way{path.start + times * path.longest, 0, 0};
+CollectiveAlgorithm everyone_to_everyone(const std::vector<Crossing>& all, std::int64_t size, double bytes, double times) {
+  const CrossingSums path = path_of(all, size, 1.0);
+  CollectiveAlgorithm way{path.start + times * path.longest, 0, 0};
   const auto volume_of = [&](const Crossing& c) {
     const double leaving = bytes * static_cast<double>(size - c.below) / static_cast<double>(size);
     const double own = 1 + c.level->small_group / static_cast<double>(size - 1);
@@ -118,16 +118,17 @@ Way everyone_to_everyone(const std::vector<Crossing>& all, std::int64_t size, do
 }
 
 /// Latency, bytes and ramp of whichever way has least, or most, of each.
-double of_any(std::initializer_list<Way> ways, End end) {
-  Way out = *ways.begin();
+double of_any(std::initializer_list<CollectiveAlgorithm> ways, End end) {
+  CollectiveAlgorithm out = *ways.begin();
   const auto pick = [end](double a, double b) { return end == End::least ? std::min(a, b) : std::max(a, b); };
-  for (const Way& way : ways) out = {pick(out.latency, way.latency), pick(out.volume, way.volume), pick(out.ramp, way.ramp)};
+  for (const CollectiveAlgorithm& way : ways)
+    out = {pick(out.latency, way.latency), pick(out.volume, way.volume), pick(out.ramp, way.ramp)};
   return out.time();
 }
 
 }  // namespace
 
-Fabric::Fabric(const View& view, double scale, End end) : end_(end), free_(view.free_network) {
+FabricTimes::FabricTimes(const View& view, double scale, End end) : end_(end), free_(view.free_network) {
   const NodeGroup& nodes = nodes_of(view);
   const std::vector<FabricLevel>& network = view.cluster->groups.size() > 1 ? nodes.inter : view.cluster->inter;
   levels_ = nodes.intra;
@@ -138,8 +139,8 @@ Fabric::Fabric(const View& view, double scale, End end) : end_(end), free_(view.
   }
 }
 
-Group Fabric::listed_group(const Listed& stages, std::int64_t count, std::int64_t stride) const {
-  Group g;
+RankGroup FabricTimes::listed_group(const Listed& stages, std::int64_t count, std::int64_t stride) const {
+  RankGroup g;
   g.size = std::max<std::int64_t>(1, count);
   g.members.assign(levels_.size(), g.size);
   each_listed_group(stages, g.size, stride, [&](const std::vector<std::int64_t>& group) {
@@ -153,9 +154,9 @@ Group Fabric::listed_group(const Listed& stages, std::int64_t count, std::int64_
   return g;
 }
 
-Group Fabric::group(const View& view, std::int64_t count, std::int64_t stride) const {
+RankGroup FabricTimes::group(const View& view, std::int64_t count, std::int64_t stride) const {
   if (view.listed != nullptr && count > 1) return listed_group(*view.listed, count, stride);
-  Group g;
+  RankGroup g;
   g.size = std::max<std::int64_t>(1, count);
   g.members.assign(levels_.size(), 1);
   const std::int64_t listed = std::min(g.size, kListed);
@@ -183,33 +184,33 @@ Group Fabric::group(const View& view, std::int64_t count, std::int64_t stride) c
   return g;
 }
 
-Group Fabric::context(const View& view) const {
+RankGroup FabricTimes::context(const View& view) const {
   const Strategy& s = view.strategy;
   return group(view, s.cp, s.order == RankOrder::tp_dp_cp_pp ? std::int64_t{s.tp} * s.dp : s.tp);
 }
 
-Group Fabric::shard(const View& view) const {
+RankGroup FabricTimes::shard(const View& view) const {
   const Strategy& s = view.strategy;
-  return group(view, shards_optimizer(s.zero) ? s.shard : s.data_ranks(), s.sp == SequenceParallel::ulysses ? 1 : s.tp);
+  return group(view, s.shards_optimizer() ? s.shard : s.data_ranks(), s.sp == SequenceParallel::ulysses ? 1 : s.tp);
 }
 
-Group Fabric::replicas(const View& view) const {
+RankGroup FabricTimes::replicas(const View& view) const {
   const Strategy& s = view.strategy;
-  if (!shards_optimizer(s.zero)) return group(view, 1, 1);
+  if (!s.shards_optimizer()) return group(view, 1, 1);
   return group(view, s.data_ranks() / s.shard, (s.sp == SequenceParallel::ulysses ? 1 : std::int64_t{s.tp}) * s.shard);
 }
 
-Group Fabric::expert_replicas(const View& view) const {
+RankGroup FabricTimes::expert_replicas(const View& view) const {
   return group(view, view.strategy.expert_data_ranks(), std::int64_t{view.strategy.ep} * view.strategy.etp);
 }
 
-double Fabric::bytes_alone(const Group& g, double bytes) const {
+double FabricTimes::bytes_alone(const RankGroup& g, double bytes) const {
   double least = std::numeric_limits<double>::infinity();
   for (const FabricLevel& level : levels_) least = std::min(least, bytes / (static_cast<double>(g.size) * rate(level, g.size)));
   return std::isfinite(least) ? least : 0;
 }
 
-double Fabric::alone_on_slowest(const Group& g, double bytes) const {
+double FabricTimes::alone_on_slowest(const RankGroup& g, double bytes) const {
   double most = 0;
   const auto size = static_cast<double>(g.size);
   for (const FabricLevel& level : levels_) {
@@ -220,31 +221,31 @@ double Fabric::alone_on_slowest(const Group& g, double bytes) const {
   return most;
 }
 
-double Fabric::gather(const Group& g, double bytes, Sizes sizes) const {
+double FabricTimes::gather(const RankGroup& g, double bytes, Sizes sizes) const {
   if (free_ || g.size <= 1 || bytes <= 0) return 0;
   const double moved = bytes * static_cast<double>(g.size - 1) / static_cast<double>(g.size);
   if (!g.aligned) return unplaced(g, moved);
   const std::vector<Crossing> all = crossings(levels_, g);
-  const Path path = path_of(all, g.size, 1.0);
-  const Way ring{path.start + path.ring, moved * path.volume, path.ramp};
+  const CrossingSums path = path_of(all, g.size, 1.0);
+  const CollectiveAlgorithm ring{path.start + path.ring, moved * path.volume, path.ramp};
   const double limit = direct_limit(all);
   if (limit <= 0) return ring.time();
-  const Way direct = everyone_to_everyone(all, g.size, bytes, 1);
+  const CollectiveAlgorithm direct = everyone_to_everyone(all, g.size, bytes, 1);
   if (sizes == Sizes::any) return of_any({direct, ring}, end_);
   return bytes <= limit ? direct.time() : ring.time();
 }
 
-double Fabric::reduce(const Group& g, double bytes, Sizes sizes) const {
+double FabricTimes::reduce(const RankGroup& g, double bytes, Sizes sizes) const {
   if (free_ || g.size <= 1 || bytes <= 0) return 0;
   if (!g.aligned) return unplaced(g, end_ == End::least ? bytes : 2 * bytes);
   const std::vector<Crossing> all = crossings(levels_, g);
-  const Path path = path_of(all, g.size, 0.5);
+  const CrossingSums path = path_of(all, g.size, 0.5);
   const double moved = bytes * static_cast<double>(g.size - 1) / static_cast<double>(g.size);
-  const Way ring{path.start + 2 * path.ring, 2 * moved * path.volume, path.ramp};
+  const CollectiveAlgorithm ring{path.start + 2 * path.ring, 2 * moved * path.volume, path.ramp};
   if (const double limit = direct_limit(all); limit > 0) {
     const double copies = bytes * static_cast<double>(g.size);
-    const Way twice = everyone_to_everyone(all, g.size, bytes, 2);
-    const Way once = everyone_to_everyone(all, g.size, sizes == Sizes::any ? std::min(copies, limit) : copies, 1);
+    const CollectiveAlgorithm twice = everyone_to_everyone(all, g.size, bytes, 2);
+    const CollectiveAlgorithm once = everyone_to_everyone(all, g.size, sizes == Sizes::any ? std::min(copies, limit) : copies, 1);
     if (sizes == Sizes::any && end_ == End::least) return of_any({{once.latency, twice.volume, once.ramp}, twice, ring}, end_);
     if (sizes == Sizes::any) return of_any({once, twice, ring}, end_);
     return copies <= limit ? once.time() : bytes <= limit ? twice.time() : ring.time();
@@ -258,29 +259,29 @@ double Fabric::reduce(const Group& g, double bytes, Sizes sizes) const {
   return best;
 }
 
-double Fabric::exchange(const Group& g, double bytes) const {
+double FabricTimes::exchange(const RankGroup& g, double bytes) const {
   if (free_ || g.size <= 1 || bytes <= 0) return 0;
   if (!g.aligned) return end_ == End::least ? 0 : alone_on_slowest(g, bytes);
   const std::vector<Crossing> all = crossings(levels_, g);
-  const Path path = path_of(all, g.size, 1.0);
-  const Way direct = everyone_to_everyone(all, g.size, bytes, 1);
+  const CrossingSums path = path_of(all, g.size, 1.0);
+  const CollectiveAlgorithm direct = everyone_to_everyone(all, g.size, bytes, 1);
   if (direct_limit(all) <= 0) return ramped(path.start + path.exchange, direct.volume, direct.ramp);
-  const Way rounds{path.start + static_cast<double>(g.size - 1) * path.longest, direct.volume, direct.ramp};
+  const CollectiveAlgorithm rounds{path.start + static_cast<double>(g.size - 1) * path.longest, direct.volume, direct.ramp};
   return of_any({direct, rounds}, end_);
 }
 
-std::int64_t Fabric::by_nvlink(const Group& g) const {
+std::int64_t FabricTimes::by_nvlink(const RankGroup& g) const {
   std::size_t level = 0;
   while (level + 1 < levels_.size() && levels_[level + 1].kind == FabricKind::nvl72) ++level;
   return g.members.empty() ? 1 : g.members[std::min(level, g.members.size() - 1)];
 }
 
-double Fabric::link(std::size_t level, double bytes) const {
+double FabricTimes::link(std::size_t level, double bytes) const {
   const FabricLevel& l = levels_[level];
   return l.start.count() + l.latency.count() + bytes / rate(l, 1);
 }
 
-double Fabric::ring_step(const Group& g, double bytes) const {
+double FabricTimes::ring_step(const RankGroup& g, double bytes) const {
   if (free_ || g.size <= 1) return 0;
   if (!g.aligned) return end_ == End::least ? 0 : alone_on_slowest(g, bytes);
   const std::vector<Crossing> all = crossings(levels_, g);
@@ -288,7 +289,7 @@ double Fabric::ring_step(const Group& g, double bytes) const {
   return top.start.count() + top.latency.count() + bytes / rate(top, 1);
 }
 
-double Fabric::message(const View& view, std::int32_t from, std::int32_t to, double bytes) const {
+double FabricTimes::message(const View& view, std::int32_t from, std::int32_t to, double bytes) const {
   if (free_ || levels_.empty() || from == to) return 0;
   const std::int64_t size = std::int64_t{view.strategy.tp} * view.strategy.cp * view.strategy.dp;
   std::size_t level = 0;

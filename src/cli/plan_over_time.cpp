@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cli/over_time.h"
+#include "cli/plan_over_time.h"
 
 #include "espalier/policy.h"
 

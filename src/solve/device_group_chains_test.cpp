@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "solve/device_groups.h"
+#include "solve/device_group_chains.h"
 
 #include <gtest/gtest.h>
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "partition/operators.h"
+#include "partition/operator_splits.h"
 
 #include <algorithm>
 
-#include "base/check.h"
+#include "base/invariant.h"
 
 namespace espalier::partition {
 
@@ -22,11 +22,11 @@ bool axis_divides(const Axis& axis, std::int64_t slices) {
 std::int64_t value_width(const AttentionSizes& sizes) { return sizes.value_dim > 0 ? sizes.value_dim : sizes.head_dim; }
 
 /// Activations in and out of one shape, nothing summed.
-OperatorShape pointwise(std::string name, std::vector<Dimension> dimensions, int inputs, std::int64_t width) {
+OperatorShape pointwise(std::string name, std::vector<OperatorDimension> dimensions, int inputs, std::int64_t width) {
   OperatorShape op;
   op.name = std::move(name);
   std::vector<Axis> axes;
-  for (const Dimension& d : dimensions) axes.push_back({d.letter, d.size});
+  for (const OperatorDimension& d : dimensions) axes.push_back({d.letter, d.size});
   op.dimensions = std::move(dimensions);
   std::vector<TensorUse> read;
   for (int i = 0; i < inputs; ++i) {
@@ -219,7 +219,7 @@ std::int64_t elements(const Tensor& tensor) {
 
 std::string splittable_dimensions(const OperatorShape& op) {
   std::string letters;
-  for (const Dimension& d : op.dimensions) {
+  for (const OperatorDimension& d : op.dimensions) {
     if (d.splittable) letters += d.letter;
   }
   return letters;
@@ -231,7 +231,7 @@ bool is_legal(const OperatorShape& op, const PartitionSequence& sequence) {
     if (part.primitive() ? !op.primitive : letters.find(part.dimension) == std::string::npos) return false;
   }
   const auto divides = [&](const Axis& axis) { return axis_divides(axis, slices(sequence, axis.letter)); };
-  for (const Dimension& d : op.dimensions) {
+  for (const OperatorDimension& d : op.dimensions) {
     if (d.size % slices(sequence, d.letter) != 0) return false;
   }
   return std::all_of(op.tensors.begin(), op.tensors.end(),
@@ -252,7 +252,7 @@ std::int64_t points_per_step(const OperatorShape& op, const Product& product, co
   add(product.output);
   for (const TensorUse& use : product.operands) add(use);
   std::int64_t points = 1;
-  for (const Dimension& d : op.dimensions) {
+  for (const OperatorDimension& d : op.dimensions) {
     if (letters.find(d.letter) != std::string::npos) points *= d.size / slices(sequence, d.letter);
   }
   return points;

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "check/rules.h"
+#include "check/configuration_rules.h"
 
 #include <gtest/gtest.h>
 
 #include <initializer_list>
 #include <random>
 
-#include "check/structure.h"
+#include "check/plan_structure.h"
 #include "check/test_problem.h"
 
 namespace espalier::check {

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "solve/device_groups.h"
+#include "solve/device_group_chains.h"
 
 #include <algorithm>
 #include <array>
 #include <cstdlib>
 #include <tuple>
 
-#include "base/check.h"
+#include "base/invariant.h"
 #include "solve/device_group_fronts.h"
 #include "solve/device_group_labels.h"
 #include "solve/device_group_limits.h"
@@ -26,10 +26,10 @@ DeviceGroupsTables::~DeviceGroupsTables() = default;
 namespace {
 
 using device_groups::kNever;
-using device_groups::Limits;
 using device_groups::PassLimits;
 using device_groups::PassResult;
 using device_groups::StageCount;
+using device_groups::StageCountLimits;
 using device_groups::StageFronts;
 using device_groups::StageTables;
 using device_groups::StageTime;
@@ -85,25 +85,25 @@ class Planner {
 
   /// The least limit that the limits alone do not refuse, to a share of 1/kBracketShare. False: they refuse every one below the cutoff.
   bool bracket() {
-    const std::optional<Limits> widest = Limits::make(tables_, all(), top_, prices_, true);
+    const std::optional<StageCountLimits> widest = StageCountLimits::make(tables_, all(), top_, prices_, true);
     if (!widest) return false;
     outcome_.lower_bound_ns = std::max(problem_.floor_ns, refused_below(*widest));
     return true;
   }
 
-  [[nodiscard]] std::int64_t refused_below(const Limits& widest) {
+  [[nodiscard]] std::int64_t refused_below(const StageCountLimits& widest) {
     if (problem_.floor_ns > 0) return problem_.floor_ns;
     std::int64_t low = tables_.least_end() - 1;  // refused
     std::int64_t high = tables_.least_end() + 1;
     for (const auto& prices : widest.prices()) high = std::max(high, tables_.least_end() + prices.whole());
-    while (high < top_ && !Limits::make(tables_, all(), high, prices_, true)) {
+    while (high < top_ && !StageCountLimits::make(tables_, all(), high, prices_, true)) {
       low = high;
       high += high / 2 + 1;
     }
     high = std::min(high, top_);
     while (high - low > 1 + low / kBracketShare) {
       const std::int64_t middle = low + (high - low) / 2;
-      (Limits::make(tables_, all(), middle, prices_, true) ? high : low) = middle;
+      (StageCountLimits::make(tables_, all(), middle, prices_, true) ? high : low) = middle;
     }
     return low + 1;
   }
@@ -117,7 +117,7 @@ class Planner {
 
   /// One pass below the limit; nothing is below it when the limits refuse it. Keeps the plans, sorted; says whether it was whole.
   Passed pass(StageCount count, std::int64_t limit, PassLimits how) {
-    std::optional<Limits> limits = Limits::make(tables_, count, limit, prices_, true);
+    std::optional<StageCountLimits> limits = StageCountLimits::make(tables_, count, limit, prices_, true);
     if (!limits) return {true, limit + 1, limit, 0};
     limits->look_before();
     how.limit = limit;
@@ -238,7 +238,7 @@ class Planner {
   }
 
   [[nodiscard]] std::optional<StageCount> find_possible(std::int64_t limit) {
-    const auto refused = [&](StageCount count) { return !Limits::make(tables_, count, limit, prices_, true); };
+    const auto refused = [&](StageCount count) { return !StageCountLimits::make(tables_, count, limit, prices_, true); };
     if (refused(all())) return std::nullopt;
     StageCount left = all();
     for (std::int32_t low = left.least, high = left.most; low < high;) {  // the least `most` such that none is above

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "partition/operators.h"
+#include "partition/operator_splits.h"
 
 #include <gtest/gtest.h>
 
@@ -80,8 +80,8 @@ TEST(OperatorShape, DescribesItself) {
     };
     for (const Tensor& tensor : op.tensors) {
       for (const Axis& axis : tensor.axes) {
-        const auto dimension =
-            std::find_if(op.dimensions.begin(), op.dimensions.end(), [&](const Dimension& d) { return d.letter == axis.letter; });
+        const auto dimension = std::find_if(op.dimensions.begin(), op.dimensions.end(),
+                                            [&](const OperatorDimension& d) { return d.letter == axis.letter; });
         ASSERT_NE(dimension, op.dimensions.end()) << op.name;
         EXPECT_TRUE(dimension->size % axis.size == 0);
       }
@@ -89,7 +89,7 @@ TEST(OperatorShape, DescribesItself) {
     for (const Product& product : op.products) {
       std::string read, summed;
       for (const TensorUse& use : product.operands) read += letters(use);
-      for (const Dimension& d : op.dimensions) {
+      for (const OperatorDimension& d : op.dimensions) {
         const bool in = read.find(d.letter) != std::string::npos;
         if (in && letters(product.output).find(d.letter) == std::string::npos) summed += d.letter;
       }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "solve/layer_steps.h"
+#include "solve/label_steps.h"
 
 #include <algorithm>
 #include <cmath>
@@ -20,9 +20,9 @@ std::int64_t in_ticks(double x, double scale) {
 
 }  // namespace
 
-std::vector<std::int32_t> options_of(const Label& label, const std::vector<Label>& kept) {
+std::vector<std::int32_t> options_of(const LayerLabel& label, const std::vector<LayerLabel>& kept) {
   std::vector<std::int32_t> options;
-  for (const Label* at = &label;; at = &kept[static_cast<std::size_t>(at->after)]) {
+  for (const LayerLabel* at = &label;; at = &kept[static_cast<std::size_t>(at->after)]) {
     options.insert(options.end(), static_cast<std::size_t>(at->copies), at->option);
     if (at->after < 0) return options;
   }
@@ -55,7 +55,7 @@ Steps make_steps(const Chain& chain, double limit, double tail_limit) {
   const double scale = ticks_per_second(limit), tail_scale = ticks_per_second(tail_limit);
   steps.tick = 1 / scale;
   for (const auto& items : chain.items) {
-    std::vector<Step> out;
+    std::vector<LabelExtension> out;
     for (const Item& item : items) {
       out.push_back({item, in_ticks(item.cost, scale), in_ticks(item.tail, tail_scale)});
       steps.reach_cut = std::max(steps.reach_cut, item.transient);

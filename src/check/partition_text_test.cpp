@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "check/operator_partition.h"
+#include "check/partition_text.h"
 
 #include <gtest/gtest.h>
 

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "sim/engine.h"
+#include "sim/clock.h"
 
 #include <algorithm>
 #include <cmath>
 #include <limits>
 
-#include "base/check.h"
+#include "base/invariant.h"
 
 namespace espalier::sim {
 namespace {
@@ -43,7 +43,7 @@ void Engine::prepare(const Program& program, const cost::Costs& costs) {
   costs_ = &costs;
   ESPALIER_CHECK(costs.slowdowns.size() == costs.collectives.size());
   bool any_in_turn = false;
-  for (const cost::Slowdown& slowdown : costs.slowdowns) {
+  for (const cost::MutualSlowdown& slowdown : costs.slowdowns) {
     ESPALIER_CHECK(slowdown.compute >= 1.0 && slowdown.communication >= 1.0);
     any_in_turn = any_in_turn || slowdown.in_turn();
   }
@@ -181,7 +181,7 @@ bool Engine::run_data(Rank& rank, std::int64_t until, std::int32_t through) {
 template <bool kRecord>
 bool Engine::run_pair(Rank& rank) {
   Pair& pair = rank.pair;
-  const cost::Slowdown& slowdown = pair.slowdown;
+  const cost::MutualSlowdown& slowdown = pair.slowdown;
   for (;;) {
     if (!pair.data_running) {
       const std::int64_t alone = pair.clock + floor_ns(pair.compute_left);

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "runs/statistics.h"
+#include "runs/run_statistics.h"
 
 #include <algorithm>
 #include <cmath>
 
-#include "base/check.h"
+#include "base/invariant.h"
 #include "base/statistics.h"
 
 namespace espalier {

@@ -13,13 +13,13 @@
 
 namespace espalier::solve {
 
-struct Step {
+struct LabelExtension {
   Item item;
   std::int64_t cost = 0, tail = 0;
 };
 
 struct Steps {
-  std::vector<std::vector<Step>> of_type;
+  std::vector<std::vector<LabelExtension>> of_type;
   std::size_t layouts = 0;
   std::vector<std::int64_t> ticks;     ///< transitions, [from·layouts + to]
   std::vector<std::int64_t> distance;  ///< layout_distances of them
@@ -32,7 +32,7 @@ struct Steps {
 };
 
 /// The options of a label's layers, first layer first.
-std::vector<std::int32_t> options_of(const Label& label, const std::vector<Label>& kept);
+std::vector<std::int32_t> options_of(const LayerLabel& label, const std::vector<LayerLabel>& kept);
 
 /// The sums of a choice.
 LayerSolution solution_of(const LayerProblem& problem, std::vector<std::int32_t> options);
@@ -41,8 +41,9 @@ LayerSolution solution_of(const LayerProblem& problem, std::vector<std::int32_t>
 Steps make_steps(const Chain& chain, double limit, double tail_limit);
 
 /// The label after q copies of a step in front of another; `cost` is kForbidden or more if there is no such transition.
-inline Label extended(const Steps& steps, const Label& label, const Step& step, std::int32_t copies, std::int32_t after) {
-  Label out;
+inline LayerLabel extended(const Steps& steps, const LayerLabel& label, const LabelExtension& step, std::int32_t copies,
+                           std::int32_t after) {
+  LayerLabel out;
   const std::int64_t q = copies, over = step.item.transient - label.reach;
   out.cost = label.cost + q * step.cost + steps.transition(step.item.layout, label.layout) +
              (q - 1) * steps.transition(step.item.layout, step.item.layout);

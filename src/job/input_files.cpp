@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "job/files.h"
+#include "job/input_files.h"
 
 #include <algorithm>
 #include <filesystem>

@@ -4,7 +4,7 @@
 #include <string>
 #include <utility>
 
-#include "base/check.h"
+#include "base/invariant.h"
 #include "model/family.h"
 
 namespace espalier::model {

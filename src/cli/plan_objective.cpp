@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cli/objective.h"
+#include "cli/plan_objective.h"
 
 #include "base/format.h"
 #include "espalier/documents.h"

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "runs/statistics.h"
+#include "runs/run_statistics.h"
 
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <limits>
 
-#include "base/check.h"
+#include "base/invariant.h"
 
 namespace espalier::runs {
 namespace {

@@ -16,8 +16,6 @@
 namespace espalier {
 namespace {
 
-using base::cat;
-
 constexpr std::int64_t kMaxDevices = std::int64_t{1} << 22;
 constexpr std::int32_t kMaxLayers = 1 << 16;
 constexpr std::int64_t kMaxShare = std::int64_t{1} << 40;
@@ -60,10 +58,10 @@ Status check_strategy(const Strategy& s, const std::string& where) {
     const Rule* rule = find_rule(name);
     if (!rule->holds({}, s, schedule)) return fault(where, rule->text({}, s, schedule), std::string(rule->sentence));
   }
-  if (std::int64_t{s.tp} * s.cp * s.dp > kMaxDevices) {
+  if (s.devices() > kMaxDevices) {
     return fault(where, cat("tp ", s.tp, " · cp ", s.cp, " · dp ", s.dp), cat("at most ", kMaxDevices, " devices"));
   }
-  if (std::int64_t{s.tp} * s.cp * s.dp % (std::int64_t{s.ep} * s.etp) != 0) {
+  if (s.devices() % (std::int64_t{s.ep} * s.etp) != 0) {
     return fault(where, cat("ep ", s.ep, " · etp ", s.etp, " with tp ", s.tp, ", cp ", s.cp, ", dp ", s.dp),
                  "ep · etp divides tp · cp · dp");
   }
@@ -104,7 +102,7 @@ Status check_devices(const Plan& plan) {
       for (const Chunk& chunk : pipeline.stages[i].chunks) {
         for (const LayerRange& range : chunk.ranges) {
           const Strategy& s = range.strategy;
-          const std::int64_t needed = std::int64_t{s.tp} * s.cp * s.dp;
+          const std::int64_t needed = s.devices();
           if (count != needed)
             return fault(where, cat(count, " devices"), cat("tp ", s.tp, " · cp ", s.cp, " · dp ", s.dp, " = ", needed));
         }
@@ -132,7 +130,7 @@ std::size_t position_of(const Stage& stage, const LayerRange& wanted) {
 Status check_layers(const Pipeline& pipeline, const std::string& where, std::int32_t& layers) {
   const Schedule& schedule = pipeline.schedule;
   std::int32_t next = 0;
-  for (std::int32_t c = 0; c < schedule.stages * schedule.virtual_stages; ++c) {
+  for (std::int32_t c = 0; c < schedule.chunks(); ++c) {
     const ChunkPlace place = place_of_chunk(schedule, c);
     const Stage& stage = pipeline.stages[static_cast<std::size_t>(place.stage)];
     for (const LayerRange& range : stage.chunks[static_cast<std::size_t>(place.local_chunk)].ranges) {

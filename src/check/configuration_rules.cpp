@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "check/rules.h"
+#include "check/configuration_rules.h"
 
 #include <algorithm>
 
 #include "check/arithmetic.h"
 #include "check/engine_layers.h"
-#include "check/operator_partition.h"
-#include "check/trained_parts.h"
+#include "check/frozen_parts.h"
+#include "check/partition_text.h"
 #include "check/verdict.h"
 #include "plan/engine.h"
 
@@ -160,9 +160,9 @@ Finding check_sharding(const View& view) {
   verdict.require(s.data_ranks() % s.shard == 0,
                   [&] { return say("shard ", s.shard, " does not divide ", s.data_ranks(), " data ranks"); });
   const ScheduleKind kind = view.plan->only_pipeline().schedule.kind;
-  verdict.require(!shards_gradients(s.zero) || (kind != ScheduleKind::zb_h1 && kind != ScheduleKind::zb_v),
+  verdict.require(!s.shards_gradients() || (kind != ScheduleKind::zb_h1 && kind != ScheduleKind::zb_v),
                   [&] { return say("ZeRO ", number_of(s.zero), " with the delayed weight gradients of ", to_string(kind)); });
-  verdict.require((!shards_optimizer(s.zero)) == (s.shard == 1),
+  verdict.require((!s.shards_optimizer()) == (s.shard == 1),
                   [&] { return say("ZeRO ", number_of(s.zero), " with a shard group of ", s.shard); });
   return verdict.finding(say("ZeRO ", number_of(s.zero), " over ", s.shard, " of ", s.data_ranks(), " data ranks"));
 }
@@ -203,7 +203,7 @@ Finding check_overlap(const View& view) {
   verdict.require(!s.overlap.p2p || view.stages > 1, [] { return say("p2p overlap with one stage"); });
   verdict.require(!s.overlap.tp || (s.tp > 1 && s.sp == SequenceParallel::megatron),
                   [] { return say("tp overlap without Megatron sequence parallelism"); });
-  verdict.require(!s.overlap.param_gather || shards_optimizer(s.zero),
+  verdict.require(!s.overlap.param_gather || s.shards_optimizer(),
                   [] { return say("parameter gather overlap without ZeRO"); });
   return verdict.finding("consistent");
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "check/trained_parts.h"
+#include "check/frozen_parts.h"
 
 #include <algorithm>
 #include <cstdlib>

@@ -38,11 +38,11 @@
 
 namespace espalier::partition {
 
-struct Dimension {
+struct OperatorDimension {
   char letter = 0;
   std::int64_t size = 0;
   bool splittable = true;
-  bool operator==(const Dimension&) const = default;
+  bool operator==(const OperatorDimension&) const = default;
 };
 
 /// A dimension as an axis of a tensor. `size` is smaller than the dimension's where devices share slices (heads of K and V).
@@ -84,7 +84,7 @@ struct Product {
 
 struct OperatorShape {
   std::string name;
-  std::vector<Dimension> dimensions;
+  std::vector<OperatorDimension> dimensions;
   bool primitive = false;  ///< P allowed (dimensions M, N, K)
   std::vector<Tensor> tensors;
   std::vector<Product> products;  ///< in execution order
