@@ -335,6 +335,8 @@ std::vector<StrategyCount> strategy_counts(const Plan& plan);
 
 /// Position in the pipeline (0 … p·v−1) of local chunk k on stage i. Interleaved: k·p + i; zb-v: i, then 2p−1−i.
 std::int32_t pipeline_chunk(const Schedule& schedule, std::int32_t stage, std::int32_t local_chunk);
+/// Layer ranges of each pipeline chunk.
+std::vector<std::vector<LayerRange>> chunk_ranges(const Pipeline& pipeline);
 struct ChunkPlace {
   std::int32_t stage = 0, local_chunk = 0;
 };

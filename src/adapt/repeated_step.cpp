@@ -160,12 +160,8 @@ Result<LongRun> repeated_step(const Job& job, const EngineModel& engine, const C
   if (!timed) return timed.error();
   auto topology = cluster::topology_of(cluster);
   if (!topology) return topology.error();
-  const bool by_stage = planner::priced_by_stage(job, plan);
   const cost::ClusterCosts costs(job.model, job.cluster, job.training, engine);
-  cost::CostContext context(job.model, job.cluster, job.training, engine);
-  if (!by_stage) context.fabric.place(plan);
-  const cost::RankContexts contexts =
-      by_stage ? cost::rank_contexts(costs, plan, timed->program) : cost::rank_contexts(context, timed->program);
+  const cost::RankContexts contexts = cost::rank_contexts(costs, plan, timed->program);
   sim::ProgramTraffic traffic = sim::traffic_of(contexts, plan, timed->program, timed->costs, *topology);
   return Repetition(std::move(*topology), std::move(traffic), std::move(*timed)).run();
 }

@@ -227,12 +227,7 @@ PlanChunks chunks_of(const Plan& plan, const Model& model) {
   PlanChunks out;
   out.schedule = plan.only_pipeline().schedule;
   out.samples = plan.samples_per_microbatch();
-  out.ranges.resize(static_cast<std::size_t>(plan.only_pipeline().schedule.stages) *
-                    static_cast<std::size_t>(plan.only_pipeline().schedule.virtual_stages));
-  for (std::int32_t i = 0; i < plan.only_pipeline().schedule.stages; ++i)
-    for (std::int32_t k = 0; k < plan.only_pipeline().schedule.virtual_stages; ++k)
-      out.ranges[static_cast<std::size_t>(pipeline_chunk(plan.only_pipeline().schedule, i, k))] =
-          plan.only_pipeline().stages[static_cast<std::size_t>(i)].chunks[static_cast<std::size_t>(k)].ranges;
+  out.ranges = chunk_ranges(plan.only_pipeline());
   std::vector<std::int32_t> layers;
   for (const std::vector<LayerRange>& chunk : out.ranges) layers.push_back(chunk.back().last - chunk.front().first + 1);
   table_chunks(model, out.schedule, layers, out.table_chunks);

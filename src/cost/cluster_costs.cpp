@@ -15,6 +15,7 @@
 #include "cost/sampled_contexts.h"
 #include "cost/state_memory.h"
 #include "plan/engine.h"
+#include "plan/listed_devices.h"
 #include "plan/shared_table.h"
 
 namespace espalier::cost {
@@ -69,10 +70,14 @@ ClusterCosts::ClusterCosts(const Model& model, const Cluster& cluster, const Tra
   if (!cluster.inter.empty()) join_ = cluster.inter.back();
 }
 
-std::optional<DeviceBlock> ClusterCosts::block_of(const Plan& plan) const {
+const CostContext* ClusterCosts::shared_context(const Plan& plan, std::optional<CostContext>& placed) const {
   // Messages over long ways that follow each other are priced stage by stage.
-  if (long_ways_ != LongWays::as_stages_lie) return std::nullopt;
-  return device_block(plan, *cluster_);
+  if (long_ways_ != LongWays::as_stages_lie) return nullptr;
+  if (const auto block = device_block(plan, *cluster_)) return &of(block->group);
+  if (on_unlike_devices(plan, *cluster_) || unpriced_placement(plan, *of(0).workload.model, *cluster_)) return nullptr;
+  placed = of(0);
+  placed->fabric.place(plan);
+  return &*placed;
 }
 
 StagePlace ClusterCosts::place(const Stage& stage) const {
@@ -387,6 +392,11 @@ std::size_t most_kinds(const SpreadStages* spread, std::size_t stages) {
 
 namespace {
 
+void price_stages(const ClusterCosts& c, const PipelineRanges& pipeline, const ProgramStructure& structure, Costs& out,
+                  Program* program) {
+  price_ranges(*pipeline.chunks.front().front().on, structure, pipeline.chunks, out, program, &c, &pipeline.places);
+}
+
 /// What the ranks of kind `k` of each stage cost, of one pipeline after the other.
 void append_kind(const PipelineRanges& pipeline, const Costs& costs, KindCosts& out) {
   append(out.costs, costs);
@@ -397,9 +407,12 @@ void append_kind(const PipelineRanges& pipeline, const Costs& costs, KindCosts& 
 
 Costs price(const ClusterCosts& c, const Plan& plan, Program& program, std::vector<KindCosts>* kinds) {
   if (kinds != nullptr) kinds->clear();
-  if (const auto block = c.block_of(plan)) {
+  std::optional<CostContext> placed;
+  if (const CostContext* shared = c.shared_context(plan, placed)) {
     program = lower(plan, *c.of(0).workload.model, true);
-    return price(c.of(block->group), plan, program);
+    Costs costs;
+    price(*shared, program.structure(), chunk_ranges(plan.only_pipeline()), plan.samples_per_microbatch(), costs, &program);
+    return costs;
   }
   std::vector<Program> parts = lower_pipelines(plan, *c.of(0).workload.model);
   std::deque<PipelineRanges> pipelines;
@@ -416,14 +429,14 @@ Costs price(const ClusterCosts& c, const Plan& plan, Program& program, std::vect
     pipelines.emplace_back();
     fill_ranges(c, plan.pipelines[k], own_spread, 0, pipelines.back());
     Costs own;
-    price_pipeline(c, pipelines.back().places, parts[k].structure(), pipelines.back().chunks, own, &parts[k]);
+    price_stages(c, pipelines.back(), parts[k].structure(), own, &parts[k]);
     if (!of_kinds.empty()) append_kind(pipelines.back(), own, of_kinds.front());
     for (std::size_t kind = 1; kind < (of_kinds.empty() ? most_kinds(own_spread, plan.pipelines[k].stages.size()) : most);
          ++kind) {
       PipelineRanges of_kind;
       fill_ranges(c, plan.pipelines[k], own_spread, kind, of_kind);
       Costs other;
-      price_pipeline(c, of_kind.places, parts[k].structure(), of_kind.chunks, other, nullptr);
+      price_stages(c, of_kind, parts[k].structure(), other, nullptr);
       if (!of_kinds.empty()) append_kind(of_kind, other, of_kinds[kind]);
       raise(own, other);
     }

@@ -75,8 +75,9 @@ class ClusterCosts {
   [[nodiscard]] std::size_t groups() const { return groups_.size(); }
   [[nodiscard]] const Cluster& cluster() const { return *cluster_; }
   [[nodiscard]] LongWays long_ways() const { return long_ways_; }
-  /// The block of a plan that costs what it costs on one group as a cluster of its own (plan/device_block.h).
-  [[nodiscard]] std::optional<DeviceBlock> block_of(const Plan& plan) const;
+  /// The context under which all stages of a plan are priced: of the group in which the plan lies as a block (plan/device_block.h), or of equal devices
+  /// whose groups lie alike in the plan's own order of devices (plan/listed_devices.h), which `placed` then holds. Null: stages are priced one by one.
+  const CostContext* shared_context(const Plan& plan, std::optional<CostContext>& placed) const;
   /// Needs a stage of consecutive devices of one group (is_spread: others).
   [[nodiscard]] StagePlace place(const Stage& stage) const;
   /// What devices of kind `k` cost in stage `i` of a spread pipeline.

@@ -13,7 +13,7 @@ namespace espalier::cost {
 /// q, k, v in and the output back: four all-to-alls of a quarter of `bytes` each, forward and backward.
 template <GroupKind group, class Sum>
 void exchange_heads(Sum& sum, const Scene& x, double bytes) {
-  const auto moved = price<CollectiveKind::all_to_all, group>(x, bytes / 4, 4);
+  const auto moved = traffic<CollectiveKind::all_to_all, group>(x, bytes / 4, 4);
   sum.move(SumPhase::forward, alone(moved, Placement::before, StepPart::forward, sum.op));
   sum.move_back(alone(moved, Placement::before, StepPart::input_gradient, sum.op));
   sum.kernels(4, 4);
@@ -23,8 +23,8 @@ void exchange_heads(Sum& sum, const Scene& x, double bytes) {
 template <class Sum>
 [[gnu::always_inline]] inline void shift_keys(Sum& sum, const Scene& x, double bytes, double forward, double backward) {
   const double steps = x.s.cp - 1, under = steps / x.s.cp;
-  const auto there = price<CollectiveKind::ring_shift, GroupKind::context>(x, bytes, x.s.cp - 1);
-  const auto back = price<CollectiveKind::ring_shift, GroupKind::context>(x, 2 * bytes, x.s.cp - 1);
+  const auto there = traffic<CollectiveKind::ring_shift, GroupKind::context>(x, bytes, x.s.cp - 1);
+  const auto back = traffic<CollectiveKind::ring_shift, GroupKind::context>(x, 2 * bytes, x.s.cp - 1);
   sum.move(SumPhase::forward, beside(there, forward * under, slowed(x, there, x.cp), StepPart::forward, sum.op, sum.op));
   sum.move_back(beside(back, backward * under, slowed(x, back, x.cp), StepPart::input_gradient, sum.op, sum.op));
   sum.kernels(kCollectiveLaunches * static_cast<int>(steps), kCollectiveLaunches * static_cast<int>(2 * steps));

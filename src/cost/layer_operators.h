@@ -46,7 +46,7 @@ void add_adapters(Sum& sum, const Scene& x, const Operator& op, double m, double
   sum.weight(down + up);
   sum.kernels_of_weights(each);
   if (x.s.weight_tp() == 1 || op.split == TpSplit::none) return;
-  const auto reduce = price<CollectiveKind::all_reduce, GroupKind::tensor>(x, x.a * x.split_tokens * rank * pairs);
+  const auto reduce = traffic<CollectiveKind::all_reduce, GroupKind::tensor>(x, x.a * x.split_tokens * rank * pairs);
   sum.move(SumPhase::forward, alone(reduce, Placement::after, StepPart::forward, sum.op));
   sum.move_back(alone(reduce, Placement::after, StepPart::input_gradient, sum.op));
   sum.kernels(kCollectiveLaunches, kCollectiveLaunches);
@@ -125,8 +125,8 @@ template <class Sum>
     // Output projection: gathers its input under SP, reduces the input gradient; its output stays split for the loss.
     const double bytes = boundary * static_cast<double>(op.in);
     if (x.megatron_sp) {
-      const auto gather = price<CollectiveKind::all_gather, GroupKind::tensor>(x, bytes);
-      const auto scatter = price<CollectiveKind::reduce_scatter, GroupKind::tensor>(x, bytes);
+      const auto gather = traffic<CollectiveKind::all_gather, GroupKind::tensor>(x, bytes);
+      const auto scatter = traffic<CollectiveKind::reduce_scatter, GroupKind::tensor>(x, bytes);
       sum.move(SumPhase::forward, alone(gather, Placement::before, StepPart::forward, sum.op));
       sum.move_back(alone(scatter, Placement::after, StepPart::input_gradient, sum.op));
       if (x.c.engine->communication.blocking_tensor) {  // only a part of the input is kept: gathered again for the weights
@@ -136,7 +136,7 @@ template <class Sum>
       sum.kernels(1, 1);
       sum.wait(x.tp.size, 1, 1);
     } else {
-      const auto reduce = price<CollectiveKind::all_reduce, GroupKind::tensor>(x, bytes);
+      const auto reduce = traffic<CollectiveKind::all_reduce, GroupKind::tensor>(x, bytes);
       sum.move_back(alone(reduce, Placement::after, StepPart::input_gradient, sum.op));
       sum.kernels(0, 1);
       sum.wait(x.tp.size, 0, 1);
@@ -182,14 +182,14 @@ void add_exchange(Sum& sum, const Scene& x, const Operator& op) {
     return x.other_compute > 0 ? beside(moved, x.other_compute, slowed(x, moved, x.ep), part, sum.op, sum.op)
                                : alone(moved, where, part, sum.op);
   };
-  const auto exchange = price<CollectiveKind::all_to_all, GroupKind::expert>(x, bytes * dispatched_share(x, op));
+  const auto exchange = traffic<CollectiveKind::all_to_all, GroupKind::expert>(x, bytes * dispatched_share(x, op));
   if (x.s.etp > 1 && x.g.sequence_split > 1) {  // gather before the experts, scatter after; the same backwards
-    const auto gather = price<CollectiveKind::all_gather, GroupKind::expert_tensor>(x, bytes * x.s.etp);
-    const auto scatter = price<CollectiveKind::reduce_scatter, GroupKind::expert_tensor>(x, bytes * x.s.etp);
+    const auto gather = traffic<CollectiveKind::all_gather, GroupKind::expert_tensor>(x, bytes * x.s.etp);
+    const auto scatter = traffic<CollectiveKind::reduce_scatter, GroupKind::expert_tensor>(x, bytes * x.s.etp);
     sum.move(SumPhase::forward, sent(exchange, there, StepPart::forward), forward(dispatch ? gather : scatter));
     sum.move_back(sent(exchange, back, StepPart::input_gradient), backward(dispatch ? scatter : gather));
   } else if (x.s.etp > 1) {  // all ranks hold the tokens: partial sums are reduced after the experts, gradients before them
-    const auto reduce = price<CollectiveKind::all_reduce, GroupKind::expert_tensor>(x, bytes);
+    const auto reduce = traffic<CollectiveKind::all_reduce, GroupKind::expert_tensor>(x, bytes);
     const PricedTraffic none;
     sum.move(SumPhase::forward, sent(exchange, there, StepPart::forward), forward(dispatch ? none : reduce));
     sum.move_back(sent(exchange, back, StepPart::input_gradient), backward(dispatch ? reduce : none));
@@ -274,13 +274,13 @@ void add_embedding(Sum& sum, const Scene& x, const Operator& op) {
   }
   if (op.split != TpSplit::vocab || x.s.tp == 1 || x.ulysses) return;
   if (x.megatron_sp) {
-    const auto scatter = price<CollectiveKind::reduce_scatter, GroupKind::tensor>(x, bytes);
-    const auto gather = price<CollectiveKind::all_gather, GroupKind::tensor>(x, bytes);
+    const auto scatter = traffic<CollectiveKind::reduce_scatter, GroupKind::tensor>(x, bytes);
+    const auto gather = traffic<CollectiveKind::all_gather, GroupKind::tensor>(x, bytes);
     sum.move(SumPhase::forward, alone(scatter, Placement::after, StepPart::forward, sum.op));
     sum.move_back(alone(gather, Placement::before, StepPart::input_gradient, sum.op));
     sum.kernels(1, 1);
   } else {
-    const auto reduce = price<CollectiveKind::all_reduce, GroupKind::tensor>(x, bytes);
+    const auto reduce = traffic<CollectiveKind::all_reduce, GroupKind::tensor>(x, bytes);
     sum.move(SumPhase::forward, alone(reduce, Placement::after, StepPart::forward, sum.op));
     sum.kernels(1, 0);
   }
@@ -296,7 +296,7 @@ void add_cross_entropy(Sum& sum, const Scene& x, const Operator& op) {
   sum.compute(memory_bound_s(x.c.device.rates, e.kernels.loss_forward_bytes * logits),
               memory_bound_s(x.c.device.rates, e.kernels.loss_backward_bytes * logits), 6, 2);
   if (op.split == TpSplit::vocab && x.s.tp > 1 && !x.ulysses) {
-    const auto reduce = price<CollectiveKind::all_reduce, GroupKind::tensor>(x, 4.0 * x.split_tokens, 3);
+    const auto reduce = traffic<CollectiveKind::all_reduce, GroupKind::tensor>(x, 4.0 * x.split_tokens, 3);
     sum.move(SumPhase::forward, alone(reduce, Placement::after, StepPart::forward, sum.op));
     sum.kernels(3, 0);
     sum.wait(x.tp.size, 3, 0);

@@ -46,7 +46,7 @@ inline MutualSlowdown slowed(const Scene& x, const PricedTraffic& moved, const G
 
 /// `times` messages of `bytes` (plan/steps.h), one after the other, in the open.
 template <CollectiveKind kind, GroupKind group>
-PricedTraffic price(const Scene& x, double bytes, std::int32_t times = 1) {
+PricedTraffic traffic(const Scene& x, double bytes, std::int32_t times = 1) {
   const auto& levels = x.c.fabric.tensor_levels;
   const Group& ranks = ranks_of<group>(x);
   double seconds = 0;

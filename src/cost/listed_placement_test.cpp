@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 #include <rapidcheck.h>
 
-#include "cost/price.h"
+#include "cost/plan_testing.h"
 #include "cost/test_problem.h"
 #include "plan/generators.h"
 #include "plan/rules.h"

@@ -192,9 +192,12 @@ void run(Pricing& p) {
 
 }  // namespace
 
-void price(const CostContext& c, const ProgramStructure& structure, const ChunkRanges& chunks, Costs& out, Program* program) {
+void price_ranges(const CostContext& c, const ProgramStructure& structure, const ChunkRanges& chunks, Costs& out, Program* program,
+                  const ClusterCosts* cluster, const std::vector<StagePlace>* places) {
   PriceScratch scratch;
   Pricing p{c, structure, chunks, nullptr, nullptr, ChunkEdges::exposed, scratch.state(), out, program};
+  p.cluster = cluster;
+  p.places = places;
   run(p);
 }
 
@@ -227,29 +230,7 @@ void price(const CostContext& c, const ProgramStructure& structure, const std::v
       ranges.back().push_back({r.first, r.last, known.first, &known.second});
     }
   }
-  price(c, structure, ranges, out, program);
-}
-
-void price_pipeline(const ClusterCosts& c, const std::vector<StagePlace>& places, const ProgramStructure& structure,
-                    const ChunkRanges& chunks, Costs& out, Program* program) {
-  PriceScratch scratch;
-  const CostContext& first = *chunks.front().front().on;
-  Pricing p{first, structure, chunks, nullptr, nullptr, ChunkEdges::exposed, scratch.state(), out, program};
-  p.cluster = &c;
-  p.places = &places;
-  run(p);
-}
-
-Costs price(const CostContext& c, const Plan& plan, Program& program) {
-  const Schedule& schedule = plan.only_pipeline().schedule;
-  std::vector<std::vector<LayerRange>> chunks(static_cast<std::size_t>(program.structure().chunks()));
-  for (std::int32_t i = 0; i < schedule.stages; ++i)
-    for (std::int32_t k = 0; k < schedule.virtual_stages; ++k)
-      chunks[static_cast<std::size_t>(pipeline_chunk(schedule, i, k))] =
-          plan.only_pipeline().stages[static_cast<std::size_t>(i)].chunks[static_cast<std::size_t>(k)].ranges;
-  Costs costs;
-  price(c, program.structure(), chunks, plan.samples_per_microbatch(), costs, &program);
-  return costs;
+  price_ranges(c, structure, ranges, out, program);
 }
 
 void static_bytes(const CostContext& c, const Strategy& s, const std::vector<LayerCost>& layers, const Costs& costs,

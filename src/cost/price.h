@@ -33,9 +33,6 @@
 
 namespace espalier::cost {
 
-class ClusterCosts;  // cluster_costs.h
-struct StagePlace;
-
 /// Layers first … last under one strategy, with what every kind of layer costs under it (layer_costs). The pointers outlive the
 /// call.
 struct RangeCost {
@@ -61,25 +58,14 @@ class PriceScratch {
   std::unique_ptr<State> state_;
 };
 
-/// Fills `out` (reusing its memory). `program`: of the same structure, with its ranges and strategies (lower of a plan); receives the
-/// bytes that collectives and transfers move; may be null.
-void price(const CostContext& c, const ProgramStructure& structure, const ChunkRanges& chunks, Costs& out,
-           Program* program = nullptr);
-
-/// The same of one strategy for all layers: costs of equal chunks are found once.
+/// Of one strategy for all layers; fills `out` (reusing its memory). Costs of equal chunks are found once.
 void price(const CostContext& c, const ProgramStructure& structure, const Strategy& s, const SplitTable& split,
            const std::vector<LayerCost>& layers, PriceScratch& scratch, Costs& out);
 
-/// The same of ranges of each pipeline chunk whose layers are not priced yet; `samples` of a micro-batch in all replicas.
+/// The same of ranges of each pipeline chunk; `samples` of a micro-batch in all replicas. `program`: of the same structure, with its ranges and strategies
+/// (lower of a plan); receives the bytes that collectives and transfers move; may be null.
 void price(const CostContext& c, const ProgramStructure& structure, const std::vector<std::vector<LayerRange>>& chunks,
            std::int64_t samples, Costs& out, Program* program = nullptr);
-
-/// The same of a pipeline whose stages lie on unlike devices, each range under the context of its stage (cluster_costs.h).
-void price_pipeline(const ClusterCosts& c, const std::vector<StagePlace>& places, const ProgramStructure& structure,
-                    const ChunkRanges& chunks, Costs& out, Program* program);
-
-/// The costs of a plan of one pipeline on equal devices as it stands; `program` = lower(plan, …) receives the bytes it moves.
-Costs price(const CostContext& c, const Plan& plan, Program& program);
 
 /// Static bytes of every stage under another ZeRO stage and shard group than `costs` were made for: s.zero and s.shard decide.
 /// `message`: the largest message that enters any chunk.

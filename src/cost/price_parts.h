@@ -37,6 +37,9 @@ struct PricedChunk {
   std::int64_t boundary_bytes = 0, transfer_ns = 0, delay_ns = 0;
 };
 
+class ClusterCosts;  // cluster_costs.h
+struct StagePlace;
+
 struct PriceScratch::State {
   ChunkRanges ranges;
   std::vector<SplitTable::Run> runs;
@@ -79,6 +82,9 @@ struct Pricing {
   [[nodiscard]] std::int32_t strategy_index(const Strategy& s) const;
 };
 
+/// Ranges whose layers are priced: under `c`, or where `cluster` is given each stage at its place and each range under its own context.
+void price_ranges(const CostContext& c, const ProgramStructure& structure, const ChunkRanges& chunks, Costs& out, Program* program,
+                  const ClusterCosts* cluster = nullptr, const std::vector<StagePlace>* places = nullptr);
 /// The layers of a chunk and its buckets, without messages.
 void price_chunk(Pricing& p, std::int32_t i);
 /// What a stage holds, and its update.

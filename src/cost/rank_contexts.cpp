@@ -2,6 +2,8 @@
 #include "cost/rank_contexts.h"
 
 #include <algorithm>
+#include <optional>
+#include <utility>
 
 #include "cost/spread_stages.h"
 
@@ -14,8 +16,13 @@ RankContexts rank_contexts(const CostContext& context, const Program& program) {
 }
 
 RankContexts rank_contexts(const ClusterCosts& c, const Plan& plan, const Program& program) {
-  if (const auto block = c.block_of(plan)) return rank_contexts(c.of(block->group), program);
   RankContexts out;
+  std::optional<CostContext> placed;
+  if (const CostContext* shared = c.shared_context(plan, placed)) {
+    if (placed) shared = &out.own.emplace_back(std::move(*placed));
+    out.of.assign(program.ranks.size(), {RankContext{shared, 0}});
+    return out;
+  }
   const bool any_spread =
       std::any_of(plan.pipelines.begin(), plan.pipelines.end(), [&](const Pipeline& p) { return is_spread(c.cluster(), p); });
   std::vector<SpreadStages> spread;

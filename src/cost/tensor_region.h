@@ -27,14 +27,14 @@ template <class Sum>
 void block_region(Sum& sum, const Scene& x, const Region& r, double bytes) {
   using enum StepPart;
   if (!x.megatron_sp) {
-    const PricedTraffic reduce = price<CollectiveKind::all_reduce, GroupKind::tensor>(x, bytes);
+    const PricedTraffic reduce = traffic<CollectiveKind::all_reduce, GroupKind::tensor>(x, bytes);
     sum.move(SumPhase::forward, alone(reduce, Placement::after, forward, sum.op));
     sum.move_back(alone(reduce, Placement::after, input_gradient, r.last_column));
     sum.wait(x.tp.size, 1, 1);
     return;
   }
-  const PricedTraffic gather = price<CollectiveKind::all_gather, GroupKind::tensor>(x, bytes);
-  const PricedTraffic scatter = price<CollectiveKind::reduce_scatter, GroupKind::tensor>(x, bytes);
+  const PricedTraffic gather = traffic<CollectiveKind::all_gather, GroupKind::tensor>(x, bytes);
+  const PricedTraffic scatter = traffic<CollectiveKind::reduce_scatter, GroupKind::tensor>(x, bytes);
   const Lie dy = alone(gather, Placement::before, input_gradient, sum.op),
             dx = alone(scatter, Placement::after, input_gradient, r.last_column),
             again = alone(gather, Placement::before, weight_gradient, r.last_column);
@@ -49,7 +49,7 @@ void block_region(Sum& sum, const Scene& x, const Region& r, double bytes) {
 /// One all-reduce of the row linear's output, one of the column linear's input gradient.
 template <class Sum>
 [[gnu::always_inline]] inline void reduce_region(Sum& sum, const Scene& x, const Region& r, double bytes) {
-  const PricedTraffic reduce = price<CollectiveKind::all_reduce, GroupKind::tensor>(x, bytes);
+  const PricedTraffic reduce = traffic<CollectiveKind::all_reduce, GroupKind::tensor>(x, bytes);
   sum.move(SumPhase::forward, alone(reduce, Placement::after, StepPart::forward, sum.op));
   sum.move(SumPhase::backward,
            beside(reduce, r.column_weight, slowed(x, reduce, x.tp), StepPart::weight_gradient, r.first_column, r.last_column));
@@ -72,8 +72,8 @@ template <class Sum>
     return;
   }
   using enum StepPart;
-  const PricedTraffic gather = price<CollectiveKind::all_gather, GroupKind::tensor>(x, gathered_bytes(x, bytes));
-  const PricedTraffic scatter = price<CollectiveKind::reduce_scatter, GroupKind::tensor>(x, bytes);
+  const PricedTraffic gather = traffic<CollectiveKind::all_gather, GroupKind::tensor>(x, gathered_bytes(x, bytes));
+  const PricedTraffic scatter = traffic<CollectiveKind::reduce_scatter, GroupKind::tensor>(x, bytes);
   const auto columns = [&](const PricedTraffic& moved, double compute, StepPart part) {
     return beside(moved, compute, slowed(x, moved, x.tp), part, r.first_column, r.last_column);
   };

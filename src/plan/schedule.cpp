@@ -8,6 +8,16 @@
 
 namespace espalier {
 
+std::vector<std::vector<LayerRange>> chunk_ranges(const Pipeline& pipeline) {
+  std::vector<std::vector<LayerRange>> out(static_cast<std::size_t>(pipeline.schedule.chunks()));
+  for (std::size_t i = 0; i < pipeline.stages.size(); ++i)
+    for (std::size_t k = 0; k < pipeline.stages[i].chunks.size(); ++k)
+      out[static_cast<std::size_t>(
+          pipeline_chunk(pipeline.schedule, static_cast<std::int32_t>(i), static_cast<std::int32_t>(k)))] =
+          pipeline.stages[i].chunks[k].ranges;
+  return out;
+}
+
 std::int32_t pipeline_chunk(const Schedule& schedule, std::int32_t stage, std::int32_t local_chunk) {
   if (schedule.kind == ScheduleKind::zb_v && local_chunk == 1) return 2 * schedule.stages - 1 - stage;
   return local_chunk * schedule.stages + stage;

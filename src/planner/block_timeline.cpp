@@ -3,6 +3,7 @@
 #include "espalier/planner.h"
 #include "planner/legality.h"
 #include "planner/prediction.h"
+#include "planner/support.h"
 #include "sim/block_trace.h"
 
 namespace espalier {
@@ -14,8 +15,8 @@ Result<std::string> block_timeline(const Job& job, const Plan& plan) {
   if (!engine) return engine.error();
   if (auto refused = plannable(job)) return *refused;
   if (auto refused = unpriced(plan)) return *refused;
-  if (auto refused = not_measured(job, plan)) return *refused;
   if (auto broken = plan_fits_job(job, plan)) return *broken;
+  if (auto refused = support(job, **engine, plan)) return *refused;
   const cost::CostContext context(job.model, job.cluster, job.training, **engine);
   for (const Stage& stage : plan.pipelines.front().stages)
     for (const Chunk& chunk : stage.chunks)

@@ -57,25 +57,11 @@ Result<FlowSimulation> simulate_over(const cluster::Topology& topology, const co
 
 }  // namespace
 
-Result<FlowSimulation> simulate_flow(const Cluster& cluster, const cost::CostContext& context, const Plan& plan,
-                                     const Program& program, const cost::Costs& costs, bool spans) {
-  return simulate_over(cluster::nested_topology(cluster), cost::rank_contexts(context, program), plan, program, costs, spans);
-}
-
 Result<FlowSimulation> simulate_flow(const cost::ClusterCosts& costs_of, const Plan& plan, const Program& program,
                                      const cost::Costs& costs, bool spans) {
   const auto topology = cluster::topology_of(costs_of.cluster());
   if (!topology) return topology.error();
   return simulate_over(*topology, cost::rank_contexts(costs_of, plan, program), plan, program, costs, spans);
-}
-
-std::int64_t flow_iteration_ns(const Cluster& cluster, const cost::CostContext& context, const Plan& plan) {
-  Program program = lower(plan, *context.workload.model, true);
-  const cost::Costs costs = cost::price(context, plan, program);
-  sim::FlowExecutor flow =
-      executor_of(cluster::nested_topology(cluster), cost::rank_contexts(context, program), plan, program, costs);
-  ESPALIER_CHECK(flow.run(program, costs, false));  // lowered programs cannot deadlock, links of a cluster carry something
-  return flow.iteration_ns();
 }
 
 }  // namespace espalier::planner

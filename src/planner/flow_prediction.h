@@ -17,13 +17,8 @@ struct FlowSimulation {
   Simulation simulation;
   std::vector<LinkUse> links;  ///< in the order of the topology; those without traffic are left out
 };
-/// `program` folded, of `plan`, priced. Error: not everything ends.
-Result<FlowSimulation> simulate_flow(const Cluster& cluster, const cost::CostContext& context, const Plan& plan,
-                                     const Program& program, const cost::Costs& costs, bool spans);
-/// Of a plan on unlike devices or of several pipelines, priced by `costs_of`.
+/// `program` folded, of `plan`, priced by `costs_of`. Error: not everything ends.
 Result<FlowSimulation> simulate_flow(const cost::ClusterCosts& costs_of, const Plan& plan, const Program& program,
                                      const cost::Costs& costs, bool spans);
-/// Its iteration alone; lowers and prices the plan first.
-std::int64_t flow_iteration_ns(const Cluster& cluster, const cost::CostContext& context, const Plan& plan);
 
 }  // namespace espalier::planner

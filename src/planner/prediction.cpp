@@ -27,6 +27,7 @@
 #include "planner/interval_exceptions.h"
 #include "planner/memory_margin.h"
 #include "planner/own_confidence.h"
+#include "planner/support.h"
 #include "planner/plan_claims.h"
 #include "sim/simulator.h"
 
@@ -223,16 +224,6 @@ void stamp_calibration(const Job& job, Plan& plan) {
   plan.calibration_source = job.calibration ? job.calibration->source : "";
 }
 
-Status not_measured(const Job& job, const Plan& plan) {
-  if (job.engine_model == nullptr || job.engine_model->measured == nullptr) return std::nullopt;
-  for (const StrategyCount& used : strategy_counts(plan))
-    if (const auto missing =
-            profile::not_covered(*job.engine_model->measured, job.model, used.strategy, job.training.sequence.main))
-      return Error{ErrorKind::bad_input, "plan", base::cat("under ", label(used.strategy), ", ", profile::to_string(*missing)),
-                   "operators whose times the profile has", "`espalier profile` measures further sizes (--tp)"};
-  return std::nullopt;
-}
-
 void stamp_inputs(const Job& job, Plan& plan) {
   if (const auto engine = engine_of(job)) name_modules(**engine, job.model, plan);
   plan.model_source = job.model_source;
@@ -290,59 +281,8 @@ Plan document_of(const Job& job, const EngineModel& engine, const search::PlanCa
   return document_of(job, engine, best.schedule, best.chunks);
 }
 
-namespace {
-
-Error broken_plan(const RuleViolation& broken) {
-  return Error{ErrorKind::bad_input, "$.pipelines[0].stages", broken.rule + ": " + broken.text,
-               "a plan that keeps every rule of plans", broken.hint};
-}
-
-/// Whether the model's blocks can be partitioned as a strategy says.
-Status partition_fault_of(const cost::CostContext& context, const Plan& plan, const Strategy& s) {
-  if (s.partition.empty()) return std::nullopt;
-  if (const std::string fault = partition_fault(s); !fault.empty())
-    return Error{ErrorKind::bad_input, "strategy.partition", fault, "a partition that keeps rule operator-partition", ""};
-  return cost::partition_fits(context, s, static_cast<std::int32_t>(plan.samples_per_microbatch() / s.dp));
-}
-
-}  // namespace
-
-namespace {
-
-/// Whether groups of a kind lie unlike each other, which one price for all of them cannot say (plan/listed_devices.h).
-bool lies_unevenly(const Job& job, const Plan& plan) {
-  return plan.pipelines.size() == 1 && !devices_in_order(plan) && unpriced_placement(plan, job.model, job.cluster).has_value() &&
-         !cost::unpriced_groups(plan).has_value();
-}
-
-Status devices_outside(const Plan& plan, const Cluster& cluster) {
-  for (std::size_t p = 0; p < plan.pipelines.size(); ++p)
-    for (std::size_t i = 0; i < plan.pipelines[p].stages.size(); ++i)
-      for (const DeviceRange& range : plan.pipelines[p].stages[i].devices)
-        if (const std::int64_t last = range.first + (range.count - 1) * range.stride; last >= cluster.devices())
-          return Error{ErrorKind::bad_input, "$.pipelines[" + std::to_string(p) + "].stages[" + std::to_string(i) + "].devices",
-                       "device " + std::to_string(last), "devices 0 … " + std::to_string(cluster.devices() - 1), ""};
-  return std::nullopt;
-}
-
-/// What unequal replicas send differs from rank to rank of a class, which the network of shared links does not know.
-Status unequal_under_flow(const Plan& plan) {
-  for (std::size_t p = 0; p < plan.pipelines.size(); ++p)
-    for (std::size_t i = 0; i < plan.pipelines[p].stages.size(); ++i)
-      if (unequal_replicas(plan.pipelines[p].stages[i]))
-        return Error{ErrorKind::bad_input, "$.pipelines[" + std::to_string(p) + "].stages[" + std::to_string(i) + "]",
-                     "replicas of unequal shares under --network flow", "the closed form", "leave --network out"};
-  return std::nullopt;
-}
-
-/// A plan whose stages are not all alike, in number or kind of their devices.
-Result<Timed> time_grouped(const Job& job, const EngineModel& engine, const Plan& plan, bool spans,
-                           cost::LongWays ways = cost::LongWays::as_stages_lie) {
-  if (auto outside = devices_outside(plan, job.cluster)) return *outside;
-  if (auto refused = cost::unpriced_groups(plan)) return *refused;
-  if (const auto broken = plan_violations(job.model, plan); !broken.empty()) return broken_plan(broken.front());
-  if (job.network == NetworkKind::flow)
-    if (auto refused = unequal_under_flow(plan)) return *refused;
+Result<Timed> time_plan(const Job& job, const EngineModel& engine, const Plan& plan, bool spans, cost::LongWays ways) {
+  if (auto refused = support(job, engine, plan)) return *refused;
   const cost::ClusterCosts costs(job.model, job.cluster, job.training, engine, ways);
   Timed timed;
   std::vector<cost::KindCosts> kinds;
@@ -360,40 +300,6 @@ Result<Timed> time_grouped(const Job& job, const EngineModel& engine, const Plan
   }
   if (job.network == NetworkKind::closed) return timed;
   auto flow = simulate_flow(costs, plan, timed.program, timed.costs, spans);
-  if (!flow) return flow.error();
-  timed.network = NetworkPrediction{timed.simulation.iteration_ns, std::move(flow->links)};
-  timed.simulation = std::move(flow->simulation);
-  return timed;
-}
-
-}  // namespace
-
-bool priced_by_stage(const Job& job, const Plan& plan) {
-  // Equal devices whose groups lie unlike each other are priced as unlike ones are: of every kind of group the slowest.
-  return cost::on_unlike_devices(plan, job.cluster) || lies_unevenly(job, plan);
-}
-
-Result<Timed> time_plan(const Job& job, const EngineModel& engine, const Plan& plan, bool spans) {
-  if (auto refused = unpriced(plan)) return *refused;
-  if (auto refused = not_measured(job, plan)) return *refused;
-  if (priced_by_stage(job, plan)) return time_grouped(job, engine, plan, spans);
-  if (auto refused = unpriced_placement(plan, job.model, job.cluster)) return *refused;
-  cost::CostContext context(job.model, job.cluster, job.training, engine);
-  context.fabric.place(plan);
-  if (const auto broken = plan_violations(job.model, plan); !broken.empty()) return broken_plan(broken.front());
-  for (const Stage& stage : plan.only_pipeline().stages)
-    for (const Chunk& chunk : stage.chunks)
-      for (const LayerRange& range : chunk.ranges)
-        if (auto broken = partition_fault_of(context, plan, range.strategy)) return *broken;
-  Timed timed;
-  timed.program = lower(plan, job.model, true);
-  timed.costs = cost::price(context, plan, timed.program);
-  sim::Simulator simulator;
-  auto simulation = simulator.run(timed.program, timed.costs, {spans});
-  if (!simulation) return simulation.error();
-  timed.simulation = std::move(*simulation);
-  if (job.network == NetworkKind::closed) return timed;
-  auto flow = simulate_flow(job.cluster, context, plan, timed.program, timed.costs, spans);
   if (!flow) return flow.error();
   timed.network = NetworkPrediction{timed.simulation.iteration_ns, std::move(flow->links)};
   timed.simulation = std::move(flow->simulation);
@@ -473,9 +379,7 @@ Result<Prediction> predict_over_long_ways(const Job& job, const Plan& plan) {
   const auto engine = engine_of(job);
   if (!engine) return engine.error();
   if (auto refused = plannable(job)) return *refused;
-  if (auto refused = unpriced(plan)) return *refused;
-  if (auto refused = not_measured(job, plan)) return *refused;
-  const auto timed = time_grouped(job, **engine, plan, false, cost::LongWays::messages_follow);
+  const auto timed = time_plan(job, **engine, plan, false, cost::LongWays::messages_follow);
   if (!timed) return timed.error();
   return prediction_of(job, **engine, *timed);
 }

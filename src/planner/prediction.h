@@ -2,6 +2,7 @@
 // From a plan to its prediction: cost → lower → simulate, the path that `plan`, `estimate` and `simulate` share.
 #pragma once
 
+#include "cost/cluster_costs.h"
 #include "cost/costs.h"
 #include "espalier/plan.h"
 #include "espalier/planner.h"
@@ -12,13 +13,13 @@
 
 namespace espalier::planner {
 
-/// Everything known about one plan.
 /// What the ranks of one kind hold in stages that have several (cost::KindCosts), by rank class.
 struct KindMemory {
   cost::KindCosts kind;
   std::vector<MemoryPeak> peaks;
 };
 
+/// Everything known about one plan.
 struct Timed {
   Program program;
   cost::Costs costs;
@@ -27,10 +28,9 @@ struct Timed {
   std::optional<NetworkPrediction> network;  ///< flow
 };
 
-/// Costs, lowers (folded) and simulates `plan` as it stands.
-/// Whether a plan is priced stage by stage, as on unlike devices: also where equal devices lie unlike each other.
-bool priced_by_stage(const Job& job, const Plan& plan);
-Result<Timed> time_plan(const Job& job, const EngineModel& engine, const Plan& plan, bool spans);
+/// Prices, lowers (folded) and simulates `plan` as it stands. Error: what support() says (planner/support.h), or a program that does not end.
+Result<Timed> time_plan(const Job& job, const EngineModel& engine, const Plan& plan, bool spans,
+                        cost::LongWays ways = cost::LongWays::as_stages_lie);
 
 Prediction prediction_of(const Job& job, const EngineModel& engine, const Timed& timed);
 
@@ -40,8 +40,6 @@ Result<const EngineModel*> engine_of(const Job& job);
 Status plannable(const Job& job);
 /// Writes the job's calibration, or that there is none, into the plan.
 void stamp_calibration(const Job& job, Plan& plan);
-/// Under a profile: that an operator of the plan was not measured. Nothing: all are, or no profile is in force.
-Status not_measured(const Job& job, const Plan& plan);
 /// Writes the job's inputs with their hashes, and its calibration, into the plan.
 void stamp_inputs(const Job& job, Plan& plan);
 /// A candidate of the search as a plan, without the job's inputs.

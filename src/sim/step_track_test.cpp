@@ -7,7 +7,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
-#include "cost/price.h"
+#include "cost/plan_testing.h"
 #include "plan/engine.h"
 #include "sim/simulator.h"
 #include "sim/timeline.h"

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "check/test_problem.h"
-#include "cost/price.h"
+#include "cost/plan_testing.h"
 #include "plan/engine.h"
 #include "planner/plan_claims.h"
 #include "sim/simulator.h"

@@ -16,7 +16,7 @@
 #include "base/format.h"
 #include "cost/cluster_costs.h"
 #include "cost/cost_context.h"
-#include "cost/price.h"
+#include "cost/plan_testing.h"
 #include "plan/engine.h"
 #include "plan/program.h"
 #include "plan/rules.h"

@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "cluster/topology_builders.h"
-#include "cost/price.h"
+#include "cost/plan_testing.h"
 #include "plan/engine.h"
 #include "random_layered.h"
 #include "random_problem.h"

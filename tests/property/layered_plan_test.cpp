@@ -10,6 +10,7 @@
 #include "check/check.h"
 #include "cost/bound.h"
 #include "cost/by_chunk.h"
+#include "cost/plan_testing.h"
 #include "plan/engine.h"
 #include "plan/engine_rules.h"
 #include "plan/layer_freedom.h"

@@ -7,6 +7,7 @@
 
 #include "cost/chunk_steps.h"
 #include "cost/layer_steps.h"
+#include "cost/plan_testing.h"
 #include "plan/engine.h"
 #include "random_layered.h"
 #include "random_problem.h"

@@ -6,7 +6,7 @@
 #include <cmath>
 
 #include "base/format.h"
-#include "cost/price.h"
+#include "cost/plan_testing.h"
 #include "espalier/cluster.h"
 #include "espalier/model.h"
 #include "plan/engine.h"

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "planner/support.h"
+
+#include <array>
+#include <string>
+
+#include "base/format.h"
+#include "cost/cluster_costs.h"
+#include "cost/partitioned_block.h"
+#include "plan/engine.h"
+#include "plan/listed_devices.h"
+#include "plan/operator_partition.h"
+#include "plan/rules.h"
+#include "profile/measured_operators.h"
+
+namespace espalier::planner {
+namespace {
+
+struct SupportQuery {
+  const Job& job;
+  const EngineModel& engine;
+  const Plan& plan;
+};
+
+Status no_price(const SupportQuery& q) { return unpriced(q.plan); }
+
+Status not_measured(const SupportQuery& q) {
+  if (q.job.engine_model == nullptr || q.job.engine_model->measured == nullptr) return std::nullopt;
+  for (const StrategyCount& used : strategy_counts(q.plan))
+    if (const auto missing =
+            profile::not_covered(*q.job.engine_model->measured, q.job.model, used.strategy, q.job.training.sequence.main))
+      return Error{ErrorKind::bad_input, "plan", cat("under ", label(used.strategy), ", ", profile::to_string(*missing)),
+                   "operators whose times the profile has", "`espalier profile` measures further sizes (--tp)"};
+  return std::nullopt;
+}
+
+Status devices_outside(const SupportQuery& q) {
+  for (std::size_t p = 0; p < q.plan.pipelines.size(); ++p)
+    for (std::size_t i = 0; i < q.plan.pipelines[p].stages.size(); ++i)
+      for (const DeviceRange& range : q.plan.pipelines[p].stages[i].devices)
+        if (const std::int64_t last = range.first + (range.count - 1) * range.stride; last >= q.job.cluster.devices())
+          return Error{ErrorKind::bad_input, cat("$.pipelines[", p, "].stages[", i, "].devices"), cat("device ", last),
+                       cat("devices 0 … ", q.job.cluster.devices() - 1), ""};
+  return std::nullopt;
+}
+
+/// Stages that are priced one by one know no operator partition (cost/cluster_costs.h).
+Status uneven_placement(const SupportQuery& q) {
+  const Status partitioned = cost::unpriced_groups(q.plan);
+  if (cost::on_unlike_devices(q.plan, q.job.cluster)) return partitioned;
+  return partitioned ? unpriced_placement(q.plan, q.job.model, q.job.cluster) : std::nullopt;
+}
+
+Status broken_rule(const SupportQuery& q) {
+  const auto broken = plan_violations(q.job.model, q.plan);
+  if (broken.empty()) return std::nullopt;
+  return Error{ErrorKind::bad_input, "$.pipelines[0].stages", broken.front().rule + ": " + broken.front().text,
+               "a plan that keeps every rule of plans", broken.front().hint};
+}
+
+/// Whether the model's blocks can be partitioned as the strategies of the plan say.
+Status partition_that_does_not_fit(const SupportQuery& q) {
+  if (!cost::unpriced_groups(q.plan)) return std::nullopt;
+  cost::CostContext context(q.job.model, q.job.cluster, q.job.training, q.engine);
+  context.fabric.place(q.plan);
+  for (const StrategyCount& used : strategy_counts(q.plan)) {
+    const Strategy& s = used.strategy;
+    if (s.partition.empty()) continue;
+    if (const std::string fault = partition_fault(s); !fault.empty())
+      return Error{ErrorKind::bad_input, "strategy.partition", fault, "a partition that keeps rule operator-partition", ""};
+    if (Status fault = cost::partition_fits(context, s, static_cast<std::int32_t>(q.plan.samples_per_microbatch() / s.dp)))
+      return fault;
+  }
+  return std::nullopt;
+}
+
+/// What unequal replicas send differs from rank to rank of a class, which the network of shared links does not know.
+Status unequal_under_flow(const SupportQuery& q) {
+  if (q.job.network != NetworkKind::flow) return std::nullopt;
+  for (std::size_t p = 0; p < q.plan.pipelines.size(); ++p)
+    for (std::size_t i = 0; i < q.plan.pipelines[p].stages.size(); ++i)
+      if (unequal_replicas(q.plan.pipelines[p].stages[i]))
+        return Error{ErrorKind::bad_input, cat("$.pipelines[", p, "].stages[", i, "]"),
+                     "replicas of unequal shares under --network flow", "the closed form", "leave --network out"};
+  return std::nullopt;
+}
+
+/// In this order: later ones read what earlier ones have not refused.
+constexpr std::array kReasons = {
+    no_price, not_measured, devices_outside, uneven_placement, broken_rule, partition_that_does_not_fit, unequal_under_flow};
+
+}  // namespace
+
+Status support(const Job& job, const EngineModel& engine, const Plan& plan) {
+  const SupportQuery query{job, engine, plan};
+  for (const auto reason : kReasons)
+    if (Status refused = reason(query)) return refused;
+  return std::nullopt;
+}
+
+}  // namespace espalier::planner
