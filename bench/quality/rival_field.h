@@ -324,7 +324,7 @@ inline Rival Field::read(const Plan& plan) const {
 
 inline std::optional<Judged> Field::judge(const Rival& rival) {
   const Plan made = plan(rival);
-  if (unpriced(made) || !plan_violations(room_.model, made).empty()) return std::nullopt;
+  if (unsupported(made) || !plan_violations(room_.model, made).empty()) return std::nullopt;
   const auto found = evaluator_.evaluate(problem_, costs_, made);
   if (!found) return std::nullopt;
   return Judged{found->iteration_ns, found->fits};
@@ -333,7 +333,7 @@ inline std::optional<Judged> Field::judge(const Rival& rival) {
 inline std::optional<Judged> Field::judge_alone(const Part& part) {
   Plan made = plan({part});
   made.training.global_batch = part.samples;
-  if (unpriced(made) || !plan_violations(room_.model, made).empty()) return std::nullopt;
+  if (unsupported(made) || !plan_violations(room_.model, made).empty()) return std::nullopt;
   const auto found = evaluator_.evaluate(problem_, costs_, made);
   if (!found) return std::nullopt;
   return Judged{found->iteration_ns, found->fits};
@@ -345,7 +345,7 @@ inline bool Field::whole_group(const std::vector<std::int64_t>& region) const {
 }
 
 inline bool Field::is_chain_stage(const Stage& stage) const {
-  if (stage.devices.size() != 1 || stage.devices.front().stride != 1 || unequal_replicas(stage)) return false;
+  if (stage.devices.size() != 1 || stage.devices.front().stride != 1 || uneven_replicas(stage)) return false;
   if (stage.chunks.size() != 1 || stage.chunks.front().ranges.size() != 1) return false;
   const DeviceRange& at = stage.devices.front();
   const std::size_t g = cluster().group_of(at.first);

@@ -554,7 +554,7 @@ inline bool Makers::change_stage(Part& part) {
   if (!stage.state_shares.empty() && s.shard != static_cast<std::int32_t>(stage.state_shares.size())) stage.state_shares.clear();
   s.overlap.grad_reduce = replicates_weights(!field_.facts().experts.empty(), s);
   s.overlap.param_gather = s.shards_optimizer();
-  if (unequal_replicas(stage)) s.ep = 1;
+  if (uneven_replicas(stage)) s.ep = 1;
   for (Chunk& chunk : stage.chunks)
     for (LayerRange& range : chunk.ranges) {
       range.strategy = s;
@@ -587,7 +587,7 @@ inline bool Makers::swap_stages(Part& part) {
 
 inline bool Makers::change_samples_at_once(Part& part) {
   const std::int32_t dp = part.stages.front().chunks.front().ranges.front().strategy.dp;
-  if (unequal_replicas(part.stages.front()) || part.samples % dp != 0) return false;
+  if (uneven_replicas(part.stages.front()) || part.samples % dp != 0) return false;
   part.schedule.micro_batch = static_cast<std::int32_t>(divisor_of(part.samples / dp, part.samples));
   part.schedule.microbatches = static_cast<std::int32_t>(part.samples / dp / part.schedule.micro_batch);
   return true;

@@ -9,7 +9,7 @@
 // group: powers of two, all of them, and none where there are several groups. Of each size the fastest plan is found by plan(), on a cluster of these
 // nodes alone, and priced (planner/expense.h); the best of those within budget and deadline is the answer. One whose fastest plan leaves nodes out gives
 // way to the size without them. A size is not searched where its bound is
-// enough to say that it loses: the time of all work on its devices (search/unlike_pipelines.h), and that time at the price of its nodes.
+// enough to say that it loses: the time of all work on its devices (search/multi_pipeline.h), and that time at the price of its nodes.
 //
 // What proves an answer. No step on any of these nodes costs less than
 //     Σ over layers of min over groups of (device-seconds of the layer for the batch) · (price of a device-second),

@@ -249,7 +249,7 @@ struct Stage {
 };
 
 /// Whether replicas of the stage differ in samples or states.
-inline bool unequal_replicas(const Stage& stage) { return !stage.samples_per_replica.empty() || !stage.state_shares.empty(); }
+inline bool uneven_replicas(const Stage& stage) { return !stage.samples_per_replica.empty() || !stage.state_shares.empty(); }
 
 /// One pipeline: every layer of the model once, on devices of its own.
 struct Pipeline {
@@ -381,7 +381,7 @@ Status validate(const Plan& plan);
 /// What the plan says that nothing prices yet, by its place in the document: several pipelines, unequal shares of samples or states, expert
 /// exchanges overlapped, other types of states. Nothing: all of it has a price. Whoever predicts, checks or
 /// converts a plan asks this first, so that nothing a document says is passed over.
-Status unpriced(const Plan& plan);
+Status unsupported(const Plan& plan);
 
 /// Whether every stage lists its devices as its strategies' `order` assigns them, device by device (src/plan/uniform.cpp).
 bool devices_in_order(const Plan& plan);

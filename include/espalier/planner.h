@@ -186,7 +186,7 @@ struct DeviceGroupsSummary {
   std::int64_t replica_plans = 0;  ///< of one stage with replicas on several node groups
   std::int64_t replicas_simulated = 0;
   /// The answer is one of them; the bound then speaks of chains of stages and of one stage with such replicas, without cp and ep.
-  bool unequal_replicas = false;
+  bool uneven_replicas = false;
   bool operator==(const DeviceGroupsSummary&) const = default;
 };
 

@@ -42,7 +42,7 @@ struct MappedRun {
   Schedule schedule;
   /// The configuration as a document where devices, or layers of stages, are not those of the uniform one.
   std::optional<Plan> plan;
-  bool long_ways = false;  ///< between stages: messages follow each other (cost/cluster_costs.h)
+  bool wan_latency = false;  ///< between stages: messages follow each other (cost/cluster_costs.h)
   std::vector<UsedDefault> defaults;
   bool time_known = true;         ///< the number of devices is the record's, not made up for its memory
   bool memory_known = false;      ///< the record says how much memory the device has

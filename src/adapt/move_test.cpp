@@ -22,7 +22,7 @@ Placed in_order(const Plan& plan, std::int64_t devices) {
   return out;
 }
 
-MoveScene scene_of(const Job& job) { return {&job.model, find_engine(job.engine), job.training, &job.cluster, {}, {}}; }
+MoveScene layer_pricing_of(const Job& job) { return {&job.model, find_engine(job.engine), job.training, &job.cluster, {}, {}}; }
 
 /// Bytes of parameters, master weights and moments of the whole model: 2 + 4 + 8 an element.
 std::int64_t states(const Job& job) { return parameter_count(job.model) * 14; }
@@ -30,7 +30,7 @@ std::int64_t states(const Job& job) { return parameter_count(job.model) * 14; }
 TEST(Move, ToTheSamePlanMovesNothing) {
   const Job job = small_job(kFour);
   const Plan plan = small_plan(job, 1, 1, 4, ZeroStage::optimizer);
-  const Move m = move_of(scene_of(job), in_order(plan, 4), in_order(plan, 4)).value();
+  const Move m = move_of(layer_pricing_of(job), in_order(plan, 4), in_order(plan, 4)).value();
   EXPECT_EQ(m.peer_bytes, 0);
   EXPECT_EQ(m.storage_bytes, 0);
   EXPECT_TRUE(m.links.empty());
@@ -43,7 +43,7 @@ TEST(Move, ToTheSamePlanMovesNothing) {
 TEST(Move, FromReplicasToStagesMovesNothing) {
   const Job job = small_job(kFour);
   const Plan replicas = small_plan(job, 1, 1, 4), stages = small_plan(job, 1, 4, 1);
-  const Move m = move_of(scene_of(job), in_order(replicas, 4), in_order(stages, 4)).value();
+  const Move m = move_of(layer_pricing_of(job), in_order(replicas, 4), in_order(stages, 4)).value();
   EXPECT_EQ(m.peer_bytes, 0);
   EXPECT_EQ(m.kept_bytes, states(job));
 }
@@ -53,7 +53,7 @@ TEST(Move, FromReplicasToStagesMovesNothing) {
 TEST(Move, FromStagesToReplicas) {
   const Job job = small_job(kFour);
   const Plan replicas = small_plan(job, 1, 1, 4), stages = small_plan(job, 1, 4, 1);
-  const Move m = move_of(scene_of(job), in_order(stages, 4), in_order(replicas, 4)).value();
+  const Move m = move_of(layer_pricing_of(job), in_order(stages, 4), in_order(replicas, 4)).value();
   EXPECT_EQ(m.peer_bytes, 3 * states(job));
   EXPECT_EQ(m.kept_bytes, states(job));
   std::int64_t out = 0, in = 0;
@@ -76,7 +76,7 @@ TEST(Move, FromStagesToReplicas) {
 TEST(Move, TheTwinOfALostDeviceGives) {
   const Job job = small_job(kFour);
   const Plan plan = small_plan(job, 1, 2, 2);
-  MoveScene scene = scene_of(job);
+  MoveScene scene = layer_pricing_of(job);
   scene.state.away = {0};
   const Move m = move_of(scene, in_order(plan, 4), in_order(plan, 4)).value();
   EXPECT_EQ(m.lost_bytes, 0);
@@ -87,7 +87,7 @@ TEST(Move, TheTwinOfALostDeviceGives) {
 TEST(Move, LostShardsAreReadFromStorage) {
   const Job job = small_job(kFour);
   const Plan plan = small_plan(job, 1, 2, 2, ZeroStage::optimizer);
-  MoveScene scene = scene_of(job);
+  MoveScene scene = layer_pricing_of(job);
   scene.state.away = {0};
   scene.options.checkpoint_age_s = 100;
   const Move m = move_of(scene, in_order(plan, 4), in_order(plan, 4)).value();
@@ -103,7 +103,7 @@ TEST(Move, LostShardsAreReadFromStorage) {
 TEST(Move, TheNearestHolderGives) {
   const Job job = small_job("{nodes: 2, devices_per_node: 2, device: a100-sxm-80gb}");
   const Plan stages = small_plan(job, 2, 1, 2), replicas = small_plan(job, 1, 1, 4);
-  const Move m = move_of(scene_of(job), in_order(stages, 4), in_order(replicas, 4)).value();
+  const Move m = move_of(layer_pricing_of(job), in_order(stages, 4), in_order(replicas, 4)).value();
   for (const LinkLoad& link : m.links) EXPECT_EQ(link.link.substr(0, 6), "inside") << link.link;
 }
 
@@ -113,7 +113,7 @@ constexpr const char* kOne = "{nodes: 1, devices_per_node: 1, device: a100-sxm-8
 TEST(Move, ANarrowedHolderIsPassedOver) {
   const Job job = small_job(kFour), two = small_job("{nodes: 2, devices_per_node: 1, device: a100-sxm-80gb}");
   const Plan plan = small_plan(two, 1, 1, 2);
-  MoveScene scene = scene_of(job);
+  MoveScene scene = layer_pricing_of(job);
   const Move usual = move_of(scene, in_order(plan, 2), {&plan, {2, 3}}).value();
   scene.state.capacity = {{"node:0", 0.001}};
   const Move m = move_of(scene, in_order(plan, 2), {&plan, {2, 3}}).value();
@@ -130,7 +130,7 @@ TEST(Move, ANarrowedHolderIsPassedOver) {
 TEST(Move, ACheckpointIsReadWherePeersAreSlower) {
   const Job job = small_job(kFour);
   const Plan plan = small_plan(small_job(kOne), 1, 1, 1);
-  MoveScene scene = scene_of(job);
+  MoveScene scene = layer_pricing_of(job);
   scene.state.capacity = {{"node:0", 1e-6}};
   scene.options.checkpoint_age_s = 100;
   const Move m = move_of(scene, {&plan, {0}}, {&plan, {1}}).value();
@@ -153,7 +153,7 @@ TEST(Move, NothingComesOverALostLink) {
       "{devices: any}");
   const Job one = small_job(kOne);
   const Plan plan = small_plan(one, 1, 1, 1);
-  MoveScene scene = scene_of(job);
+  MoveScene scene = layer_pricing_of(job);
   const Move usual = move_of(scene, {&plan, {1}}, {&plan, {0}}).value();
   EXPECT_EQ(usual.peer_bytes, states(one));
   scene.state.capacity = {{"b-a", 0.0}};
@@ -165,7 +165,7 @@ TEST(Move, NothingComesOverALostLink) {
 /// Least bytes over all permutations of four nodes.
 TEST(Settle, EqualsAllPermutations) {
   const Job job = small_job(kFour);
-  const MoveScene scene = scene_of(job);
+  const MoveScene scene = layer_pricing_of(job);
   const std::vector<Plan> plans = {small_plan(job, 1, 4, 1), small_plan(job, 1, 2, 2), small_plan(job, 4, 1, 1),
                                    small_plan(job, 2, 2, 1), small_plan(job, 1, 1, 4, ZeroStage::optimizer)};
   std::vector<std::int64_t> order{2, 0, 3, 1};
@@ -186,7 +186,7 @@ TEST(Settle, EqualsAllPermutations) {
 // A slow node is no place for a healthy one.
 TEST(Settle, ClassesKeepTheirPlaces) {
   const Job job = small_job(kFour);
-  MoveScene scene = scene_of(job);
+  MoveScene scene = layer_pricing_of(job);
   scene.state.slow = {{2, 1.5}};
   const Plan from = small_plan(job, 1, 4, 1);
   const Placed placed{&from, {3, 2, 1, 0}};

@@ -61,14 +61,14 @@ std::vector<std::vector<std::int64_t>> sizes_of(const Cluster& cluster) {
 }
 
 /// The outcome of a size; unknown: it was not searched to an answer of its own.
-enum class Standing { unknown, holds, fails };
+enum class Progress { unknown, holds, fails };
 
 /// A size, what it costs an hour, and what no plan on it is below.
 struct Size {
   SizeAnswer answer;
   Job job;
   double least_s = 0;
-  Standing standing = Standing::unknown;
+  Progress standing = Progress::unknown;
   [[nodiscard]] double least_cost() const { return least_s * answer.per_hour / 3600; }
 };
 
@@ -187,7 +187,7 @@ Status ObjectiveChoice::add_sizes() {
 /// Numbers of nodes between one that fails and the next larger or smaller one that holds, group by group.
 std::set<std::vector<std::int64_t>> ObjectiveChoice::between() const {
   std::set<std::vector<std::int64_t>> out;
-  std::map<std::vector<std::int64_t>, Standing> tried;
+  std::map<std::vector<std::int64_t>, Progress> tried;
   for (const Size& size : sizes_) tried[size.answer.nodes_by_group] = size.standing;
   for (const auto& [nodes, standing] : tried) {
     for (std::size_t g = 0; g < nodes.size(); ++g) {
@@ -195,8 +195,8 @@ std::set<std::vector<std::int64_t>> ObjectiveChoice::between() const {
       do ++next[g];
       while (next[g] <= job_.cluster.groups[g].nodes && tried.count(next) == 0);
       const auto at = tried.find(next);
-      const bool turns = at != tried.end() && ((standing == Standing::holds && at->second == Standing::fails) ||
-                                               (standing == Standing::fails && at->second == Standing::holds));
+      const bool turns = at != tried.end() && ((standing == Progress::holds && at->second == Progress::fails) ||
+                                               (standing == Progress::fails && at->second == Progress::holds));
       for (std::vector<std::int64_t> size = nodes; turns && ++size[g] < next[g] && out.size() < kMostBetween;) out.insert(size);
     }
   }
@@ -215,13 +215,13 @@ void ObjectiveChoice::search(Size& size, bool whatever) {
   SizeAnswer& a = size.answer;
   a.label = whatever ? "" : loses(size);
   if (!a.label.empty()) {
-    if (a.label != kNoBetter) size.standing = Standing::fails;
+    if (a.label != kNoBetter) size.standing = Progress::fails;
     return;
   }
   auto found = plan(size.job, options_);
   if (!found) {
     a.label = found.error().found;
-    size.standing = Standing::fails;
+    size.standing = Progress::fails;
     return;
   }
   const std::vector<std::int64_t> used = used_nodes(size, found->plan);
@@ -239,7 +239,7 @@ void ObjectiveChoice::search(Size& size, bool whatever) {
   a.days = p.days;
   const double seconds = static_cast<double>(p.iteration_ns) * 1e-9, cost = p.cost ? p.cost->per_step : 0.0;
   a.within = excess(a) <= 1;
-  size.standing = a.within ? Standing::holds : Standing::fails;
+  size.standing = a.within ? Progress::holds : Progress::fails;
   if (!a.within || value(seconds, cost) >= best_value_) return;
   best_value_ = value(seconds, cost);
   best_size_ = a.nodes_by_group;

@@ -154,7 +154,7 @@ class Repetition {
 Result<LongRun> repeated_step(const Job& job, const EngineModel& engine, const Cluster& cluster, const Plan& plan) {
   for (const Pipeline& pipeline : plan.pipelines)
     for (const Stage& stage : pipeline.stages)
-      if (unequal_replicas(stage))
+      if (uneven_replicas(stage))
         return Error{ErrorKind::bad_input, "plan", "replicas of unequal shares on links with token buckets", "equal shares", ""};
   auto timed = planner::time_plan(job, engine, plan, false);
   if (!timed) return timed.error();

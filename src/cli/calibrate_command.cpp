@@ -68,7 +68,7 @@ Result<LogConfiguration> read_config(Context& context, const CalibrateFlags& fla
     auto loaded = load_plan_file(context, path);
     if (!loaded) return loaded.error();
     Plan& plan = loaded->plan;
-    if (Status refused = unpriced(plan)) return *refused;
+    if (Status refused = unsupported(plan)) return *refused;
     forget_calibration(plan);  // from what ships
     auto job = job_of_plan(plan);
     if (!job) return job.error();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a strategy costs everywhere (Assembly), and layers summed into a chunk (ChunkSum). Internal to cost/: price.h and layer_share.h are made
+// What a strategy costs everywhere (StrategyCost), and layers summed into a chunk (ChunkSum). Internal to cost/: price.h and layer_share.h are made
 // of it.
 #pragma once
 
@@ -52,13 +52,13 @@ class LayerCopies {
 };
 
 /// What one strategy costs everywhere: its layers, its data-parallel groups, its ZeRO communication, its copies to and from the host.
-struct Assembly : Sharing {
+struct StrategyCost : Sharing {
   const std::vector<LayerCost>& layers;
   std::array<ZeroTime, kMaxKinds> zero;
   LayerCopies host;
 };
 
-Assembly assembly_of(const CostContext& c, const Strategy& s, std::int32_t stages, const std::vector<LayerCost>& layers,
+StrategyCost strategy_cost_of(const CostContext& c, const Strategy& s, std::int32_t stages, const std::vector<LayerCost>& layers,
                      ChunkEdges edges);
 
 /// Framework overhead of one pass of one micro-batch through one of the `chunks` chunks of a stage. What the host does for a micro-batch beside
@@ -95,7 +95,7 @@ class ChunkSum {
   explicit ChunkSum(ChunkTotal& t) : t_(t) { t = ChunkTotal{}; }
 
   /// `n` consecutive layers of kind k; `how` they are recomputed (blocks only).
-  void add(const Assembly& x, std::int32_t k, std::int64_t n, RecomputeKind how) {
+  void add(const StrategyCost& x, std::int32_t k, std::int64_t n, RecomputeKind how) {
     const LayerCost& l = x.layers[static_cast<std::size_t>(k)];
     const ZeroTime& z = x.zero[static_cast<std::size_t>(k)];
     const bool again = how == RecomputeKind::full;
@@ -135,7 +135,7 @@ class ChunkSum {
     t_.backward_input.exposed_ns += backward_ns;
   }
   /// `x`, `first`: strategy and kind of the first layer, whose gather nothing hides, and whose reduction comes last; `chunks` of a stage.
-  void finish(const Assembly& x, std::int32_t first, std::int32_t chunks) {
+  void finish(const StrategyCost& x, std::int32_t first, std::int32_t chunks) {
     t_.bytes = bytes_.bytes();
     t_.hosted = bytes_.hosted();
     t_.forward.exposed_ns += first_up_ns_ + last_down_ns_;

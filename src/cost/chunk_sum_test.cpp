@@ -62,7 +62,7 @@ ChunkTotal summed(const std::vector<LayerCost>& kinds, const std::vector<Step>& 
   static const Model model = model_of(mlp());
   static const CostContext context(model, round_cluster(1), tokens(1000), plain_engine("generic"));
   const Strategy s;
-  const Assembly x = assembly_of(context, s, 1, kinds, ChunkEdges::exposed);
+  const StrategyCost x = strategy_cost_of(context, s, 1, kinds, ChunkEdges::exposed);
   ChunkTotal t;
   ChunkSum sum(t);
   for (std::size_t i = 0; i < steps.size();) {  // run by run, as a uniform plan adds them

@@ -54,8 +54,8 @@ FabricLevel interfaces_of(const NodeGroup& group) {
 }  // namespace
 
 ClusterCosts::ClusterCosts(const Model& model, const Cluster& cluster, const Training& training, const EngineModel& engine,
-                           LongWays long_ways)
-    : cluster_(&cluster), long_ways_(long_ways) {
+                           WanLatency wan_latency)
+    : cluster_(&cluster), wan_latency_(wan_latency) {
   first_device_.push_back(0);
   for (std::size_t g = 0; g < cluster.groups.size(); ++g) {
     groups_.emplace_back(model, cluster.alone(g), training, engine);
@@ -72,7 +72,7 @@ ClusterCosts::ClusterCosts(const Model& model, const Cluster& cluster, const Tra
 
 const CostContext* ClusterCosts::shared_context(const Plan& plan, std::optional<CostContext>& placed) const {
   // Messages over long ways that follow each other are priced stage by stage.
-  if (long_ways_ != LongWays::as_stages_lie) return nullptr;
+  if (wan_latency_ != WanLatency::blocking) return nullptr;
   if (const auto block = device_block(plan, *cluster_)) return &of(block->group);
   if (on_unlike_devices(plan, *cluster_) || unpriced_placement(plan, *of(0).workload.model, *cluster_)) return nullptr;
   placed = of(0);
@@ -92,8 +92,8 @@ StagePlace ClusterCosts::place(const Stage& stage) const {
   return at;
 }
 
-CostContext ClusterCosts::context(const SpreadStages& stages, std::size_t i, std::size_t k) const {
-  const SpreadStages::Kind& kind = stages.kinds(i)[k];
+CostContext ClusterCosts::context(const ScatteredStages& stages, std::size_t i, std::size_t k) const {
+  const ScatteredStages::Kind& kind = stages.kinds(i)[k];
   StagePlace at;
   at.group = kind.group;
   at.speed = kind.speed;
@@ -170,7 +170,7 @@ bool on_unlike_devices(const Plan& plan, const Cluster& cluster) {
   };
   const std::vector<Stage>& stages = plan.pipelines.front().stages;
   return std::any_of(stages.begin(), stages.end(),
-                     [&](const Stage& s) { return unequal_replicas(s) || devices(s) != devices(stages.front()); });
+                     [&](const Stage& s) { return uneven_replicas(s) || devices(s) != devices(stages.front()); });
 }
 
 Status unpriced_groups(const Plan& plan) {
@@ -213,7 +213,7 @@ const std::vector<LayerCost>& layers_of(PipelineRanges& out, const StagePlace& p
 }
 
 /// Places of stages on devices in any order, each stage's devices of its kind `k` (or of its last one).
-void place_spread(const ClusterCosts& c, const SpreadStages& stages, const Pipeline& pipeline, std::size_t k,
+void place_scattered(const ClusterCosts& c, const ScatteredStages& stages, const Pipeline& pipeline, std::size_t k,
                   PipelineRanges& out) {
   for (std::size_t i = 0; i < pipeline.stages.size(); ++i) {
     StagePlace at;
@@ -229,10 +229,10 @@ void place_spread(const ClusterCosts& c, const SpreadStages& stages, const Pipel
   }
 }
 
-void fill_ranges(const ClusterCosts& c, const Pipeline& pipeline, const SpreadStages* spread, std::size_t kind,
+void fill_ranges(const ClusterCosts& c, const Pipeline& pipeline, const ScatteredStages* spread, std::size_t kind,
                  PipelineRanges& out) {
   if (spread != nullptr)
-    place_spread(c, *spread, pipeline, kind, out);
+    place_scattered(c, *spread, pipeline, kind, out);
   else
     for (const Stage& stage : pipeline.stages) out.places.push_back(c.place(stage));
   const Schedule& schedule = pipeline.schedule;
@@ -299,7 +299,7 @@ void append(Costs& out, const Costs& of) {
 }
 
 /// Where gradients of spread pipelines meet: the messages of each two pipelines at once, found once.
-class Meetings {
+class SegmentLinks {
  public:
   FabricLevel link(const ClusterCosts& c, const StagePlace& a, const StagePlace& b) {
     if (a.spread == nullptr || b.spread == nullptr) return c.link(a, b);
@@ -309,7 +309,7 @@ class Meetings {
   }
 
  private:
-  std::map<std::pair<const SpreadStages*, const SpreadStages*>, SpreadStages::Loads> at_once_;
+  std::map<std::pair<const ScatteredStages*, const ScatteredStages*>, ScatteredStages::Loads> at_once_;
 };
 
 struct PricedSegment {
@@ -319,7 +319,7 @@ struct PricedSegment {
 
 /// One reduction between pipelines, and its message for the program.
 PricedSegment price_segment(const ClusterCosts& c, const std::deque<PipelineRanges>& pipelines, const std::vector<Program>& parts,
-                            const JoinedSegment& segment, Meetings& meetings, CollectivePart& part) {
+                            const JoinedSegment& segment, SegmentLinks& meetings, CollectivePart& part) {
   double bytes = 0;
   FabricLevel slowest;
   bool first = true;
@@ -382,7 +382,7 @@ void raise(Costs& to, const Costs& by) {
   }
 }
 
-std::size_t most_kinds(const SpreadStages* spread, std::size_t stages) {
+std::size_t most_kinds(const ScatteredStages* spread, std::size_t stages) {
   std::size_t most = 1;
   for (std::size_t i = 0; spread != nullptr && i < stages; ++i) most = std::max(most, spread->kinds(i).size());
   return most;
@@ -416,25 +416,25 @@ Costs price(const ClusterCosts& c, const Plan& plan, Program& program, std::vect
   }
   std::vector<Program> parts = lower_pipelines(plan, *c.of(0).workload.model);
   std::deque<PipelineRanges> pipelines;
-  std::deque<SpreadStages> spread;
-  const bool any_spread =
-      std::any_of(plan.pipelines.begin(), plan.pipelines.end(), [&](const Pipeline& p) { return is_spread(c.cluster(), p); });
+  std::deque<ScatteredStages> spread;
+  const bool any_scattered =
+      std::any_of(plan.pipelines.begin(), plan.pipelines.end(), [&](const Pipeline& p) { return is_scattered(c.cluster(), p); });
   std::size_t most = 1;
   for (const Pipeline& pipeline : plan.pipelines)
-    if (any_spread) most = std::max(most, most_kinds(&spread.emplace_back(c.cluster(), pipeline), pipeline.stages.size()));
+    if (any_scattered) most = std::max(most, most_kinds(&spread.emplace_back(c.cluster(), pipeline), pipeline.stages.size()));
   std::vector<KindCosts> of_kinds(kinds != nullptr && most > 1 ? most : 0);
   Costs out;
   for (std::size_t k = 0; k < parts.size(); ++k) {
-    const SpreadStages* own_spread = any_spread ? &spread[k] : nullptr;
+    const ScatteredStages* own_scattered = any_scattered ? &spread[k] : nullptr;
     pipelines.emplace_back();
-    fill_ranges(c, plan.pipelines[k], own_spread, 0, pipelines.back());
+    fill_ranges(c, plan.pipelines[k], own_scattered, 0, pipelines.back());
     Costs own;
     price_stages(c, pipelines.back(), parts[k].structure(), own, &parts[k]);
     if (!of_kinds.empty()) append_kind(pipelines.back(), own, of_kinds.front());
-    for (std::size_t kind = 1; kind < (of_kinds.empty() ? most_kinds(own_spread, plan.pipelines[k].stages.size()) : most);
+    for (std::size_t kind = 1; kind < (of_kinds.empty() ? most_kinds(own_scattered, plan.pipelines[k].stages.size()) : most);
          ++kind) {
       PipelineRanges of_kind;
-      fill_ranges(c, plan.pipelines[k], own_spread, kind, of_kind);
+      fill_ranges(c, plan.pipelines[k], own_scattered, kind, of_kind);
       Costs other;
       price_stages(c, of_kind, parts[k].structure(), other, nullptr);
       if (!of_kinds.empty()) append_kind(of_kind, other, of_kinds[kind]);
@@ -444,7 +444,7 @@ Costs price(const ClusterCosts& c, const Plan& plan, Program& program, std::vect
   }
   program = joined(parts);
   const std::vector<JoinedSegment> segments = parts.size() > 1 ? segments_of(parts) : std::vector<JoinedSegment>{};
-  Meetings meetings;
+  SegmentLinks meetings;
   const std::size_t before = out.collectives.size();
   for (std::size_t n = 0; n < segments.size(); ++n) {
     CollectivePart part;

@@ -6,7 +6,7 @@
 // reduction of their gradients, so that a stage is as fast as its slowest device.
 //
 // Stages that lie on devices in any order, of any groups, are priced once for each kind of device among them: of every work, collective and
-// message the slowest counts, of every tensor the largest. How they see the network: spread_stages.h. Over ways of a millisecond and more their
+// message the slowest counts, of every tensor the largest. How they see the network: scattered_stages.h. Over ways of a millisecond and more their
 // messages follow each other without waiting for arrival, where the engine sends beside compute at all: the latency delays each of them and holds
 // nobody (Costs::delays). Engines that wait for every message wait for its way too.
 //
@@ -39,7 +39,7 @@
 
 #include "cost/cost_context.h"
 #include "cost/costs.h"
-#include "cost/spread_stages.h"
+#include "cost/scattered_stages.h"
 #include "plan/device_block.h"
 #include "plan/join.h"
 
@@ -50,38 +50,38 @@ struct StagePlace {
   std::size_t group = 0;
   std::int64_t first = 0, last = 0;  ///< devices, counted within the group
   double speed = 1.0;                ///< of the slowest of them, relative to their kind
-  /// Of a stage on devices in any order (spread_stages.h); null: consecutive devices of the group, and what stands above describes them.
-  const SpreadStages* spread = nullptr;
+  /// Of a stage on devices in any order (scattered_stages.h); null: consecutive devices of the group, and what stands above describes them.
+  const ScatteredStages* spread = nullptr;
   std::size_t stage = 0;
   std::int64_t samples = 0;              ///< of a micro-batch that a replica of a spread stage takes; 0: all take the same
   const CostContext* context = nullptr;  ///< of a spread stage: what its devices cost
 };
 
 /// Whether messages over a way of kLongWay and more follow each other.
-enum class LongWays : std::uint8_t {
-  as_stages_lie,    ///< those of stages on devices in any order (spread_stages.h) alone
-  messages_follow,  ///< all
+enum class WanLatency : std::uint8_t {
+  blocking,    ///< those of stages on devices in any order (scattered_stages.h) alone
+  pipelined,  ///< all
 };
 
 /// Immutable; shared by threads. The cluster lives longer than this value.
 class ClusterCosts {
  public:
   ClusterCosts(const Model& model, const Cluster& cluster, const Training& training, const EngineModel& engine,
-               LongWays long_ways = LongWays::as_stages_lie);
+               WanLatency wan_latency = WanLatency::blocking);
 
   /// Of a group's devices as fast as their kind.
   [[nodiscard]] const CostContext& of(std::size_t group) const { return groups_[group]; }
   [[nodiscard]] const CostContext& of(const StagePlace& place) const;
   [[nodiscard]] std::size_t groups() const { return groups_.size(); }
   [[nodiscard]] const Cluster& cluster() const { return *cluster_; }
-  [[nodiscard]] LongWays long_ways() const { return long_ways_; }
+  [[nodiscard]] WanLatency wan_latency() const { return wan_latency_; }
   /// The context under which all stages of a plan are priced: of the group in which the plan lies as a block (plan/device_block.h), or of equal devices
   /// whose groups lie alike in the plan's own order of devices (plan/listed_devices.h), which `placed` then holds. Null: stages are priced one by one.
   const CostContext* shared_context(const Plan& plan, std::optional<CostContext>& placed) const;
-  /// Needs a stage of consecutive devices of one group (is_spread: others).
+  /// Needs a stage of consecutive devices of one group (is_scattered: others).
   [[nodiscard]] StagePlace place(const Stage& stage) const;
   /// What devices of kind `k` cost in stage `i` of a spread pipeline.
-  [[nodiscard]] CostContext context(const SpreadStages& stages, std::size_t i, std::size_t k) const;
+  [[nodiscard]] CostContext context(const ScatteredStages& stages, std::size_t i, std::size_t k) const;
   [[nodiscard]] FabricLevel link(const StagePlace& a, const StagePlace& b) const;
 
  private:
@@ -99,7 +99,7 @@ class ClusterCosts {
   std::vector<AtSpeed> unlike_;             ///< each speed of a group once
   std::vector<std::int64_t> first_device_;  // of each group, and the number of all
   FabricLevel join_;                        // between groups
-  LongWays long_ways_;
+  WanLatency wan_latency_;
 };
 
 /// Whether a plan needs ClusterCosts: the cluster has several node groups or devices of unlike speeds, the plan several pipelines, or stages of
@@ -109,7 +109,7 @@ bool on_unlike_devices(const Plan& plan, const Cluster& cluster);
 /// A plan that ClusterCosts cannot price, by place and name: operators partitioned in space and time.
 Status unpriced_groups(const Plan& plan);
 
-/// One kind of rank of every stage: stages of several kinds (spread_stages.h) have one of them here, others their only one.
+/// One kind of rank of every stage: stages of several kinds (scattered_stages.h) have one of them here, others their only one.
 struct KindCosts {
   Costs costs;
   std::vector<std::size_t> group;  ///< of its devices, by stage through all pipelines

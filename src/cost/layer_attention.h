@@ -6,13 +6,13 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "cost/layer_scene.h"
+#include "cost/layer_pricing.h"
 
 namespace espalier::cost {
 
 /// q, k, v in and the output back: four all-to-alls of a quarter of `bytes` each, forward and backward.
 template <GroupKind group, class Sum>
-void exchange_heads(Sum& sum, const Scene& x, double bytes) {
+void exchange_heads(Sum& sum, const LayerPricing& x, double bytes) {
   const auto moved = traffic<CollectiveKind::all_to_all, group>(x, bytes / 4, 4);
   sum.move(SumPhase::forward, alone(moved, Placement::before, StepPart::forward, sum.op));
   sum.move_back(alone(moved, Placement::before, StepPart::input_gradient, sum.op));
@@ -21,7 +21,7 @@ void exchange_heads(Sum& sum, const Scene& x, double bytes) {
 
 /// K and V (`bytes` of both) go round beside the attention to the keys that are there.
 template <class Sum>
-[[gnu::always_inline]] inline void shift_keys(Sum& sum, const Scene& x, double bytes, double forward, double backward) {
+[[gnu::always_inline]] inline void shift_keys(Sum& sum, const LayerPricing& x, double bytes, double forward, double backward) {
   const double steps = x.s.cp - 1, under = steps / x.s.cp;
   const auto there = traffic<CollectiveKind::ring_shift, GroupKind::context>(x, bytes, x.s.cp - 1);
   const auto back = traffic<CollectiveKind::ring_shift, GroupKind::context>(x, 2 * bytes, x.s.cp - 1);
@@ -31,7 +31,7 @@ template <class Sum>
 }
 
 template <class Sum>
-[[gnu::always_inline]] inline void add_attention(Sum& sum, const Scene& x, const Operator& op) {
+[[gnu::always_inline]] inline void add_attention(Sum& sum, const LayerPricing& x, const Operator& op) {
   const auto& d = x.c.device.rates;
   const double tokens = static_cast<double>(x.g.tokens),
                kv_tokens = static_cast<double>(op.cross ? x.g.cross_tokens : x.g.tokens);

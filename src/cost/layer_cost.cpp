@@ -31,7 +31,7 @@ void forward_alone(LayerCost& cost) {
   cost.transient.backward = 0;
 }
 
-LayerCost cost_in(const Scene& x, const LayerKind& kind) {
+LayerCost cost_in(const LayerPricing& x, const LayerKind& kind) {
   Sums<NoRecord> sum;
   add_layer(sum, x, kind);
   const LayerWaits waits = waits_of(sum, x);
@@ -52,7 +52,7 @@ LayerCost cost_in(const Scene& x, const LayerKind& kind) {
   return cost;
 }
 
-LayerCost cost_of(const Scene& x, const LayerKind& kind) {
+LayerCost cost_of(const LayerPricing& x, const LayerKind& kind) {
   return overlaps_experts(x) ? cost_in(beside_other_micro_batch(x, kind), kind) : cost_in(x, kind);
 }
 
@@ -118,7 +118,7 @@ void layer_costs(const CostContext& c, const Strategy& s, std::int32_t stages, s
   out.resize(kinds.size());
   const bool crosses = waits_for_hosts(c.fabric, *c.engine, s, stages);
   for (std::size_t i = 0; i < kinds.size(); ++i) {
-    const Scene scene = scene_of(c, s, stages, micro_batch, kinds[i], crosses);
+    const LayerPricing scene = layer_pricing_of(c, s, stages, micro_batch, kinds[i], crosses);
     out[i] = cost_of(scene, kinds[i]);
     out[i].set_elements(parameters_on_rank(*c.workload.model, kinds[i], *c.engine, c.workload.training, s));
     out[i].tensor_sync = tensor_sync(kinds[i], *c.engine, s);

@@ -21,12 +21,12 @@ namespace espalier::cost {
 
 /// Gradients of `parameters` weights on this rank: those the GEMM does not accumulate are read again and added in one pass.
 template <class Sum>
-void accumulate(Sum& sum, const Scene& x, double parameters) {
+void accumulate(Sum& sum, const LayerPricing& x, double parameters) {
   if (x.c.engine->kernels.fused_gradient_accumulation) return;
   sum.weight(
       memory_bound_s(x.c.device.rates, parameters * (x.c.workload.element_bytes + 2.0 * x.c.engine->memory.states.gradient)));
 }
-inline double accumulated_bytes(const Scene& x) {
+inline double accumulated_bytes(const LayerPricing& x) {
   return x.c.engine->kernels.fused_gradient_accumulation ? 2.0 * x.c.engine->memory.states.gradient : 0.0;
 }
 
@@ -34,7 +34,7 @@ inline double accumulated_bytes(const Scene& x) {
 /// part of the output; backwards the gradients of both matrices read input and output gradient again. Their products are narrow: the larger of
 /// compute and memory, as a norm of the two. What a tensor group has of the `rank` features in between is summed or gathered, both ways.
 template <class Sum>
-void add_adapters(Sum& sum, const Scene& x, const Operator& op, double m, double n, double k) {
+void add_adapters(Sum& sum, const LayerPricing& x, const Operator& op, double m, double n, double k) {
   const DeviceRates& d = x.c.device.rates;
   const double rank = op.adapter_rank, pairs = op.adapters;
   const double out = static_cast<double>(op.adapter_out) * n / static_cast<double>(op.out);
@@ -55,7 +55,7 @@ void add_adapters(Sum& sum, const Scene& x, const Operator& op, double m, double
 
 /// Weights of fewer bits than compute takes are written out before each product that reads them, in either pass.
 template <class Sum>
-void add_dequantisation(Sum& sum, const Scene& x, const LayerKind& kind, const Operator& op, double elements) {
+void add_dequantisation(Sum& sum, const LayerPricing& x, const LayerKind& kind, const Operator& op, double elements) {
   const Training& training = x.c.workload.training;
   if (!op.frozen || training.adapter.base == FrozenType::compute) return;
   const double held = frozen_bytes(states_of(*x.c.engine, training), training, kind, op);
@@ -67,14 +67,14 @@ void add_dequantisation(Sum& sum, const Scene& x, const LayerKind& kind, const O
 /// 8-bit matrix products: activations and output gradients are scaled, cast and transposed (2 bytes in, 1 + 1 out), one kernel each.
 /// The cast of the input runs inside the normalisation or activation before it (TransformerEngine LayerNormLinear), which reads it.
 template <class Sum>
-void add_casts(Sum& sum, const Scene& x, double m, double n, double k) {
+void add_casts(Sum& sum, const LayerPricing& x, double m, double n, double k) {
   sum.compute(memory_bound_s(x.c.device.rates, 2 * m * k), memory_bound_s(x.c.device.rates, 4 * m * n), 1, 1);
 }
 
 /// The same of `local` experts, whose input comes from the permutation and is read for its cast (2 bytes in, 1 + 1 out). Cast one by one they take
 /// at least what the host needs to launch them: it has waited for the counts of the routing, so that nothing is queued.
 template <class Sum>
-void add_expert_casts(Sum& sum, const Scene& x, double local, double m, double n, double k) {
+void add_expert_casts(Sum& sum, const LayerPricing& x, double local, double m, double n, double k) {
   const EngineModel& engine = *x.c.engine;
   const bool one_by_one = of_transformer_engine(engine) && engine.measured == nullptr;
   const double host = one_by_one ? local * eager_share(engine) * x.c.device.rates.launch : 0.0;
@@ -83,7 +83,7 @@ void add_expert_casts(Sum& sum, const Scene& x, double local, double m, double n
 }
 
 template <class Sum>
-[[gnu::always_inline]] inline void add_linear(Sum& sum, const Scene& x, const LayerKind& kind, const Operator& op,
+[[gnu::always_inline]] inline void add_linear(Sum& sum, const LayerPricing& x, const LayerKind& kind, const Operator& op,
                                               Region& region) {
   const auto& d = x.c.device.rates;
   double m = x.split_tokens, n = static_cast<double>(op.out), k = static_cast<double>(op.in);
@@ -147,11 +147,11 @@ template <class Sum>
 inline constexpr double kExchanges = 4;  // of a layer and micro-batch: to the experts and back, in both passes
 
 /// Token copies of the fullest rank, and what its experts see of them once expert tensor parallelism has gathered them.
-inline double routed(const Scene& x, const Operator& op) { return x.sequence_tokens * op.top_k * x.g.imbalance; }
-inline double gathered(const Scene& x, const Operator& op) { return routed(x, op) * (x.g.sequence_split > 1 ? x.s.etp : 1); }
+inline double routed(const LayerPricing& x, const Operator& op) { return x.sequence_tokens * op.top_k * x.g.imbalance; }
+inline double gathered(const LayerPricing& x, const Operator& op) { return routed(x, op) * (x.g.sequence_split > 1 ? x.s.etp : 1); }
 
 /// Ranks of the expert group in one node, or in one NVLink domain of several.
-inline std::int64_t joined_by_nvlink(const Scene& x) {
+inline std::int64_t joined_by_nvlink(const LayerPricing& x) {
   std::int64_t inside = x.ep.members[0];
   for (std::size_t k = 1; k < x.c.fabric.levels.size() && x.c.fabric.levels[k].kind == FabricKind::nvl72; ++k)
     inside = x.ep.members[k];
@@ -160,7 +160,7 @@ inline std::int64_t joined_by_nvlink(const Scene& x) {
 
 /// Share of the token copies that a deduplicating dispatcher sends: of top_k copies on random experts as many as they reach distinct
 /// places among P nodes (or ranks of one node), P·(1 − (1 − 1/P)^top_k).
-inline double dispatched_share(const Scene& x, const Operator& op) {
+inline double dispatched_share(const LayerPricing& x, const Operator& op) {
   if (!x.c.engine->communication.deduplicates_dispatch || x.ep.size <= 1 || op.top_k <= 1) return 1.0;
   const double inside = static_cast<double>(std::max<std::int64_t>(1, joined_by_nvlink(x)));
   const double places = static_cast<double>(x.ep.size) > inside ? static_cast<double>(x.ep.size) / inside : inside;
@@ -168,7 +168,7 @@ inline double dispatched_share(const Scene& x, const Operator& op) {
 }
 
 template <class Sum>
-void add_exchange(Sum& sum, const Scene& x, const Operator& op) {
+void add_exchange(Sum& sum, const LayerPricing& x, const Operator& op) {
   const double bytes = x.a * routed(x, op) * static_cast<double>(op.in);
   const double permute = memory_bound_s(x.c.device.rates, 2 * bytes);
   sum.compute(permute, permute, 6, 5);  // counts to the host, indices, gather, probabilities
@@ -202,7 +202,7 @@ void add_exchange(Sum& sum, const Scene& x, const Operator& op) {
 }
 
 template <class Sum>
-void add_expert_linear(Sum& sum, const Scene& x, const LayerKind& kind, const Operator& op) {
+void add_expert_linear(Sum& sum, const LayerPricing& x, const LayerKind& kind, const Operator& op) {
   const double local = static_cast<double>(op.experts) / x.s.ep;
   const double m = gathered(x, op) / local;
   double n = static_cast<double>(op.out), k = static_cast<double>(op.in);
@@ -220,7 +220,7 @@ void add_expert_linear(Sum& sum, const Scene& x, const LayerKind& kind, const Op
 
 /// Memory-bound operators: bytes per token and feature read and written, forward and backward.
 template <class Sum>
-void add_elementwise(Sum& sum, const Scene& x, const Operator& op, double tokens, double width) {
+void add_elementwise(Sum& sum, const LayerPricing& x, const Operator& op, double tokens, double width) {
   DeviceRates d = x.c.device.rates;
   d.memory /= x.c.engine->coefficients.elementwise * x.c.engine->kernels.elementwise_traffic;
   const double in = static_cast<double>(op.in) / width, out = static_cast<double>(op.out) / width;
@@ -257,7 +257,7 @@ void add_elementwise(Sum& sum, const Scene& x, const Operator& op, double tokens
 }
 
 template <class Sum>
-void add_embedding(Sum& sum, const Scene& x, const Operator& op) {
+void add_embedding(Sum& sum, const LayerPricing& x, const Operator& op) {
   const auto& d = x.c.device.rates;
   const double bytes = x.a * x.split_tokens * static_cast<double>(op.out);
   sum.compute(memory_bound_s(d, 2 * bytes), 0, 4, 0);  // lookup, positions, sum, dropout
@@ -287,7 +287,7 @@ void add_embedding(Sum& sum, const Scene& x, const Operator& op) {
 }
 
 template <class Sum>
-void add_cross_entropy(Sum& sum, const Scene& x, const Operator& op) {
+void add_cross_entropy(Sum& sum, const LayerPricing& x, const Operator& op) {
   double width = static_cast<double>(op.in);
   if (op.split == TpSplit::vocab && x.g.padded_vocabulary > 0) width = static_cast<double>(x.g.padded_vocabulary);
   if (op.split == TpSplit::vocab) width /= x.width;
@@ -304,7 +304,7 @@ void add_cross_entropy(Sum& sum, const Scene& x, const Operator& op) {
 }
 
 template <class Sum>
-[[gnu::always_inline]] inline void add_operator(Sum& sum, const Scene& x, const LayerKind& kind, const Operator& op,
+[[gnu::always_inline]] inline void add_operator(Sum& sum, const LayerPricing& x, const LayerKind& kind, const Operator& op,
                                                 Region& region) {
   const bool split = op.split != TpSplit::none;
   const double tokens = split ? x.split_tokens : x.sequence_tokens, width = split ? x.width : 1.0;
@@ -347,7 +347,7 @@ template <class Sum>
 
 /// The measured time of the operator, in place of the derived one.
 template <class Sum>
-void add_measured(Sum& sum, const Scene& x, const LayerKind& kind, const Operator& op) {
+void add_measured(Sum& sum, const LayerPricing& x, const LayerKind& kind, const Operator& op) {
   const Sequence& sequence = x.c.workload.training.sequence;
   const auto [shape, tokens] = profile::work_on_rank(kind, op, x.s, x.c.workload.model->vocabulary, sequence.main,
                                                      x.g.tokens * x.s.cp / std::max<std::int64_t>(1, x.g.keys));
@@ -363,7 +363,7 @@ inline bool is_routed(OperatorKind kind) {
 }
 
 template <class Sum>
-[[gnu::always_inline]] inline void add_layer(Sum& sum, const Scene& x, const LayerKind& kind) {
+[[gnu::always_inline]] inline void add_layer(Sum& sum, const LayerPricing& x, const LayerKind& kind) {
   Region region;
   std::int32_t index = 0;
   BlockWalk walk(kind, kind.role == LayerRole::block ? x.g.again : RecomputeModules{}, x.g.fuses_norms, x.g.exchanges_tokens);
@@ -376,10 +376,10 @@ template <class Sum>
   }
 }
 
-inline bool overlaps_experts(const Scene& x) { return x.c.engine->communication.overlaps_experts && x.ep.size > 1; }
+inline bool overlaps_experts(const LayerPricing& x) { return x.c.engine->communication.overlaps_experts && x.ep.size > 1; }
 /// The scene in which all-to-alls run beside another micro-batch.
-inline Scene beside_other_micro_batch(const Scene& x, const LayerKind& kind) {
-  Scene out = x;
+inline LayerPricing beside_other_micro_batch(const LayerPricing& x, const LayerKind& kind) {
+  LayerPricing out = x;
   Sums<NoRecord> own;
   add_layer(own, x, kind);
   out.other_compute = (own.forward + own.input_gradient + own.weight_gradient) / kExchanges;
@@ -392,7 +392,7 @@ struct LayerWaits {
   double host_forward = 0, host_backward = 0, host_input = 0, host_weight = 0;
 };
 template <class Sum>
-LayerWaits waits_of(const Sum& sum, const Scene& x) {
+LayerWaits waits_of(const Sum& sum, const LayerPricing& x) {
   const EngineModel& e = *x.c.engine;
   const double launch = e.measured != nullptr ? 0.0 : x.c.device.rates.launch * e.kernels.eager_launches;
   const double wait = x.pipeline_crosses_nodes ? e.coefficients.collective_wait_s : 0.0;

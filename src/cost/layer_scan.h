@@ -4,12 +4,12 @@
 // would travel from rank to rank. Internal to cost/.
 #pragma once
 
-#include "cost/layer_scene.h"
+#include "cost/layer_pricing.h"
 
 namespace espalier::cost {
 
 template <class Sum>
-void add_selective_scan(Sum& sum, const Scene& x, const Operator& op) {
+void add_selective_scan(Sum& sum, const LayerPricing& x, const Operator& op) {
   const double tokens = x.split_tokens, channels = static_cast<double>(op.in) / x.width, states = op.qk_dim;
   const double exponentials = tokens * channels * states;
   sum.compute(selective_scan_s(x.c.device.rates, exponentials, x.a * tokens * (3 * channels + 2 * states)),
@@ -17,7 +17,7 @@ void add_selective_scan(Sum& sum, const Scene& x, const Operator& op) {
 }
 
 template <class Sum>
-void add_chunked_scan(Sum& sum, const Scene& x, const Operator& op) {
+void add_chunked_scan(Sum& sum, const LayerPricing& x, const Operator& op) {
   const bool delta = op.kind == OperatorKind::gated_delta;
   const double tokens = x.split_tokens, heads = static_cast<double>(op.heads) / x.s.tp,
                groups = static_cast<double>(op.kv_heads) / x.s.tp;

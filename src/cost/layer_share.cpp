@@ -32,7 +32,7 @@ std::int64_t own_buffers(const ParameterElements& e, const StatePolicy& states, 
 
 void layer_shares(const CostContext& c, const Strategy& s, std::int32_t stages, const std::vector<LayerCost>& layers,
                   std::vector<LayerShare>& out) {
-  const Assembly x = assembly_of(c, s, stages, layers, ChunkEdges::free);
+  const StrategyCost x = strategy_cost_of(c, s, stages, layers, ChunkEdges::free);
   const bool reduces = reduces_gradients(c.workload.experts, s), gathers = gathers_parameters(s);
   out.resize(layers.size());
   for (std::size_t k = 0; k < layers.size(); ++k) {

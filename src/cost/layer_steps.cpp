@@ -11,8 +11,8 @@
 namespace espalier::cost {
 namespace {
 
-LayerSteps megatron_steps(const Scene& scene, const LayerKind& kind) {
-  const Scene x = overlaps_experts(scene) ? beside_other_micro_batch(scene, kind) : scene;
+LayerSteps megatron_steps(const LayerPricing& scene, const LayerKind& kind) {
+  const LayerPricing x = overlaps_experts(scene) ? beside_other_micro_batch(scene, kind) : scene;
   Sums<StepRecord> sum;
   add_layer(sum, x, kind);
   const LayerWaits waits = waits_of(sum, x);
@@ -88,7 +88,7 @@ LayerSteps layer_steps(const CostContext& c, const Strategy& s, std::int32_t sta
     steps = std::move(block->steps);
     if (s.shards_gradients()) add_gradient_reductions(*block, steps);
   } else {
-    steps = megatron_steps(scene_of(c, s, stages, micro_batch, layer, waits_for_hosts(c.fabric, *c.engine, s, stages)), layer);
+    steps = megatron_steps(layer_pricing_of(c, s, stages, micro_batch, layer, waits_for_hosts(c.fabric, *c.engine, s, stages)), layer);
     if (!s.partition.empty()) add_gathers(c, s, micro_batch, layer.role, steps);
   }
   std::vector<LayerCost> costs;

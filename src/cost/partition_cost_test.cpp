@@ -17,7 +17,7 @@ using partition::PartitionSequence;
 using partition::Phase;
 
 /// A linear of 64 → 256 on two samples of 32 tokens, four round devices in one node (1 GB/s, no latency).
-struct Scene {
+struct LayerPricing {
   Operator op = cost::test::linear("up", 64, 256, TpSplit::column);
   Model model = cost::test::model_of(cost::test::mlp());
   Cluster cluster = cost::test::round_cluster(4);
@@ -35,7 +35,7 @@ struct Scene {
 // once a step. P2: steps of 32·32·128, two of them; I and W tiles of 32·32 and 32·128 elements go round: in F 2·(1,024 + 4,096)
 // bytes in one of two steps at 1 GB/s, 10.24 µs; nothing is reduced; every tile is a quarter.
 TEST(PartitionCost, OfALinearByHand) {
-  Scene scene;
+  LayerPricing scene;
   const PartitionCost columns = scene.cost("K,K");
   EXPECT_NEAR(columns.forward.compute, 524e-9, 1e-15);  // whole nanoseconds
   EXPECT_NEAR(columns.forward.collective, 0, 1e-15);
@@ -58,7 +58,7 @@ TEST(PartitionCost, OfALinearByHand) {
 // Tiles of 32 → 128 on 32 tokens as they were measured, twice each. Backward dO and W go round once, 2·(4,096 + 4,096) bytes at 1 GB/s, and W of 8,192
 // bytes once more to where it began, unless it stays: then a copy of it is kept with the saved input.
 TEST(PartitionCost, OfMeasuredTilesByHand) {
-  Scene scene;
+  LayerPricing scene;
   const auto measured = std::make_shared<profile::MeasuredOperators>();
   const profile::MeasuredShape tile{OperatorKind::linear, 32, 128};
   for (const std::int64_t tokens : {32, 64}) measured->add({{tile, tokens}, {1e-3, 2e-3, 3e-3}});
@@ -94,7 +94,7 @@ Cluster nodes_of(std::int64_t node, int bits) {
 // Reductions and rings are those that the algebra derives from the slice indices, for every sequence.
 TEST(PartitionCost, CommunicatesWhatTheAlgebraDerives) {
   for (const std::int64_t node : {2, 4, 8}) {
-    Scene scene;
+    LayerPricing scene;
     scene.cluster = nodes_of(node, 3);
     const CostContext context(scene.model, scene.cluster, cost::test::tokens(32), cost::test::plain_engine("generic"));
     PartitionCosts costs(context, 3);
@@ -160,7 +160,7 @@ TEST(PartitionCost, CommunicatesWhatTheAlgebraDerives) {
 
 // With P nothing is held twice: tiles of all devices add up to the tensors.
 TEST(PartitionCost, PrimitiveReplicatesNothing) {
-  Scene scene;
+  LayerPricing scene;
   scene.cluster = nodes_of(4, 4);
   const CostContext context(scene.model, scene.cluster, cost::test::tokens(32), cost::test::plain_engine("generic"));
   PartitionCosts costs(context, 4);

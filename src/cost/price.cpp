@@ -38,7 +38,7 @@ double unlike_exchange_s(Pricing& p) {
 /// The gradient of a table that several stages hold.
 void exchange_table(Pricing& p) {
   if (p.structure.table_chunks.empty()) return;
-  const Assembly& embedding = p.under_embedding();
+  const StrategyCost& embedding = p.under_embedding();
   const double seconds =
       p.places != nullptr ? unlike_exchange_s(p) : table_exchange_s(embedding, p.structure.schedule, p.structure.table_chunks);
   p.out.collectives[p.structure.tied_reduce()] = Nanoseconds(round_ns(seconds));
@@ -91,8 +91,8 @@ TransferTime unlike_transfer(const Pricing& p, const RangeCost& sender, const Ra
   const double bytes = std::max(sent / parts(*sender.strategy), taken / parts(*receiver.strategy));
   FabricLevel link = p.cluster->link(from, to);
   TransferTime time;
-  const bool known = from.spread != nullptr || p.cluster->long_ways() == LongWays::messages_follow;
-  if (known && engine.runs.overlap_p2p && link.latency.count() >= kLongWay) {
+  const bool known = from.spread != nullptr || p.cluster->wan_latency() == WanLatency::pipelined;
+  if (known && engine.runs.overlap_p2p && link.latency.count() >= kWanLatencyThreshold) {
     time.delay_ns = round_ns(link.latency.count());
     link.latency = Seconds(0);
   }
@@ -207,7 +207,7 @@ void price(const CostContext& c, const ProgramStructure& structure, const Strate
   ranges.resize(static_cast<std::size_t>(split.chunks()));
   for (std::int32_t i = 0; i < split.chunks(); ++i)
     ranges[static_cast<std::size_t>(i)].assign(1, {split.first(i), split.last(i), &s, &layers});
-  const Assembly only = assembly_of(c, s, structure.schedule.stages, layers, ChunkEdges::exposed);
+  const StrategyCost only = strategy_cost_of(c, s, structure.schedule.stages, layers, ChunkEdges::exposed);
   Pricing p{c, structure, ranges, &split, &only, ChunkEdges::exposed, scratch.state(), out, nullptr};
   run(p);
 }

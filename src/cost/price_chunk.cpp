@@ -12,7 +12,7 @@ namespace espalier::cost {
 namespace {
 
 /// Strategies that share states and step-end communication: equal but for recomputation.
-bool reduce_together(const Assembly& of, const Assembly& with) {
+bool reduce_together(const StrategyCost& of, const StrategyCost& with) {
   if (&of.c != &with.c) return false;
   const Strategy &a = of.s, &b = with.s;
   if (&a == &b) return true;
@@ -23,19 +23,19 @@ bool reduce_together(const Assembly& of, const Assembly& with) {
 
 }  // namespace
 
-Share& share_of(Shares& shares, const Assembly& x) {
+Share& share_of(Shares& shares, const StrategyCost& x) {
   for (Share& s : shares)
     if (reduce_together(*s.under, x)) return s;
   shares.push_back({&x, {}, {}, 0});
   return shares.back();
 }
 
-const Assembly& Pricing::under(const RangeCost& range) {
+const StrategyCost& Pricing::under(const RangeCost& range) {
   if (only != nullptr) return *only;
-  for (const Assembly& x : assemblies)
+  for (const StrategyCost& x : strategy_costs)
     if (&x.s == range.strategy && &x.c == &on(range)) return x;
-  assemblies.push_back(assembly_of(on(range), *range.strategy, structure.schedule.stages, *range.layers, edges));
-  return assemblies.back();
+  strategy_costs.push_back(strategy_cost_of(on(range), *range.strategy, structure.schedule.stages, *range.layers, edges));
+  return strategy_costs.back();
 }
 
 std::int32_t Pricing::strategy_index(const Strategy& s) const {
@@ -53,7 +53,7 @@ void add_share(const LayerCost& layer, std::int32_t layers, Share& share) {
 }
 
 /// Layers of a range, as runs of one kind.
-void add_range(Pricing& p, const RangeCost& range, const Assembly& x, const std::vector<SplitTable::Run>& runs, ChunkSum& sum,
+void add_range(Pricing& p, const RangeCost& range, const StrategyCost& x, const std::vector<SplitTable::Run>& runs, ChunkSum& sum,
                Share& share) {
   for (const SplitTable::Run& run : runs) add_share((*range.layers)[static_cast<std::size_t>(run.kind)], run.layers, share);
   each_run(*p.c.workload.model, runs, range.strategy->recompute,
@@ -74,7 +74,7 @@ void add_copy(Pricing& p, std::int32_t i, ChunkSum& sum, Shares& shares) {
   const std::int32_t user = table_layer(*p.c.workload.model, p.ranges(i).front().first, p.ranges(i).back().last);
   const auto range = std::find_if(p.ranges(i).begin(), p.ranges(i).end(), [&](const RangeCost& r) { return user <= r.last; });
   const LayerCost& cost = (*range->layers)[static_cast<std::size_t>(p.kind_of(user))];
-  const Assembly& embedding = p.under_embedding();
+  const StrategyCost& embedding = p.under_embedding();
   const ParameterElements elements = table_elements(*p.c.workload.model, *p.c.engine, p.c.workload.training, embedding.s);
   sum.add_table(elements, table_time(embedding, p.under(*range), cost, elements, p.edges), user == p.ranges(i).front().first);
   share_of(shares, embedding).elements += elements;
@@ -90,7 +90,7 @@ void sum_layers(Pricing& p, std::int32_t i, bool copy, PricedChunk& chunk) {
   ChunkSum sum(chunk.total);
   const RangeCost* before = i > 0 ? &p.ranges(i - 1).back() : nullptr;
   for (const RangeCost& range : p.ranges(i)) {
-    const Assembly& x = p.under(range);
+    const StrategyCost& x = p.under(range);
     if (before != nullptr && before->strategy != range.strategy && same_devices(*before, range))
       redistribute(p, *before, range, sum);
     if (p.split == nullptr) runs_of(*p.c.workload.model, range.first, range.last, p.scratch.runs);
@@ -102,7 +102,7 @@ void sum_layers(Pricing& p, std::int32_t i, bool copy, PricedChunk& chunk) {
   for (const Share& s : chunk.shares) chunk.total.gradient_sync_ns += round_ns(tensor_sync_s(*s.under, s.sync));
 }
 
-void record(Pricing& p, const Assembly& x, const StepMessage& m, double weight, bool reduction) {
+void record(Pricing& p, const StrategyCost& x, const StepMessage& m, double weight, bool reduction) {
   if (m.placed.size <= 1) return;
   CollectivePart part;
   part.kind = m.kind;

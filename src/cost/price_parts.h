@@ -16,7 +16,7 @@ namespace espalier::cost {
 
 /// Layers of one such group in a chunk or stage.
 struct Share {
-  const Assembly* under = nullptr;
+  const StrategyCost* under = nullptr;
   ParameterElements elements;
   TensorSync sync;
   std::int32_t layers = 0;
@@ -24,7 +24,7 @@ struct Share {
 using Shares = std::vector<Share>;
 
 /// The share of the strategies that reduce together with the one of x: equal but for recomputation.
-Share& share_of(Shares& shares, const Assembly& x);
+Share& share_of(Shares& shares, const StrategyCost& x);
 
 /// What is known of a chunk before its stage is.
 struct PricedChunk {
@@ -55,14 +55,14 @@ struct Pricing {
   const ProgramStructure& structure;
   const ChunkRanges& chunks;
   const SplitTable* split;  ///< of one strategy for all layers; else null, as is
-  const Assembly* only;     ///< what it costs
+  const StrategyCost* only;     ///< what it costs
   ChunkEdges edges;
   PriceScratch::State& scratch;
   Costs& out;
   Program* program;
   const ClusterCosts* cluster = nullptr;            ///< stages on unlike devices, which lie at `places`; null: all alike
   const std::vector<StagePlace>* places = nullptr;  ///< by stage
-  std::list<Assembly> assemblies{};                 ///< of ranges, each when it was first met
+  std::list<StrategyCost> strategy_costs{};                 ///< of ranges, each when it was first met
   std::int64_t largest_message = 0, largest_scattered = -1, largest_gathered = -1;
 
   [[nodiscard]] const std::vector<RangeCost>& ranges(std::int32_t chunk) const { return chunks[static_cast<std::size_t>(chunk)]; }
@@ -77,8 +77,8 @@ struct Pricing {
   [[nodiscard]] const CostContext& on(const RangeCost& range) const { return range.on != nullptr ? *range.on : c; }
   /// Of a stage; stage i of every schedule holds pipeline chunk i.
   [[nodiscard]] const CostContext& on_stage(std::int32_t stage) const { return on(ranges(stage).front()); }
-  const Assembly& under(const RangeCost& range);
-  const Assembly& under_embedding() { return under(chunks.front().front()); }
+  const StrategyCost& under(const RangeCost& range);
+  const StrategyCost& under_embedding() { return under(chunks.front().front()); }
   [[nodiscard]] std::int32_t strategy_index(const Strategy& s) const;
 };
 

@@ -5,7 +5,7 @@
 #include <optional>
 #include <utility>
 
-#include "cost/spread_stages.h"
+#include "cost/scattered_stages.h"
 
 namespace espalier::cost {
 
@@ -23,15 +23,15 @@ RankContexts rank_contexts(const ClusterCosts& c, const Plan& plan, const Progra
     out.of.assign(program.ranks.size(), {RankContext{shared, 0}});
     return out;
   }
-  const bool any_spread =
-      std::any_of(plan.pipelines.begin(), plan.pipelines.end(), [&](const Pipeline& p) { return is_spread(c.cluster(), p); });
-  std::vector<SpreadStages> spread;
-  if (any_spread)
+  const bool any_scattered =
+      std::any_of(plan.pipelines.begin(), plan.pipelines.end(), [&](const Pipeline& p) { return is_scattered(c.cluster(), p); });
+  std::vector<ScatteredStages> spread;
+  if (any_scattered)
     for (const Pipeline& pipeline : plan.pipelines) spread.emplace_back(c.cluster(), pipeline);
   for (const RankClass& rank : program.ranks) {
     const auto pipeline = static_cast<std::size_t>(rank.pipeline), stage = static_cast<std::size_t>(rank.stage.value);
     std::vector<RankContext>& of = out.of.emplace_back();
-    if (!any_spread) {
+    if (!any_scattered) {
       const CostContext& here = c.of(c.place(plan.pipelines[pipeline].stages[stage]));
       of.push_back({&out.sampled.of(here, samples_of_stage(plan.pipelines[pipeline], stage, 0)), 0});
       continue;

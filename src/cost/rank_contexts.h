@@ -18,7 +18,7 @@ struct RankContext {
   std::int64_t samples = 0;
 };
 
-/// Of a rank class all contexts of its stage: one for each kind of device in it (spread_stages.h), else one. Moved, never copied: entries point
+/// Of a rank class all contexts of its stage: one for each kind of device in it (scattered_stages.h), else one. Moved, never copied: entries point
 /// into `own`, `sampled` and to what it was made of, which outlives this value.
 struct RankContexts {
   RankContexts() = default;

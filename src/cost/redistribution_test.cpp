@@ -136,7 +136,7 @@ FetchedFraction by_cells(const Strategy& from, const Strategy& to, int devices) 
   return move;
 }
 
-Strategy any_spread(std::mt19937& engine, int devices) {
+Strategy any_scattered(std::mt19937& engine, int devices) {
   std::vector<Strategy> all;
   for (std::int32_t tp = 1; tp <= devices; ++tp)
     for (std::int32_t cp = 1; tp * cp <= devices; ++cp)
@@ -155,7 +155,7 @@ TEST(Redistribution, EqualsPlainSetsOfCells) {
   for (int trial = 0; trial < 600; ++trial) {
     const int choices[] = {2, 3, 4, 6, 8, 12, 16, 24};
     const int devices = choices[engine() % (trial % 10 == 0 ? 8 : 7)];
-    const Strategy from = any_spread(engine, devices), to = any_spread(engine, devices);
+    const Strategy from = any_scattered(engine, devices), to = any_scattered(engine, devices);
     const FetchedFraction move = between(from, to), expected = by_cells(from, to, devices);
     const auto text = [](const Strategy& s) {
       return "dp " + std::to_string(s.dp) + " cp " + std::to_string(s.cp) + " tp " + std::to_string(s.tp) + " " +
@@ -171,7 +171,7 @@ TEST(Redistribution, SymmetricWithoutReplicas) {
   std::mt19937 engine(5);
   for (int trial = 0; trial < 500; ++trial) {
     const int devices = 1 << (1 + engine() % 6);
-    const Strategy from = any_spread(engine, devices), to = any_spread(engine, devices);
+    const Strategy from = any_scattered(engine, devices), to = any_scattered(engine, devices);
     if (layout_of(from).replicas > 1 || layout_of(to).replicas > 1) continue;
     EXPECT_NEAR(between(from, to).fetched, between(to, from).fetched, 1e-12);
   }

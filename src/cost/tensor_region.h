@@ -5,7 +5,7 @@
 
 #include <cstdint>
 
-#include "cost/layer_scene.h"
+#include "cost/layer_pricing.h"
 #include "plan/transformer_engine.h"
 
 namespace espalier::cost {
@@ -17,14 +17,14 @@ struct Region {
 };
 
 /// Bytes of a gather that the products of a region need: the operands that they multiply, of 8 bits where the engine casts before it gathers.
-inline double gathered_bytes(const Scene& x, double bytes) {
+inline double gathered_bytes(const LayerPricing& x, double bytes) {
   const double operand = x.c.workload.operand_bytes;
   return of_transformer_engine(*x.c.engine) && operand < x.a ? bytes * operand / x.a : bytes;
 }
 
 /// Collectives that nothing runs beside: of the output; of the input gradient; under sequence parallelism the input gathered again.
 template <class Sum>
-void block_region(Sum& sum, const Scene& x, const Region& r, double bytes) {
+void block_region(Sum& sum, const LayerPricing& x, const Region& r, double bytes) {
   using enum StepPart;
   if (!x.megatron_sp) {
     const PricedTraffic reduce = traffic<CollectiveKind::all_reduce, GroupKind::tensor>(x, bytes);
@@ -48,7 +48,7 @@ void block_region(Sum& sum, const Scene& x, const Region& r, double bytes) {
 
 /// One all-reduce of the row linear's output, one of the column linear's input gradient.
 template <class Sum>
-[[gnu::always_inline]] inline void reduce_region(Sum& sum, const Scene& x, const Region& r, double bytes) {
+[[gnu::always_inline]] inline void reduce_region(Sum& sum, const LayerPricing& x, const Region& r, double bytes) {
   const PricedTraffic reduce = traffic<CollectiveKind::all_reduce, GroupKind::tensor>(x, bytes);
   sum.move(SumPhase::forward, alone(reduce, Placement::after, StepPart::forward, sum.op));
   sum.move(SumPhase::backward,
@@ -59,7 +59,7 @@ template <class Sum>
 }
 
 template <class Sum>
-[[gnu::always_inline]] inline void close_region(Sum& sum, const Scene& x, const Region& r, double row_forward, double row_input,
+[[gnu::always_inline]] inline void close_region(Sum& sum, const LayerPricing& x, const Region& r, double row_forward, double row_input,
                                                 double bytes) {
   if (x.s.tp == 1 || x.ulysses) return;
   sum.record.region(r.first_column, r.last_column);

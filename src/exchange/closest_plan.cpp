@@ -135,7 +135,7 @@ std::optional<ChangedConfiguration> of_most_layers(const ExportTarget& t, const 
 
 bool equal_replicas(const Plan& plan) {
   const auto& stages = plan.only_pipeline().stages;
-  return std::none_of(stages.begin(), stages.end(), [](const Stage& s) { return unequal_replicas(s); });
+  return std::none_of(stages.begin(), stages.end(), [](const Stage& s) { return uneven_replicas(s); });
 }
 
 /// One strategy, devices in their order, equal replicas: what every other change starts from. Nothing where that has no configuration.

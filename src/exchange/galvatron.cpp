@@ -59,7 +59,7 @@ std::optional<FormatFault> strategy_fault(const Job& job, const Plan& plan) {
 }
 
 Result<std::string> write_strategy(const ExportRequest& request) {
-  if (Status refused = unpriced(request.plan)) return *refused;  // a fault of the plan, whatever the format
+  if (Status refused = unsupported(request.plan)) return *refused;  // a fault of the plan, whatever the format
   if (const auto broken = strategy_fault(request.job, request.plan)) return to_error(*broken, galvatron_export());
   const auto document = galvatron::document_of(request.plan);
   ESPALIER_CHECK(document.ok());  // its rules are kept

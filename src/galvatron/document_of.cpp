@@ -129,7 +129,7 @@ DocumentLayer document_layer(const FileLayer& layer) {
 
 Result<StrategyDocument> document_of(const Plan& plan) {
   if (Status e = validate(plan)) return *e;
-  if (Status e = unpriced(plan)) return *e;
+  if (Status e = unsupported(plan)) return *e;
   if (plan.pipelines.size() != 1)
     return Error{ErrorKind::check_failed, "$.pipelines", std::to_string(plan.pipelines.size()) + " pipelines",
                  "one pipeline: all that a strategy file can say", ""};

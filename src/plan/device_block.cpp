@@ -65,7 +65,7 @@ std::optional<DeviceBlock> device_block(const Plan& plan, const Cluster& cluster
   for (const Stage& stage : plan.only_pipeline().stages) {
     std::int64_t held = 0;
     for (const DeviceRange& range : stage.devices) held += range.count;
-    if (unequal_replicas(stage) || !spread_over(stage, held)) return std::nullopt;
+    if (uneven_replicas(stage) || !spread_over(stage, held)) return std::nullopt;
     count += held;
   }
   if (*first + count > cluster.devices()) return std::nullopt;

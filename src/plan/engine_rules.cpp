@@ -437,7 +437,7 @@ bool has_shares(const EngineModel& engine) { return engine.family != EngineFamil
 
 bool unequal_shares(const Plan& plan) {
   return std::any_of(plan.pipelines.begin(), plan.pipelines.end(), [](const Pipeline& pipeline) {
-    return std::any_of(pipeline.stages.begin(), pipeline.stages.end(), [](const Stage& s) { return unequal_replicas(s); });
+    return std::any_of(pipeline.stages.begin(), pipeline.stages.end(), [](const Stage& s) { return uneven_replicas(s); });
   });
 }
 

@@ -86,14 +86,14 @@ const std::vector<Beyond>& beyond() {
 }
 
 TEST(Pipelines, EveryFieldIsHeldAndRefusedByName) {
-  EXPECT_FALSE(unpriced(small()));
+  EXPECT_FALSE(unsupported(small()));
   for (const Beyond& b : beyond()) {
     Plan plan = small();
     b.change(plan);
     expect_round_trip(plan);
     EXPECT_NE(plan.canonical_text(), small().canonical_text()) << b.where;
     EXPECT_NE(content_hash(plan), content_hash(small())) << b.where;
-    const Status refused = unpriced(plan);
+    const Status refused = unsupported(plan);
     ASSERT_TRUE(refused) << b.where;
     EXPECT_EQ(refused->kind, ErrorKind::bad_input);
     EXPECT_EQ(refused->where, b.where);
@@ -104,7 +104,7 @@ TEST(Pipelines, EveryFieldIsHeldAndRefusedByName) {
 TEST(Pipelines, EnginesOfUnlikeStagesRunSeveral) {
   Plan plan = two_pipelines();
   EXPECT_EQ(plan.engine, "generic");
-  EXPECT_FALSE(unpriced(plan));
+  EXPECT_FALSE(unsupported(plan));
   for (std::size_t k = 0; k < plan.pipelines.size(); ++k) {
     const Plan alone = plan.alone(k);
     EXPECT_EQ(alone.only_pipeline(), plan.pipelines[k]);
@@ -138,7 +138,7 @@ TEST(Pipelines, ModulesAreNamedAndHaveAPrice) {
   Plan plan = small();
   first_strategy(plan).recompute = {RecomputeKind::selective, 0, {RecomputeModule::moe_act, RecomputeModule::layernorm}};
   expect_round_trip(plan);
-  EXPECT_FALSE(unpriced(plan));
+  EXPECT_FALSE(unsupported(plan));
   EXPECT_NE(plan.label().find("+selective(layernorm,moe_act)"), std::string::npos) << plan.label();
   EXPECT_NE(plan.canonical_text().find("modules layernorm,moe_act"), std::string::npos);
   const Status refused = unwritable(plan, PlanSchema::one);
@@ -156,7 +156,7 @@ TEST(Pipelines, AnotherIdHasAPriceAndNoPlaceInVersionOne) {
   Plan plan = small();
   plan.only_pipeline().id = 5;
   expect_round_trip(plan);
-  EXPECT_FALSE(unpriced(plan));
+  EXPECT_FALSE(unsupported(plan));
   const Status refused = unwritable(plan, PlanSchema::one);
   ASSERT_TRUE(refused);
   EXPECT_EQ(refused->where, "$.pipelines[0].id");

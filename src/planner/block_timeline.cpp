@@ -14,7 +14,7 @@ Result<std::string> block_timeline(const Job& job, const Plan& plan) {
   const auto engine = engine_of(job);
   if (!engine) return engine.error();
   if (auto refused = plannable(job)) return *refused;
-  if (auto refused = unpriced(plan)) return *refused;
+  if (auto refused = unsupported(plan)) return *refused;
   if (auto broken = plan_fits_job(job, plan)) return *broken;
   if (auto refused = support(job, **engine, plan)) return *refused;
   const cost::CostContext context(job.model, job.cluster, job.training, **engine);

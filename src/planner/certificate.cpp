@@ -24,7 +24,7 @@ SearchSummary counters_of(const search::Outcome& found) {
   return s;
 }
 
-void add_partitions(const search::Found& all, SearchSummary& s) {
+void add_partitions(const search::SearchResult& all, SearchSummary& s) {
   PartitionSummary sum;
   sum.without_ns = all.best_without_partitions_ns();
   sum.solved = all.choices.solved;
@@ -35,7 +35,7 @@ void add_partitions(const search::Found& all, SearchSummary& s) {
   s.partitions = sum;
 }
 
-void add_layers(const search::Found& all, SearchSummary& s) {
+void add_layers(const search::SearchResult& all, SearchSummary& s) {
   const search::LayerwiseOutcome& last = *all.last();
   LayerwiseSummary l;
   l.uniform_ns = all.uniform.best ? all.uniform.best->iteration_ns : 0;
@@ -78,13 +78,13 @@ void add_groups(const search::GroupedOutcome& found, SearchSummary& s) {
                                         found.candidates, found.simulations, found.refined, found.without_room};
 }
 
-void add_groups_alone(const search::EachGroupOutcome& found, SearchSummary& s) {
+void add_groups_alone(const search::SingleGroupOutcome& found, SearchSummary& s) {
   if (!s.device_groups) s.device_groups = DeviceGroupsSummary{};
   for (const search::GroupAlone& group : found.groups) s.device_groups->alone += group.space_size;
   s.device_groups->alone_simulated = found.simulations;
 }
 
-void add_pipelines(const search::Found& all, SearchSummary& s) {
+void add_pipelines(const search::SearchResult& all, SearchSummary& s) {
   s.device_groups->columns = all.beside->columns;
   s.device_groups->combinations = all.beside->combinations;
   s.device_groups->beside_simulated = all.beside->simulations;
@@ -92,17 +92,17 @@ void add_pipelines(const search::Found& all, SearchSummary& s) {
   if (!all.replicas) return;
   s.device_groups->replica_plans = all.replicas->considered;
   s.device_groups->replicas_simulated = all.replicas->simulations;
-  s.device_groups->unequal_replicas = all.unequal_replicas();
+  s.device_groups->uneven_replicas = all.uneven_replicas();
 }
 
-void add_phases(const search::Found& all, SearchSummary& s) {
+void add_phases(const search::SearchResult& all, SearchSummary& s) {
   for (const search::PhaseReport& p : all.phases)
     s.phases.push_back({p.name, p.left_out, p.complete, p.bounded, p.lowered, p.simulated, p.lower_bound_ns, p.seconds});
 }
 
 }  // namespace
 
-SearchSummary certificate_of(const Job& job, const EngineModel& engine, const search::Found& all, const Watch& watch) {
+SearchSummary certificate_of(const Job& job, const EngineModel& engine, const search::SearchResult& all, const Watch& watch) {
   SearchSummary s = counters_of(all.flat());
   s.space = job.search.kind;
   const MemoryMargin margin = memory_margin_of(job);

@@ -10,7 +10,7 @@
 namespace espalier::planner {
 
 /// Of all phases together; something was found.
-SearchSummary certificate_of(const Job& job, const EngineModel& engine, const search::Found& all, const Watch& watch);
+SearchSummary certificate_of(const Job& job, const EngineModel& engine, const search::SearchResult& all, const Watch& watch);
 
 /// The certificate of the space as it stands for a plan that is not the fastest one found.
 void restate(SearchSummary& s, std::int64_t iteration_ns);

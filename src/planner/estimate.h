@@ -14,9 +14,9 @@ Result<Prediction> predict_with(const Job& job, const EngineModel& engine, const
 
 /// The same of a plan as it stands, its devices and layers as it lists them.
 Result<Prediction> predict_plan(const Job& job, const Plan& plan);
-/// The same, and messages over long ways follow each other on equal devices too (ClusterCosts::LongWays). The search does not know that of
+/// The same, and messages over long ways follow each other on equal devices too (ClusterCosts::WanLatency). The search does not know that of
 /// equal devices yet, so that only measured runs are predicted so.
-bool is_long_way(double seconds);
-Result<Prediction> predict_over_long_ways(const Job& job, const Plan& plan);
+bool is_wan_latency(double seconds);
+Result<Prediction> predict_over_wan(const Job& job, const Plan& plan);
 
 }  // namespace espalier::planner

@@ -189,16 +189,16 @@ Job as_slowest(const Job& job, bool as_domains) {
   return on_cluster(job, std::move(out));
 }
 
-std::vector<WholePlan> whole_cluster_plans(const Job& job, const EngineModel& engine, int threads,
+std::vector<ClusterBaseline> whole_cluster_plans(const Job& job, const EngineModel& engine, int threads,
                                            const std::function<bool()>& interrupted) {
   const SortedGroups order = sorted_groups(job.cluster);
-  std::vector<WholePlan> out = whole_cluster_plans_as_listed(sorted_job(job, order), engine, threads, interrupted);
-  for (WholePlan& one : out)
+  std::vector<ClusterBaseline> out = whole_cluster_plans_as_listed(sorted_job(job, order), engine, threads, interrupted);
+  for (ClusterBaseline& one : out)
     if (one.plan) to_file_order(order, *one.plan);
   return out;
 }
 
-std::vector<WholePlan> whole_cluster_plans_as_listed(const Job& job, const EngineModel& engine, int threads,
+std::vector<ClusterBaseline> whole_cluster_plans_as_listed(const Job& job, const EngineModel& engine, int threads,
                                                      const std::function<bool()>& interrupted) {
   if (job.cluster.groups.size() < 2) return {};
   const std::string nothing = "no configuration fits";
@@ -212,15 +212,15 @@ std::vector<WholePlan> whole_cluster_plans_as_listed(const Job& job, const Engin
           {preset.label + pace, megatron(job, engine, preset), preset.refusal.empty() ? nothing : preset.refusal}};
 }
 
-std::vector<Pipeline> starts_of(const Job& job, const std::vector<WholePlan>& whole) {
+std::vector<Pipeline> starts_of(const Job& job, const std::vector<ClusterBaseline>& whole) {
   std::vector<Pipeline> out;
-  for (const WholePlan& one : whole)
+  for (const ClusterBaseline& one : whole)
     if (one.plan && admitted(job.search, *one.plan)) out.push_back(one.plan->only_pipeline());
   return out;
 }
 
 std::vector<Alternative> group_alternatives(const Job& job, const EngineModel& engine, const PlannerResult& answer,
-                                            const search::EachGroupOutcome* alone, const std::vector<WholePlan>& whole,
+                                            const search::SingleGroupOutcome* alone, const std::vector<ClusterBaseline>& whole,
                                             int threads, const std::function<bool()>& interrupted) {
   std::vector<Alternative> out;
   for (const GroupBaseline& baseline : groups_alone(job)) {
@@ -230,7 +230,7 @@ std::vector<Alternative> group_alternatives(const Job& job, const EngineModel& e
     if (best) plan = document_of(baseline.job, engine, best->configuration.strategy, best->configuration.schedule);
     out.push_back(row(baseline.job, engine, answer, baseline.label, plan, "no configuration fits"));
   }
-  for (const WholePlan& one : whole) out.push_back(row(job, engine, answer, one.label, one.plan, one.refusal));
+  for (const ClusterBaseline& one : whole) out.push_back(row(job, engine, answer, one.label, one.plan, one.refusal));
   return out;
 }
 

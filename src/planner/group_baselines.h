@@ -20,7 +20,7 @@
 #include "espalier/plan.h"
 #include "espalier/planner.h"
 #include "plan/engine_fwd.h"
-#include "search/each_group.h"
+#include "search/single_group.h"
 
 namespace espalier::planner {
 
@@ -40,26 +40,26 @@ inline constexpr std::int64_t kEqualSimulated =
     4'096;  ///< plans at most that the search among equal devices simulates: a baseline is no proof
 
 /// Plans of the whole cluster, each the best of its kind, in the order of the table above.
-struct WholePlan {
+struct ClusterBaseline {
   std::string label;
   std::optional<Plan> plan;
   std::string refusal;  ///< why there is none
 };
 /// None for one node group.
-std::vector<WholePlan> whole_cluster_plans(const Job& job, const EngineModel& engine, int threads,
+std::vector<ClusterBaseline> whole_cluster_plans(const Job& job, const EngineModel& engine, int threads,
                                            const std::function<bool()>& interrupted);
 /// The same with the groups in the order in which the cluster lists them: the plans of a sorted cluster (sorted_groups.h).
-std::vector<WholePlan> whole_cluster_plans_as_listed(const Job& job, const EngineModel& engine, int threads,
+std::vector<ClusterBaseline> whole_cluster_plans_as_listed(const Job& job, const EngineModel& engine, int threads,
                                                      const std::function<bool()>& interrupted);
 
 /// Those of them that a search may begin with, so that no answer is slower: pipelines whose stages lie each on one node group, made within
 /// the job's search part.
-std::vector<Pipeline> starts_of(const Job& job, const std::vector<WholePlan>& whole);
+std::vector<Pipeline> starts_of(const Job& job, const std::vector<ClusterBaseline>& whole);
 
 /// The alternatives of an answer on unlike devices: each group alone, and the plans of the whole cluster. `alone`: what the search of each group found;
 /// null: searched here.
 std::vector<Alternative> group_alternatives(const Job& job, const EngineModel& engine, const PlannerResult& answer,
-                                            const search::EachGroupOutcome* alone, const std::vector<WholePlan>& whole,
+                                            const search::SingleGroupOutcome* alone, const std::vector<ClusterBaseline>& whole,
                                             int threads, const std::function<bool()>& interrupted);
 
 }  // namespace espalier::planner

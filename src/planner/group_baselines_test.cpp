@@ -161,7 +161,7 @@ TEST(GroupBaselines, NoAnswerIsSlower) {
 TEST(GroupBaselines, StartsKeepTheSearchPart) {
   const Job job =
       mixed(nodes(1, 4, "h100-sxm-80gb"), nodes(1, 8, "a100-sxm-40gb"), "gpt2", "search: {fix: {micro_batch: 2, pp: 3}}");
-  const std::vector<WholePlan> whole = whole_cluster_plans(job, *find_engine("generic"), 1, {});
+  const std::vector<ClusterBaseline> whole = whole_cluster_plans(job, *find_engine("generic"), 1, {});
   ASSERT_EQ(whole.size(), 3U);
   const std::vector<Pipeline> starts = starts_of(job, whole);
   EXPECT_FALSE(starts.empty());

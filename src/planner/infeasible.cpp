@@ -12,7 +12,7 @@
 #include "plan/recompute_modules.h"
 #include "plan/rules.h"
 #include "planner/engine_options.h"
-#include "planner/excluded.h"
+#include "planner/infeasible_pins.h"
 #include "planner/memory_margin.h"
 #include "planner/simulated_evaluator.h"
 #include "search/cost_book.h"
@@ -312,7 +312,7 @@ Error infeasible(const Job& job, const EngineModel& engine, const search::Outcom
   return Error{ErrorKind::infeasible, "memory", what, expected, hint};
 }
 
-Error nothing_fits(const Job& job, const search::Found& found, Watch& watch) {
+Error nothing_fits(const Job& job, const search::SearchResult& found, Watch& watch) {
   SearchEnd cut = watch.reason();
   if (!searched(cut) && !found.complete()) cut = SearchEnd::node_limit;
   if (searched(cut))

@@ -16,6 +16,6 @@ namespace espalier::planner {
 Error infeasible(const Job& job, const EngineModel& engine, const search::Outcome& found, Watch& watch);
 
 /// Where plans may lie on groups of unlike devices.
-Error nothing_fits(const Job& job, const search::Found& found, Watch& watch);
+Error nothing_fits(const Job& job, const search::SearchResult& found, Watch& watch);
 
 }  // namespace espalier::planner

@@ -5,7 +5,7 @@
 #include <numeric>
 
 #include "cost/collective.h"
-#include "cost/spread_stages.h"
+#include "cost/scattered_stages.h"
 #include "plan/engine.h"
 #include "plan/process_groups.h"
 #include "planner/prediction.h"
@@ -34,7 +34,7 @@ class Judge {
 
   [[nodiscard]] double operator()(const Places& places) {
     set(places);
-    const cost::SpreadStages spread(job_.cluster, pipeline_, paths_);
+    const cost::ScatteredStages spread(job_.cluster, pipeline_, paths_);
     double slowest = 0, latency = 0, reduction = 0;
     for (std::size_t i = 0; i + 1 < pipeline_.stages.size(); ++i) {
       const FabricLevel link = spread.link(i, i + 1);

@@ -4,7 +4,7 @@
 //
 // Judged by what of the step depends on the places alone:
 //     m · 2 · max over neighbouring stages of message(i, i+1)  +  2 · Σ latency(i, i+1)  +  max over stages of reduction(i)
-// with the links and levels that the costs of such stages are made of (cost/spread_stages.h): m micro-batches cross every border twice, each
+// with the links and levels that the costs of such stages are made of (cost/scattered_stages.h): m micro-batches cross every border twice, each
 // link once a micro-batch; the pipeline fills and drains once; the slowest reduction ends the step. Starts are the orders of ranks that engines
 // have, over devices as the cluster numbers them and over each order of its sites (of up to kPermuted groups); from the best of them single
 // exchanges of two devices are taken while they lower the figure, in the order of places. What is found, and the best starts, and the places of `plan`, are simulated;

@@ -7,7 +7,7 @@
 #include "espalier/planner.h"
 #include "plan/engine.h"
 #include "planner/alternatives.h"
-#include "planner/beside_answer.h"
+#include "planner/answer_extras.h"
 #include "planner/certificate.h"
 #include "planner/described.h"
 #include "planner/group_baselines.h"
@@ -66,13 +66,13 @@ Result<PlannerResult> plan(const Job& job, const PlannerOptions& options) {
   phases->carried = carried ? &*carried : nullptr;
   if (!carried && options.node_limit == 0) add_seeds(seeds_for(memory, room), how);
   phases->keep_record = memory != nullptr;
-  std::vector<WholePlan> whole =
-      equal ? std::vector<WholePlan>{} : whole_cluster_plans_as_listed(sorted, engine, how.threads, how.interrupted);
+  std::vector<ClusterBaseline> whole =
+      equal ? std::vector<ClusterBaseline>{} : whole_cluster_plans_as_listed(sorted, engine, how.threads, how.interrupted);
   phases->starts = starts_of(sorted, whole);
   const auto searching = Clock::now();
-  search::Found all = search::search(prepared->problem, evaluator, *phases);
+  search::SearchResult all = search::search(prepared->problem, evaluator, *phases);
   to_file_order(order, all);
-  for (WholePlan& one : whole)
+  for (ClusterBaseline& one : whole)
     if (one.plan) to_file_order(order, *one.plan);
   remember(memory, room, std::move(all.uniform.record));
   const auto best = all.best();

@@ -281,7 +281,7 @@ Plan document_of(const Job& job, const EngineModel& engine, const search::PlanCa
   return document_of(job, engine, best.schedule, best.chunks);
 }
 
-Result<Timed> time_plan(const Job& job, const EngineModel& engine, const Plan& plan, bool spans, cost::LongWays ways) {
+Result<Timed> time_plan(const Job& job, const EngineModel& engine, const Plan& plan, bool spans, cost::WanLatency ways) {
   if (auto refused = support(job, engine, plan)) return *refused;
   const cost::ClusterCosts costs(job.model, job.cluster, job.training, engine, ways);
   Timed timed;
@@ -373,13 +373,13 @@ Result<Prediction> predict_plan(const Job& job, const Plan& plan) {
   return prediction_of(job, **engine, *timed);
 }
 
-bool is_long_way(double seconds) { return seconds >= cost::kLongWay; }
+bool is_wan_latency(double seconds) { return seconds >= cost::kWanLatencyThreshold; }
 
-Result<Prediction> predict_over_long_ways(const Job& job, const Plan& plan) {
+Result<Prediction> predict_over_wan(const Job& job, const Plan& plan) {
   const auto engine = engine_of(job);
   if (!engine) return engine.error();
   if (auto refused = plannable(job)) return *refused;
-  const auto timed = time_plan(job, **engine, plan, false, cost::LongWays::messages_follow);
+  const auto timed = time_plan(job, **engine, plan, false, cost::WanLatency::pipelined);
   if (!timed) return timed.error();
   return prediction_of(job, **engine, *timed);
 }

@@ -30,7 +30,7 @@ struct Timed {
 
 /// Prices, lowers (folded) and simulates `plan` as it stands. Error: what support() says (planner/support.h), or a program that does not end.
 Result<Timed> time_plan(const Job& job, const EngineModel& engine, const Plan& plan, bool spans,
-                        cost::LongWays ways = cost::LongWays::as_stages_lie);
+                        cost::WanLatency ways = cost::WanLatency::blocking);
 
 Prediction prediction_of(const Job& job, const EngineModel& engine, const Timed& timed);
 

@@ -56,7 +56,7 @@ Result<RestrictionPrice> restriction_price(const Job& job, const EngineModel& en
   SimulatedEvaluator evaluator(phases->how.threads, job.network);
   if (!job.cluster.equal_devices())
     phases->starts = starts_of(free, whole_cluster_plans(free, *prepared->engine, phases->how.threads, phases->how.interrupted));
-  const search::Found all = search::search(prepared->problem, evaluator, *phases);
+  const search::SearchResult all = search::search(prepared->problem, evaluator, *phases);
   RestrictionPrice out;
   out.engine = engine.name;
   const auto best = all.best();

@@ -28,7 +28,7 @@ Result<PlannerResult> planner::simulated(const Job& job, const Plan& plan, Timed
   const auto prepared = prepare(job);
   if (!prepared) return prepared.error();
   if (auto broken = validate(plan)) return *broken;
-  if (auto refused = unpriced(plan)) return *refused;
+  if (auto refused = unsupported(plan)) return *refused;
   if (auto broken = plan_fits_job(job, plan)) return *broken;
   auto result = describe(job, *prepared->engine, plan, keep != nullptr, keep);
   if (!result) return result;

@@ -74,7 +74,7 @@ void to_file_order(const SortedGroups& order, Plan& plan) {
   if (!order.as_in_file) plan.pipelines = search::on_devices(std::move(plan.pipelines), order.devices);
 }
 
-void to_file_order(const SortedGroups& order, search::Found& found) {
+void to_file_order(const SortedGroups& order, search::SearchResult& found) {
   if (order.as_in_file) return;
   const auto move = [&](search::GroupedCandidate& plan) {
     plan.pipelines = search::on_devices(std::move(plan.pipelines), order.devices);

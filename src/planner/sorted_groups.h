@@ -22,7 +22,7 @@ SortedGroups sorted_groups(const Cluster& cluster);
 Job sorted_job(const Job& job, const SortedGroups& order);
 
 /// Plans found on the sorted cluster, on the devices of the file's.
-void to_file_order(const SortedGroups& order, search::Found& found);
+void to_file_order(const SortedGroups& order, search::SearchResult& found);
 void to_file_order(const SortedGroups& order, Plan& plan);
 
 }  // namespace espalier::planner

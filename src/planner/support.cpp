@@ -22,7 +22,7 @@ struct SupportQuery {
   const Plan& plan;
 };
 
-Status no_price(const SupportQuery& q) { return unpriced(q.plan); }
+Status no_price(const SupportQuery& q) { return unsupported(q.plan); }
 
 Status not_measured(const SupportQuery& q) {
   if (q.job.engine_model == nullptr || q.job.engine_model->measured == nullptr) return std::nullopt;
@@ -79,7 +79,7 @@ Status unequal_under_flow(const SupportQuery& q) {
   if (q.job.network != NetworkKind::flow) return std::nullopt;
   for (std::size_t p = 0; p < q.plan.pipelines.size(); ++p)
     for (std::size_t i = 0; i < q.plan.pipelines[p].stages.size(); ++i)
-      if (unequal_replicas(q.plan.pipelines[p].stages[i]))
+      if (uneven_replicas(q.plan.pipelines[p].stages[i]))
         return Error{ErrorKind::bad_input, cat("$.pipelines[", p, "].stages[", i, "]"),
                      "replicas of unequal shares under --network flow", "the closed form", "leave --network out"};
   return std::nullopt;

@@ -29,7 +29,7 @@ bool Watch::stopped() {
   return true;
 }
 
-void Watch::stands(const search::Standing& standing) {
+void Watch::stands(const search::Progress& standing) {
   {
     const std::lock_guard lock(telling_);
     standing_ = standing;
@@ -45,7 +45,7 @@ void Watch::tell() {
   options_.progress(text_of(standing_, static_cast<double>(now) * 1e-9));
 }
 
-std::string text_of(const search::Standing& s, double seconds) {
+std::string text_of(const search::Progress& s, double seconds) {
   std::string out = std::string(s.phase) + ": ";
   if (s.total > 0) out += base::grouped(s.done) + " of " + base::grouped(s.total) + " ";
   out += s.unit;

@@ -22,7 +22,7 @@ class Watch {
   bool stopped();
   /// interrupted or time_limit; none: not stopped.
   [[nodiscard]] SearchEnd reason() const { return reason_.load(); }
-  void stands(const search::Standing& standing);
+  void stands(const search::Progress& standing);
 
  private:
   using Clock = std::chrono::steady_clock;
@@ -33,10 +33,10 @@ class Watch {
   std::atomic<SearchEnd> reason_{SearchEnd::none};
   std::atomic<std::int64_t> next_line_ns_{0};  ///< since the start
   std::mutex telling_;
-  search::Standing standing_;
+  search::Progress standing_;
 };
 
 /// "layer-wise: 12 of 96 pipelines and batches, best 3.917 s, nothing below 3.610 s, 4 s".
-std::string text_of(const search::Standing& standing, double seconds);
+std::string text_of(const search::Progress& standing, double seconds);
 
 }  // namespace espalier::planner

@@ -26,7 +26,7 @@ Result<Plan> read_plan(Reader& r, const char* key) {
   const Node* node = r.find(key);
   auto plan = plan_from_json(node == nullptr ? "null" : base::to_json(*node), r.path() + "." + key);
   if (!plan) return plan.error();
-  if (Status refused = unpriced(*plan)) return *refused;
+  if (Status refused = unsupported(*plan)) return *refused;
   return plan;
 }
 

@@ -73,7 +73,7 @@ Result<CheckReport> check_plan(const Job& job, const Plan& plan, const CheckOpti
   if (!engine) return engine.error();
   // Structure first: only a plan of this model on this cluster can be lowered and priced.
   if (Status broken = validate(plan)) return CheckReport{{{"structure", false, broken->message()}}};
-  if (Status refused = unpriced(plan)) return *refused;
+  if (Status refused = unsupported(plan)) return *refused;
   CheckReport sound = check::check_sound(plan, job.model, job.cluster, job.engine_model.get());
   if (!sound.ok() && !placed_unevenly(sound)) return sound;
   if (!cost::on_unlike_devices(plan, job.cluster))

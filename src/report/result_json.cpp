@@ -159,7 +159,7 @@ void write_device_groups(JsonWriter& w, const DeviceGroupsSummary& s) {
     w.key("columns").value(s.columns).key("combinations").value(s.combinations);
     w.key("beside_simulated").value(s.beside_simulated).key("several_pipelines").value(s.several_pipelines);
     w.key("replica_plans").value(s.replica_plans).key("replicas_simulated").value(s.replicas_simulated);
-    w.key("unequal_replicas").value(s.unequal_replicas);
+    w.key("unequal_replicas").value(s.uneven_replicas);
   }
   w.end_object();
 }

@@ -165,7 +165,7 @@ DeviceGroupsSummary read_device_groups(Reader r) {
   s.several_pipelines = r.optional_bool("several_pipelines", false);
   s.replica_plans = r.optional_int("replica_plans", 0, kBig, 0);
   s.replicas_simulated = r.optional_int("replicas_simulated", 0, kBig, 0);
-  s.unequal_replicas = r.optional_bool("unequal_replicas", false);
+  s.uneven_replicas = r.optional_bool("unequal_replicas", false);
   s.sizes = r.optional_int("sizes", 0, kBig, 0);
   s.options = r.optional_int("options", 0, kBig, 0);
   s.dropped = r.optional_int("dropped", 0, kBig, 0);
@@ -339,7 +339,7 @@ Result<PlannerResult> result_from_json(std::string_view text, const std::string&
   if (!sink.ok()) return *sink.first();
   auto read_plan = plan_from_json(base::to_json(*plan), where + " ($.plan)");
   if (!read_plan) return read_plan.error();
-  if (Status refused = unpriced(*read_plan)) {
+  if (Status refused = unsupported(*read_plan)) {
     refused->where = where + ": $.plan" + refused->where.substr(1);
     return *refused;
   }

@@ -115,10 +115,10 @@ void Mapper::place_run() {
   if (!m.network.stated()) return;
   // Who waits for the arrival of each message waits for the way too.
   const bool asynchronous = framework_ != nullptr && framework_->overlap.p2p;
-  run_.long_ways = asynchronous && run_.schedule.stages > 1 && planner::is_long_way(m.network.delay_ms.value_or(0) * 1e-3);
+  run_.wan_latency = asynchronous && run_.schedule.stages > 1 && planner::is_wan_latency(m.network.delay_ms.value_or(0) * 1e-3);
   const bool places = run_.job.cluster.groups.size() > 1 || job::mentions(m.placement, {"random", "scheduled"});
   const bool layers = std::any_of(m.stages.begin(), m.stages.end(), [](const RunStage& s) { return !s.layer_range.empty(); });
-  if (!places && !layers && !run_.long_ways) return;
+  if (!places && !layers && !run_.wan_latency) return;
   Plan plan = planner::document_of(run_.job, *find_engine(run_.job.engine), run_.strategy, run_.schedule);
   if (places) place_ranks(plan);
   if (!skip_ && layers) place_layers(plan);

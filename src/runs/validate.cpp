@@ -118,7 +118,7 @@ Outcome replayed(const RunRecord& record) {
 }
 
 Result<Prediction> predict_run(const MappedRun& run, const PredictFunction& predict) {
-  if (run.plan && run.long_ways) return planner::predict_over_long_ways(run.job, *run.plan);
+  if (run.plan && run.wan_latency) return planner::predict_over_wan(run.job, *run.plan);
   return run.plan ? planner::predict_plan(run.job, *run.plan) : predict(run.job, run.strategy, run.schedule);
 }
 

@@ -176,7 +176,7 @@ TEST(BranchAndBound, InterruptionAndProgress) {
   Indifferent evaluator;
   Options options;
   int lines = 0;
-  options.progress = [&](const Standing& standing) {
+  options.progress = [&](const Progress& standing) {
     ++lines;
     EXPECT_EQ(standing.phase, "uniform");
   };

@@ -34,7 +34,7 @@ struct DeviceGroupsOptions {
   std::uint32_t without = 0;      ///< solve::GroupRule
   bool cutoff = true;             ///< false: no size knows what others found
   std::function<bool()> interrupted;
-  Progress progress;
+  ProgressCallback progress;
 };
 
 struct GroupedOutcome {

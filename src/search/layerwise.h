@@ -72,7 +72,7 @@ struct LayerwiseOptions {
   int threads = 1;
   std::int64_t node_limit = 0;        ///< plans simulated; 0 = no limit. Groups solved side by side share what is left evenly
   std::function<bool()> interrupted;  ///< polled all the time; once true it stays so
-  Progress progress;
+  ProgressCallback progress;
   bool balance_report = true;
   std::optional<Candidate> uniform;   ///< the uniform answer: the first incumbent
   std::vector<Candidate> starts;      ///< uniform plans, the fastest first: refined like the layer-wise answer

@@ -14,15 +14,15 @@
 namespace espalier::search {
 namespace {
 
-struct Scene {
+struct LayerPricing {
   Model model;
   Cluster cluster;
   Training training;
   std::unique_ptr<cost::CostContext> context;
 };
 
-std::unique_ptr<Scene> scene(const char* name, int bits, std::int64_t batch, const char* engine) {
-  auto s = std::make_unique<Scene>();
+std::unique_ptr<LayerPricing> scene(const char* name, int bits, std::int64_t batch, const char* engine) {
+  auto s = std::make_unique<LayerPricing>();
   s->model = *load_model_file(std::string(ESPALIER_SOURCE_DIR) + "/models/" + name + "/config.json");
   const int nodes = bits > 2 ? 1 << (bits - 2) : 1;
   s->cluster =
@@ -36,7 +36,7 @@ std::unique_ptr<Scene> scene(const char* name, int bits, std::int64_t batch, con
   return s;
 }
 
-std::unique_ptr<BlockSpace> space(const Scene& s, int bits, const PartitionRules& rules = {},
+std::unique_ptr<BlockSpace> space(const LayerPricing& s, int bits, const PartitionRules& rules = {},
                                   const PartitionWeights& weights = {}) {
   auto made = BlockSpace::make(*s.context, s.model.layer(1), s.training.global_batch, bits, rules, weights);
   EXPECT_TRUE(made.ok());

@@ -30,7 +30,7 @@ struct PartitionOptions {
   int threads = 1;
   std::function<bool()>
       interrupted;  ///< polled all the time; once true, partitions not yet found are neither offered nor bounded
-  Progress progress;
+  ProgressCallback progress;
 };
 
 /// May take operator partitions: dense blocks, a fabric of powers of two, full precision states (no adapters, no 8-bit products).

@@ -27,7 +27,7 @@ struct PhaseState {
   Problem problem;
   Evaluator& evaluator;
   const PhaseOptions& options;
-  Found& found;
+  SearchResult& found;
   const SpeedClasses* classes = nullptr;  ///< of a cluster with speeds
   JudgeOfClasses* of_classes = nullptr;
   Problem by_class;  ///< the problem on them
@@ -80,7 +80,7 @@ void run_layers(PhaseState& s, PhaseReport& out) {
 }
 
 void run_operators(PhaseState& s, PhaseReport& out) {
-  const Found& before = s.found;
+  const SearchResult& before = s.found;
   PartitionOptions partitions;
   partitions.incumbent_ns = faster(time_of(before.uniform), time_of(before.layered));
   partitions.threads = s.options.how.threads;
@@ -114,7 +114,7 @@ const Problem& unlike_problem(const PhaseState& s) { return s.classes != nullptr
 Evaluator& unlike_evaluator(const PhaseState& s) { return s.classes != nullptr ? *s.of_classes : s.evaluator; }
 
 /// Where every device must have work, plans on one of several groups are no answers: they serve the phases behind.
-void leave_to_others(const Problem& on, EachGroupOutcome& found) {
+void leave_to_others(const Problem& on, SingleGroupOutcome& found) {
   if (on.space.devices != DeviceChoice::all || on.cluster->groups.size() < 2) return;
   found.best.reset();
   found.lower_bound_ns = INT64_MAX;
@@ -131,17 +131,17 @@ void add(Outcome& found, const Outcome& more) {
 }
 
 /// Adds the plans on each class.
-void add_classes(const PhaseState& s, EachGroupOutcome& found) {
-  s.found.of_classes = each_group(s.by_class, *s.of_classes, s.options.how);
-  EachGroupOutcome& more = *s.found.of_classes;
+void add_classes(const PhaseState& s, SingleGroupOutcome& found) {
+  s.found.of_classes = single_group(s.by_class, *s.of_classes, s.options.how);
+  SingleGroupOutcome& more = *s.found.of_classes;
   leave_to_others(s.by_class, more);
   on_devices(s, more);
   add(found, more);
   found.bounded += more.bounded;
 }
 
-void run_each_group(PhaseState& s, PhaseReport& out) {
-  s.found.alone = each_group(s.problem, s.evaluator, s.options.how, s.found.best_ns(), !s.problem.cluster->equal_devices());
+void run_single_group(PhaseState& s, PhaseReport& out) {
+  s.found.alone = single_group(s.problem, s.evaluator, s.options.how, s.found.best_ns(), !s.problem.cluster->equal_devices());
   leave_to_others(s.problem, *s.found.alone);
   if (s.classes != nullptr) add_classes(s, *s.found.alone);
   report(*s.found.alone, s.found.alone->bounded, out);
@@ -180,7 +180,7 @@ Started judge_starts(PhaseState& s) {
 }
 
 void run_device_groups(PhaseState& s, PhaseReport& out) {
-  const Found& before = s.found;
+  const SearchResult& before = s.found;
   DeviceGroupsOptions how;
   how.threads = s.options.how.threads;
   how.node_limit = s.rest_after(before.uniform.simulations + (before.alone ? before.alone->simulations : 0));
@@ -205,7 +205,7 @@ void run_device_groups(PhaseState& s, PhaseReport& out) {
   report(found, found.states, out);
 }
 
-std::int64_t simulated_before(const Found& found) {
+std::int64_t simulated_before(const SearchResult& found) {
   const auto of = [](const auto& outcome) { return outcome ? outcome->simulations : std::int64_t{0}; };
   return of(found.alone) + of(found.grouped) + of(found.across) + of(found.beside);
 }
@@ -217,17 +217,17 @@ void run_whole_cluster(PhaseState& s, PhaseReport& out) {
   report(*s.found.across, s.found.across->bounded, out);
 }
 
-void run_unlike_pipelines(PhaseState& s, PhaseReport& out) {
-  const auto search = [&](const Problem& problem, Evaluator& evaluator, const EachGroupOutcome& columns) {
+void run_multi_pipeline(PhaseState& s, PhaseReport& out) {
+  const auto search = [&](const Problem& problem, Evaluator& evaluator, const SingleGroupOutcome& columns) {
     Options how = s.options.how;
     how.node_limit = s.rest_after(simulated_before(s.found));
-    return unlike_pipelines(problem, evaluator, columns, s.found.best_ns(), how);
+    return multi_pipeline(problem, evaluator, columns, s.found.best_ns(), how);
   };
   s.found.beside = search(unlike_problem(s), unlike_evaluator(s), s.classes != nullptr ? *s.found.of_classes : *s.found.alone);
   on_devices(s, *s.found.beside);
   // A pipeline may hold a slow device among fast ones: where every device must have work it may be the only way to use it.
   if (s.classes != nullptr && !s.found.beside->interrupted) {
-    const UnlikePipelinesOutcome groups = search(s.problem, s.evaluator, *s.found.alone);
+    const MultiPipelineOutcome groups = search(s.problem, s.evaluator, *s.found.alone);
     add(*s.found.beside, groups);
     s.found.beside->columns += groups.columns;
     s.found.beside->combinations += groups.combinations;
@@ -236,10 +236,10 @@ void run_unlike_pipelines(PhaseState& s, PhaseReport& out) {
   report(*s.found.beside, s.found.beside->combinations, out);
 }
 
-void run_unequal_replicas(PhaseState& s, PhaseReport& out) {
+void run_uneven_replicas(PhaseState& s, PhaseReport& out) {
   Options how = s.options.how;
   how.node_limit = s.rest_after(simulated_before(s.found));
-  s.found.replicas = unequal_replicas(unlike_problem(s), unlike_evaluator(s), s.found.best_ns(), how);
+  s.found.replicas = uneven_replicas(unlike_problem(s), unlike_evaluator(s), s.found.best_ns(), how);
   on_devices(s, *s.found.replicas);
   report(*s.found.replicas, s.found.replicas->considered, out);
 }
@@ -268,19 +268,19 @@ constexpr std::array<SearchPhase, 9> kPhases = {{
     {"layer-wise", true, false, false, false, false, uniform_interrupted, run_layers},
     {"operators", false, true, false, false, false, uniform_interrupted, run_operators},
     {"operators by layer", true, true, false, false, false, operators_unfinished, run_operators_by_layer},
-    {"each group", false, false, true, false, false, uniform_interrupted, run_each_group},
+    {"each group", false, false, true, false, false, uniform_interrupted, run_single_group},
     {"device groups", false, false, true, false, true, uniform_interrupted, run_device_groups},
     {"whole cluster", false, false, true, true, false, groups_unfinished, run_whole_cluster},
-    {"unlike pipelines", false, false, true, true, true, groups_unfinished, run_unlike_pipelines},
-    {"unequal replicas", false, false, true, true, true, groups_unfinished, run_unequal_replicas},
+    {"unlike pipelines", false, false, true, true, true, groups_unfinished, run_multi_pipeline},
+    {"unequal replicas", false, false, true, true, true, groups_unfinished, run_uneven_replicas},
 }};
 
 /// Whether a phase belongs to the search of a problem. Phases of equal devices need them.
 bool belongs(const SearchPhase& phase, const Problem& problem, const PhaseOptions& options) {
   const bool equal = problem.cluster->equal_devices();
   if (!phase.any_devices) return equal;
-  if (phase.run == run_each_group && equal && problem.space.devices == DeviceChoice::all) return false;  // it has no parts
-  if (phase.run == run_unequal_replicas && !options.uneven_replicas) return false;
+  if (phase.run == run_single_group && equal && problem.space.devices == DeviceChoice::all) return false;  // it has no parts
+  if (phase.run == run_uneven_replicas && !options.uneven_replicas) return false;
   return options.any_devices && (!phase.unlike_devices || !equal) && (!phase.unlike_stages || options.unlike_stages);
 }
 
@@ -292,7 +292,7 @@ std::vector<std::string> phase_names() {
   return names;
 }
 
-const LayeredCandidate* Found::faster_layered() const {
+const LayeredCandidate* SearchResult::faster_layered() const {
   const LayeredCandidate* best = nullptr;
   std::int64_t least = time_of(flat());
   if (least > 0) least -= static_cast<std::int64_t>(static_cast<double>(least) * kWorthwhile);
@@ -304,7 +304,7 @@ const LayeredCandidate* Found::faster_layered() const {
   return best;
 }
 
-const GroupedCandidate* Found::faster_grouped() const {
+const GroupedCandidate* SearchResult::faster_grouped() const {
   const GroupedCandidate* best = nullptr;
   const auto look = [&best](const auto& found) {
     if (found && found->best && (best == nullptr || found->best->iteration_ns < best->iteration_ns)) best = &*found->best;
@@ -319,14 +319,14 @@ const GroupedCandidate* Found::faster_grouped() const {
   return equal == 0 || best->iteration_ns < equal ? best : nullptr;
 }
 
-bool Found::several_pipelines() const {
+bool SearchResult::several_pipelines() const {
   const GroupedCandidate* best = faster_grouped();
   return best != nullptr && best->pipelines.size() > 1;
 }
 
-bool Found::unequal_replicas() const { return replicas && replicas->best && faster_grouped() == &*replicas->best; }
+bool SearchResult::uneven_replicas() const { return replicas && replicas->best && faster_grouped() == &*replicas->best; }
 
-std::optional<PlanCandidate> Found::best() const {
+std::optional<PlanCandidate> SearchResult::best() const {
   if (const GroupedCandidate* on_groups = faster_grouped()) {
     PlanCandidate out;
     out.schedule = on_groups->pipelines.front().schedule;
@@ -341,19 +341,19 @@ std::optional<PlanCandidate> Found::best() const {
   return PlanCandidate{one.configuration.schedule, {}, one.configuration.strategy, {}, one.iteration_ns};
 }
 
-std::int64_t Found::best_ns() const {
+std::int64_t SearchResult::best_ns() const {
   const GroupedCandidate* on_groups = faster_grouped();
   return on_groups != nullptr ? on_groups->iteration_ns : best_equal_ns();
 }
 
-std::int64_t Found::best_equal_ns() const {
+std::int64_t SearchResult::best_equal_ns() const {
   const LayeredCandidate* by_layer = faster_layered();
   return by_layer != nullptr ? by_layer->iteration_ns : time_of(flat());
 }
 
-std::int64_t Found::best_without_partitions_ns() const { return faster(time_of(uniform), time_of(layered)); }
+std::int64_t SearchResult::best_without_partitions_ns() const { return faster(time_of(uniform), time_of(layered)); }
 
-std::int64_t Found::lower_bound_ns() const {
+std::int64_t SearchResult::lower_bound_ns() const {
   const std::int64_t best = best_ns();
   std::int64_t bound = flat().complete ? best : std::min(best, flat().lower_bound_ns);
   if (last() != nullptr) bound = std::min(bound, last()->lower_bound_ns);
@@ -367,30 +367,30 @@ std::int64_t Found::lower_bound_ns() const {
   return all_begun() ? bound : 0;
 }
 
-bool Found::all_begun() const {
+bool SearchResult::all_begun() const {
   return std::all_of(phases.begin(), phases.end(), [](const PhaseReport& p) { return p.begun; });
 }
 
-bool Found::complete() const {
+bool SearchResult::complete() const {
   return flat().complete && (last() == nullptr || last()->complete) && (!alone || alone->complete) &&
          (!grouped || grouped->complete) && (!across || across->complete) && (!beside || beside->complete) &&
          (!replicas || replicas->complete) && all_begun();
 }
 
-bool Found::interrupted() const {
+bool SearchResult::interrupted() const {
   return flat().interrupted || (last() != nullptr && last()->interrupted) || (alone && alone->interrupted) ||
          (grouped && grouped->interrupted) || (across && across->interrupted) || (beside && beside->interrupted) ||
          (replicas && replicas->interrupted);
 }
 
-bool Found::left_out() const {
+bool SearchResult::left_out() const {
   return std::any_of(phases.begin(), phases.end(), [](const PhaseReport& p) { return p.left_out; });
 }
 
-Found search(const Problem& problem, Evaluator& evaluator, const PhaseOptions& options) {
+SearchResult search(const Problem& problem, Evaluator& evaluator, const PhaseOptions& options) {
   const bool by_layer = varies_by_layer(options.space) && options.by_layer;
   const bool operators = partitions_operators(options.space) && options.operators;
-  Found found;
+  SearchResult found;
   std::optional<SpeedClasses> classes;
   std::optional<JudgeOfClasses> of_classes;
   PhaseState state{problem, evaluator, options, found, nullptr, nullptr, problem};

@@ -5,12 +5,12 @@
 //   layer-wise          every layer its own strategy, every stage its own layers (layerwise.h); starts from the uniform answer
 //   operators           uniform strategies whose operators may be partitioned one by one (partition_choices.h)
 //   operators by layer  layer-wise plans with such partitions
-//   each group          uniform plans on one of several node groups (each_group.h)
+//   each group          uniform plans on one of several node groups (single_group.h)
 //   device groups       stages on groups of unlike devices (device_groups.h): where the job lets plans lie on any devices. On a cluster of several
 //                       node groups the phases above have no plans
 //   whole cluster       uniform plans on all devices of several node groups, or of parts of them (whole_cluster.h)
-//   unlike pipelines    pipelines beside each other, one on each of several node groups (unlike_pipelines.h)
-//   unequal replicas    one stage, its data-parallel replicas on several node groups with unequal samples and states (unequal_replicas.h)
+//   unlike pipelines    pipelines beside each other, one on each of several node groups (multi_pipeline.h)
+//   unequal replicas    one stage, its data-parallel replicas on several node groups with unequal samples and states (uneven_replicas.h)
 //
 // Devices of unequal speed are node groups of their own to the last three and to each group (speed_classes.h); each group and unlike pipelines search
 // the groups of the file as well.
@@ -30,8 +30,8 @@
 #include "search/layerwise.h"
 #include "search/partition_choices.h"
 #include "search/search.h"
-#include "search/unequal_replicas.h"
-#include "search/unlike_pipelines.h"
+#include "search/uneven_replicas.h"
+#include "search/multi_pipeline.h"
 #include "search/whole_cluster.h"
 
 namespace espalier::search {
@@ -79,19 +79,19 @@ struct PlanCandidate {
 };
 
 /// All that was searched.
-struct Found {
+struct SearchResult {
   Outcome uniform;
   std::optional<LayerwiseOutcome> layered;
   PartitionChoices choices;               ///< of the operators phase
   std::optional<Outcome> partitioned;     ///< uniform strategies, with and without partitions
   std::optional<LayerwiseOutcome> both;   ///< layer-wise plans, with and without partitions
-  std::optional<EachGroupOutcome> alone;  ///< uniform plans on one of several node groups
-  std::optional<EachGroupOutcome>
+  std::optional<SingleGroupOutcome> alone;  ///< uniform plans on one of several node groups
+  std::optional<SingleGroupOutcome>
       of_classes;  ///< the same on each class of devices of one speed (speed_classes.h); `alone` has the best
   std::optional<GroupedOutcome> grouped;           ///< stages on groups of unlike devices
   std::optional<WholeClusterOutcome> across;       ///< uniform plans across node groups
-  std::optional<UnlikePipelinesOutcome> beside;    ///< pipelines beside each other, one on each of several groups
-  std::optional<UnequalReplicasOutcome> replicas;  ///< one stage, its replicas on several groups
+  std::optional<MultiPipelineOutcome> beside;    ///< pipelines beside each other, one on each of several groups
+  std::optional<UnevenReplicasOutcome> replicas;  ///< one stage, its replicas on several groups
   std::vector<PhaseReport> phases;                 ///< of the space, in order
 
   /// Of uniform strategies, in the space that the job asks for.
@@ -109,7 +109,7 @@ struct Found {
   /// Whether the answer has several pipelines.
   [[nodiscard]] bool several_pipelines() const;
   /// Whether replicas of the answer lie on several groups and take unequal shares.
-  [[nodiscard]] bool unequal_replicas() const;
+  [[nodiscard]] bool uneven_replicas() const;
   [[nodiscard]] bool complete() const;
   [[nodiscard]] bool interrupted() const;
   [[nodiscard]] bool left_out() const;
@@ -127,6 +127,6 @@ inline constexpr double kWorthwhile = 0.0005;
 /// The names of all phases, in order.
 std::vector<std::string> phase_names();
 
-Found search(const Problem& problem, Evaluator& evaluator, const PhaseOptions& options);
+SearchResult search(const Problem& problem, Evaluator& evaluator, const PhaseOptions& options);
 
 }  // namespace espalier::search

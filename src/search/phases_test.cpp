@@ -31,8 +31,8 @@ LayerwiseOutcome layered_of(std::int64_t best_ns, std::int64_t bound_ns) {
   return out;
 }
 
-Found found_of(const Outcome& uniform, const LayerwiseOutcome& layered) {
-  Found all;
+SearchResult found_of(const Outcome& uniform, const LayerwiseOutcome& layered) {
+  SearchResult all;
   all.uniform = uniform;
   all.layered = layered;
   all.phases = {{"uniform", false, true, true}, {"layer-wise", false, true, true}};
@@ -41,10 +41,10 @@ Found found_of(const Outcome& uniform, const LayerwiseOutcome& layered) {
 
 // 1,000,000 ns uniform; a layer-wise plan counts from 500 ns less on (0.05 %).
 TEST(Phases, ALayerWisePlanMustBeWorthItsLayers) {
-  const Found little = found_of(uniform_of(1'000'000, 1'000'000, true), layered_of(999'500, 900'000));
+  const SearchResult little = found_of(uniform_of(1'000'000, 1'000'000, true), layered_of(999'500, 900'000));
   EXPECT_EQ(little.best_ns(), 1'000'000);
   EXPECT_TRUE(little.best()->chunks.empty());
-  const Found more = found_of(uniform_of(1'000'000, 1'000'000, true), layered_of(999'499, 900'000));
+  const SearchResult more = found_of(uniform_of(1'000'000, 1'000'000, true), layered_of(999'499, 900'000));
   EXPECT_EQ(more.best_ns(), 999'499);
   EXPECT_EQ(more.best()->chunks.size(), 1U);
 }
@@ -58,7 +58,7 @@ TEST(Phases, OneCertificate) {
 }
 
 TEST(Phases, NothingIsKnownOfAPhaseThatDidNotBegin) {
-  Found all;
+  SearchResult all;
   all.uniform = uniform_of(1'000'000, 1'000'000, true);
   all.phases = {{"uniform", false, true, true}, {"layer-wise", true, false, false}};
   EXPECT_EQ(all.lower_bound_ns(), 0);
@@ -67,7 +67,7 @@ TEST(Phases, NothingIsKnownOfAPhaseThatDidNotBegin) {
 }
 
 TEST(Phases, NothingFits) {
-  Found all;
+  SearchResult all;
   all.uniform = uniform_of(0, 0, true);
   EXPECT_FALSE(all.best());
   EXPECT_EQ(all.best_ns(), 0);
@@ -122,7 +122,7 @@ TEST(Phases, DeviceGroupsBeginWithWhatIsHandedIn) {
     options.starts.back().id = id;
   }
   ById evaluator;
-  const Found found = search(f.problem, evaluator, options);
+  const SearchResult found = search(f.problem, evaluator, options);
   EXPECT_EQ(found.best_ns(), 5);
   ASSERT_EQ(found.best()->pipelines.size(), 1U);
   EXPECT_EQ(found.best()->pipelines.front().id, 7);

@@ -10,7 +10,7 @@
 #include "cost/state_memory.h"
 #include "plan/engine.h"
 #include "plan/sequence_lengths.h"
-#include "search/each_group.h"
+#include "search/single_group.h"
 
 namespace espalier::search {
 namespace {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The least time of plans with several pipelines, one on each of several node groups, however the samples of a step are split among them
-// (unlike_pipelines.h).
+// (multi_pipeline.h).
 //
 // Such a plan takes no less than any of its pipelines alone with its own samples, because the gradients also meet between pipelines. Let r_g(T) be the most
 // samples that a uniform plan on group g, or on some of its nodes, trains in time T. A plan that takes T or less has n_g ≤ r_g(T) samples on each group, so

@@ -11,8 +11,8 @@ namespace espalier::search {
 ReplicaPaces::ReplicaPaces(const Model& model, const cost::ClusterCosts& costs, const Pipeline& pipeline,
                            const std::vector<std::size_t>& groups)
     : model_(&model), strategy_(pipeline.stages.front().chunks.front().ranges.front().strategy), pipeline_(pipeline) {
-  const cost::SpreadStages stages(costs.cluster(), pipeline);
-  const std::vector<cost::SpreadStages::Kind>& kinds = stages.kinds(0);
+  const cost::ScatteredStages stages(costs.cluster(), pipeline);
+  const std::vector<cost::ScatteredStages::Kind>& kinds = stages.kinds(0);
   for (const std::size_t group : groups) {
     const auto kind = std::find_if(kinds.begin(), kinds.end(), [&](const auto& k) { return k.group == group; });
     ESPALIER_CHECK(kind != kinds.end());
@@ -26,7 +26,7 @@ const ReplicaPace& ReplicaPaces::of(std::size_t g, std::int64_t samples) {
   const cost::CostContext& c = sampled_.of(contexts_[g], cost::samples_of_stage(pipeline_, 0, samples));
   std::vector<cost::LayerCost> layers;
   cost::layer_costs(c, strategy_, 1, static_cast<std::int32_t>(samples), layers);
-  const cost::Assembly x = cost::assembly_of(c, strategy_, 1, layers, cost::ChunkEdges::exposed);
+  const cost::StrategyCost x = cost::strategy_cost_of(c, strategy_, 1, layers, cost::ChunkEdges::exposed);
   cost::ChunkTotal total;
   cost::ChunkSum sum(total);
   for (const std::int32_t kind : model_->layers) {

@@ -37,7 +37,7 @@ struct Problem {
 };
 
 /// Where a search stands.
-struct Standing {
+struct Progress {
   std::string_view phase;     ///< "uniform", "layer-wise", "operators", …
   std::int64_t done = 0;      ///< of what the phase counts
   std::int64_t total = 0;     ///< 0: not known
@@ -46,7 +46,7 @@ struct Standing {
   std::int64_t bound_ns = 0;  ///< nothing left in the phase is below it; 0: not known
 };
 /// Called often, from any thread; may be empty.
-using Progress = std::function<void(const Standing&)>;
+using ProgressCallback = std::function<void(const Progress&)>;
 
 struct Options {
   int threads = 1;
@@ -65,7 +65,7 @@ struct Options {
   bool keep_record = false;           ///< a finished search fills Outcome::record
   std::vector<Configuration> seeds;   ///< tried first if they belong to the space (the baselines): a good incumbent early
   std::function<bool()> interrupted;  ///< polled all the time, from any thread; once true it stays so
-  Progress progress;
+  ProgressCallback progress;
 };
 
 struct Candidate {

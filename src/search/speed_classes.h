@@ -4,7 +4,7 @@
 // A *class* is what a node group has at one speed: nodes all of whose devices are equally fast, and of other nodes the largest aligned blocks of a
 // power of two of equally fast devices. The classes make a cluster that has no speeds (DeviceKind::at_speed of their devices), in which the phases on
 // unlike devices search; plans are judged, and answered, on the devices that the classes are made of. One that lies on nodes with others in between is
-// priced as stages on devices in any order are (cost/spread_stages.h).
+// priced as stages on devices in any order are (cost/scattered_stages.h).
 //
 // Equal one-node groups joined by one level are such a class too where a cluster has more groups than the search can tell apart (kMostKinds): a rack of sixty
 // workstations is one kind of node, not sixty.

@@ -74,7 +74,7 @@ double layers_in_part(const Model& model) {
 }
 
 /// Seconds in which the gradients of one layer are reduced, at least.
-double reduction_s(const cost::Assembly& x, const cost::LayerCost& layer) {
+double reduction_s(const cost::StrategyCost& x, const cost::LayerCost& layer) {
   if (!reduces_gradients(x.c.workload.experts, x.s)) return 0.0;
   const double times = x.c.engine->communication.reduce_bucket_bytes > 0 ? kFullRate : layers_in_part(*x.c.workload.model);
   return cost::reduce_bucket_s(x, static_cast<double>(layer.dense_parameters) * times,
@@ -83,7 +83,7 @@ double reduction_s(const cost::Assembly& x, const cost::LayerCost& layer) {
 }
 
 /// Seconds in which the parameters of one layer are gathered, at least.
-double gather_s(const cost::Assembly& x, const cost::LayerCost& layer) {
+double gather_s(const cost::StrategyCost& x, const cost::LayerCost& layer) {
   if (!gathers_parameters(x.s)) return 0.0;
   const double times = layers_in_part(*x.c.workload.model);
   return cost::gather_bucket_s(x, static_cast<double>(layer.dense_parameters) * times,
@@ -93,7 +93,7 @@ double gather_s(const cost::Assembly& x, const cost::LayerCost& layer) {
 
 /// κ of compute next to a part of the reductions or gathers of any of the layers, at least. A part holds no less than the smallest layer, and larger
 /// messages draw more; experts share parts with layers that have none, and direct messages may draw less than shorter ones.
-double least_slowdown(const cost::Assembly& x, const std::vector<cost::LayerCost>& layers) {
+double least_slowdown(const cost::StrategyCost& x, const std::vector<cost::LayerCost>& layers) {
   const cost::Interference device = x.c.device.interference();
   const std::vector<FabricLevel>& levels = x.c.fabric.data_levels;
   if (x.c.workload.experts || std::any_of(levels.begin(), levels.end(), [](const FabricLevel& l) { return l.direct_bytes > 0; }))
@@ -113,7 +113,7 @@ double least_slowdown(const cost::Assembly& x, const std::vector<cost::LayerCost
 }
 
 /// What comes at the begin and the end of the step.
-void fill_ends(const cost::Assembly& x, const std::vector<cost::LayerCost>& layers, solve::StageOption& out) {
+void fill_ends(const cost::StrategyCost& x, const std::vector<cost::LayerCost>& layers, solve::StageOption& out) {
   const EngineModel& engine = *x.c.engine;
   const StatePolicy states = states_of(engine, x.c.workload.training);
   const double waited = engine.coefficients.exposed_share;
@@ -132,7 +132,7 @@ void fill_ends(const cost::Assembly& x, const std::vector<cost::LayerCost>& laye
 }
 
 solve::StageOption option_of(const cost::CostContext& c, const Strategy& s, const std::vector<cost::LayerCost>& layers) {
-  const cost::Assembly x = cost::assembly_of(c, s, 1, layers, cost::ChunkEdges::exposed);
+  const cost::StrategyCost x = cost::strategy_cost_of(c, s, 1, layers, cost::ChunkEdges::exposed);
   const StatePolicy states = states_of(*c.engine, c.workload.training);
   solve::StageOption out;
   std::int64_t gather = INT64_MAX, reduction = INT64_MAX;

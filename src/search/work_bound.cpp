@@ -50,7 +50,7 @@ std::vector<double> device_seconds(const Problem& problem, std::size_t group, Wo
   std::vector<cost::LayerCost> layers;
   const Strategy one;
   cost::layer_costs(context, one, 1, batch, layers);
-  const cost::Assembly x = cost::assembly_of(context, one, 1, layers, cost::ChunkEdges::exposed);
+  const cost::StrategyCost x = cost::strategy_cost_of(context, one, 1, layers, cost::ChunkEdges::exposed);
   std::vector<double> out;
   for (std::size_t k = 0; k < layers.size(); ++k) {
     cost::ChunkTotal total;

@@ -23,7 +23,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     fuzz::expect(one.ok() && *one == *plan, "version 1 reads back equal", text);
   }
   if (validate(*plan)) return 0;
-  if (const auto refused = unpriced(*plan)) {
+  if (const auto refused = unsupported(*plan)) {
     fuzz::expect_helpful(*refused);
     return 0;
   }

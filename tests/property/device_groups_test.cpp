@@ -7,7 +7,7 @@
 #include <string>
 
 #include "mixed_clusters.h"
-#include "search/unlike_pipelines.h"
+#include "search/multi_pipeline.h"
 
 namespace espalier {
 namespace {
@@ -133,13 +133,13 @@ TEST(DeviceGroups, NoPlanIsFasterThanItsBound) {
 
 /// The best uniform plan of each group, put on its devices in the cluster, takes what it takes when the group is all there is; with a device at half
 /// its speed the group takes twice as long for its compute.
-TEST(EachGroup, AloneInTheClusterAsOnItsOwn) {
+TEST(SingleGroup, AloneInTheClusterAsOnItsOwn) {
   const std::string fast = group(1, 4, device("fast", 200, 16));
   std::string slow = group(2, 2, device("slow", 80, 32));
   slow.insert(slow.size() - 1, ", speed: {\"rank:5\": 0.5}");
   const Case mixed(8, cat("{groups: [", fast, ", ", slow, "], inter_group: {bandwidth: 50Gb/s, latency: 10us}}"), 16);
   planner::SimulatedEvaluator evaluator(1);
-  const search::EachGroupOutcome found = search::each_group(mixed.problem, evaluator, {});
+  const search::SingleGroupOutcome found = search::single_group(mixed.problem, evaluator, {});
   ASSERT_EQ(found.groups.size(), 2U);
   ASSERT_TRUE(found.best && found.groups[0].best && found.groups[1].best);
   EXPECT_TRUE(found.complete);
@@ -154,7 +154,7 @@ TEST(EachGroup, AloneInTheClusterAsOnItsOwn) {
 }
 
 /// Two kinds of speeds 1:2 that are joined by next to nothing: a pipeline on each, and samples in proportion within one micro-batch.
-TEST(UnlikePipelines, SamplesFollowSpeed) {
+TEST(MultiPipeline, SamplesFollowSpeed) {
   Case c(4,
          cat("{groups: [", group(1, 1, device("fast", 20, 64)), ", ", group(1, 1, device("slow", 10, 64)),
              "], inter_group: {bandwidth: 1000Gb/s, latency: 0us}}"),
@@ -162,8 +162,8 @@ TEST(UnlikePipelines, SamplesFollowSpeed) {
   c.problem.space.allow["recompute"] = {0};
   c.problem.space.allow["micro_batch"] = {1};
   planner::SimulatedEvaluator evaluator(1);
-  const search::EachGroupOutcome alone = search::each_group(c.problem, evaluator, {});
-  const search::UnlikePipelinesOutcome found = search::unlike_pipelines(c.problem, evaluator, alone, 0, {});
+  const search::SingleGroupOutcome alone = search::single_group(c.problem, evaluator, {});
+  const search::MultiPipelineOutcome found = search::multi_pipeline(c.problem, evaluator, alone, 0, {});
   ASSERT_TRUE(found.best);
   ASSERT_EQ(found.best->pipelines.size(), 2U);
   EXPECT_LE(found.lower_bound_ns, found.best->iteration_ns);
@@ -182,7 +182,7 @@ TEST(UnlikePipelines, SamplesFollowSpeed) {
 }
 
 /// No plan that any phase finds on random clusters is below the bound of all work.
-TEST(UnlikePipelines, NothingIsBelowTheWorkBound) {
+TEST(MultiPipeline, NothingIsBelowTheWorkBound) {
   std::mt19937 random(11);
   const auto pick = [&](int low, int high) { return std::uniform_int_distribution<int>(low, high)(random); };
   for (int n = 0; n < 25; ++n) {
@@ -192,8 +192,8 @@ TEST(UnlikePipelines, NothingIsBelowTheWorkBound) {
     const Case c(pick(2, 4), text, 4 * pick(1, 6));
     const std::int64_t bound = search::work_bound_ns(c.problem);
     planner::SimulatedEvaluator evaluator(1);
-    const search::EachGroupOutcome alone = search::each_group(c.problem, evaluator, {});
-    const search::UnlikePipelinesOutcome several = search::unlike_pipelines(c.problem, evaluator, alone, 0, {});
+    const search::SingleGroupOutcome alone = search::single_group(c.problem, evaluator, {});
+    const search::MultiPipelineOutcome several = search::multi_pipeline(c.problem, evaluator, alone, 0, {});
     const search::GroupedOutcome chain = found(c);
     if (alone.best) {
       EXPECT_LE(bound, alone.best->iteration_ns) << text;

@@ -9,7 +9,7 @@
 #include "mixed_clusters.h"
 #include "random_mixed.h"
 #include "search/pipeline_splits.h"
-#include "search/unlike_pipelines.h"
+#include "search/multi_pipeline.h"
 
 namespace espalier::property {
 namespace {
@@ -108,8 +108,8 @@ TEST(EveryPipeline, TheSearchFindsTheBestSplit) {
     const std::unique_ptr<Case> made = case_on(random, text);
     const Case& c = *made;
     planner::SimulatedEvaluator evaluator(1);
-    const search::EachGroupOutcome alone = search::each_group(c.problem, evaluator, {});
-    const search::UnlikePipelinesOutcome found = search::unlike_pipelines(c.problem, evaluator, alone, 0, {});
+    const search::SingleGroupOutcome alone = search::single_group(c.problem, evaluator, {});
+    const search::MultiPipelineOutcome found = search::multi_pipeline(c.problem, evaluator, alone, 0, {});
     const EverySplit all(c, evaluator);
     EXPECT_EQ(all.shorter, 0) << n << ": " << text;
     if (found.best || found.lower_bound_ns == INT64_MAX) {  // else not all of them were looked at
@@ -165,8 +165,8 @@ TEST(EveryPipeline, PackedSamplesAreAsUnevenAsEachPipelinesOwn) {
     c.problem.training.sequence.main = 4096;
     c.problem.training.lengths = {{{64, 60}, {4096, 2}}, random.of<Packing>({Packing::packed, Packing::balanced})};
     planner::SimulatedEvaluator evaluator(1);
-    const search::EachGroupOutcome alone = search::each_group(c.problem, evaluator, {});
-    const search::UnlikePipelinesOutcome found = search::unlike_pipelines(c.problem, evaluator, alone, 0, {});
+    const search::SingleGroupOutcome alone = search::single_group(c.problem, evaluator, {});
+    const search::MultiPipelineOutcome found = search::multi_pipeline(c.problem, evaluator, alone, 0, {});
     if (!found.best) continue;
     ++with_answer;
     const EverySplit all(c, evaluator);

@@ -12,7 +12,7 @@
 #include "mixed_clusters.h"
 #include "plan/engine.h"
 #include "random.h"
-#include "search/unlike_pipelines.h"
+#include "search/multi_pipeline.h"
 
 namespace espalier::property {
 namespace {
@@ -122,8 +122,8 @@ std::vector<std::int64_t> shares(const char* first_link, const char* second_link
   c.problem.space.allow["micro_batch"] = {1};
   c.problem.space.allow["recompute"] = {0};
   planner::SimulatedEvaluator evaluator(1);
-  const search::EachGroupOutcome alone = search::each_group(c.problem, evaluator, {});
-  const search::UnlikePipelinesOutcome found = search::unlike_pipelines(c.problem, evaluator, alone, 0, {});
+  const search::SingleGroupOutcome alone = search::single_group(c.problem, evaluator, {});
+  const search::MultiPipelineOutcome found = search::multi_pipeline(c.problem, evaluator, alone, 0, {});
   EXPECT_TRUE(found.best);
   std::vector<std::int64_t> out;
   for (const Pipeline& p : found.best->pipelines) out.push_back(p.samples);

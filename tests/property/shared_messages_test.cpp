@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Messages between stages on several node groups: the closed form (cost/spread_stages.h, cost/cluster_costs.h) and the links of the topology, which
+// Messages between stages on several node groups: the closed form (cost/scattered_stages.h, cost/cluster_costs.h) and the links of the topology, which
 // max-min sharing divides, agree. The slowest of messages that start together runs at min_l c_l / n_l, n_l of them on link l of capacity c_l.
 #include <gtest/gtest.h>
 
@@ -11,7 +11,7 @@
 #include "base/format.h"
 #include "cluster/topology_builders.h"
 #include "cost/cluster_costs.h"
-#include "cost/spread_stages.h"
+#include "cost/scattered_stages.h"
 #include "plan/process_groups.h"
 #include "random.h"
 
@@ -90,7 +90,7 @@ TEST(SharedMessages, TheClosedFormTakesWhatTheFullestLinkTakes) {
     const std::vector<std::int64_t> a = devices_of(pipeline.stages[0].devices), b = devices_of(pipeline.stages[1].devices);
     const double links = on_links(*topology, cluster, a, b);
     if (links <= 0) continue;
-    const double closed = 1.0 / cost::SpreadStages(cluster, pipeline).link(0, 1).bandwidth.count();
+    const double closed = 1.0 / cost::ScatteredStages(cluster, pipeline).link(0, 1).bandwidth.count();
     EXPECT_GE(closed, links * (1 - 1e-9)) << "seed " << n;
     ++compared;
     equal += closed <= links * (1 + 1e-9) ? 1 : 0;

@@ -28,7 +28,7 @@ struct Case : property::mixed::Case {
   Case(int blocks, std::int64_t nodes, std::int64_t devices, const std::string& speed, std::int64_t batch)
       : property::mixed::Case(blocks, nodes_of(nodes, devices, speed), batch) {}
 
-  [[nodiscard]] search::Found found(int threads = 1, bool unlike_stages = true) const {
+  [[nodiscard]] search::SearchResult found(int threads = 1, bool unlike_stages = true) const {
     planner::SimulatedEvaluator evaluator(threads);
     search::PhaseOptions how;
     how.how.threads = threads;
@@ -64,7 +64,7 @@ TEST(SpeedClasses, SamplesFollowSpeed) {
   c.problem.space.limits["pp"] = 1;
   c.problem.space.allow["recompute"] = {0};
   c.problem.space.allow["micro_batch"] = {1};
-  const search::Found found = c.found();
+  const search::SearchResult found = c.found();
   const auto best = found.best();
   ASSERT_TRUE(best);
   ASSERT_EQ(best->pipelines.size(), 2U);
@@ -77,7 +77,7 @@ TEST(SpeedClasses, SamplesFollowSpeed) {
 TEST(SpeedClasses, LayersFollowSpeed) {
   Case c(24, 2, 1, "\"node:0\": 0.5", 32);
   c.problem.space.allow["recompute"] = {0};
-  const search::Found found = c.found();
+  const search::SearchResult found = c.found();
   ASSERT_TRUE(found.grouped && found.grouped->best);
   const std::vector<Stage>& stages = found.grouped->best->pipelines.front().stages;
   ASSERT_EQ(stages.size(), 2U);
@@ -97,7 +97,7 @@ TEST(SpeedClasses, AsGroupsOfSlowDevices) {
   planner::SimulatedEvaluator evaluator(1);
   search::PhaseOptions how;
   how.any_devices = true;
-  const search::Found groups = search::search(own, evaluator, how), found = c.found();
+  const search::SearchResult groups = search::search(own, evaluator, how), found = c.found();
   ASSERT_GT(groups.best_ns(), 0);
   EXPECT_LE(found.best_ns(), groups.best_ns());
   EXPECT_GE(found.best_ns(), groups.lower_bound_ns());
@@ -113,7 +113,7 @@ TEST(SpeedClasses, RandomSpeeds) {
     std::string speed = cat("\"rank:", pick(0, nodes * devices - 1), "\": 0.", pick(1, 9));
     if (nodes > 1 && pick(0, 1) == 1) speed = cat("\"node:", pick(0, nodes - 1), "\": 0.", pick(2, 9));
     const Case c(pick(2, 6), nodes, devices, speed, 4 * pick(1, 4));
-    const search::Found found = c.found();
+    const search::SearchResult found = c.found();
     const auto best = found.best();
     ASSERT_TRUE(best) << speed;
     devices_of(*best);
@@ -126,10 +126,10 @@ TEST(SpeedClasses, RandomSpeeds) {
     const search::Outcome lockstep = search::branch_and_bound(uniform, evaluator, {});
     ASSERT_TRUE(lockstep.best);
     EXPECT_LE(best->iteration_ns, lockstep.best->iteration_ns) << speed;
-    const search::Found restricted = c.found(1, false);
+    const search::SearchResult restricted = c.found(1, false);
     EXPECT_LE(best->iteration_ns, restricted.best_ns());
     EXPECT_FALSE(restricted.grouped || restricted.beside);
-    const search::Found again = c.found(4);
+    const search::SearchResult again = c.found(4);
     EXPECT_EQ(again.best()->pipelines, best->pipelines);
     EXPECT_EQ(again.lower_bound_ns(), found.lower_bound_ns());
   }

@@ -12,7 +12,7 @@
 
 #include "runtime/crew.h"
 #include "runtime/small_plans.h"
-#include "runtime/unlike_plans.h"
+#include "runtime/heterogeneous_plans.h"
 
 namespace espalier::runtime::testing {
 namespace {

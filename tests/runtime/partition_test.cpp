@@ -10,7 +10,7 @@
 
 #include "runtime/partitioned_plans.h"
 #include "runtime/same_run.h"
-#include "runtime/unlike_plans.h"
+#include "runtime/heterogeneous_plans.h"
 
 namespace espalier::runtime::testing {
 namespace {

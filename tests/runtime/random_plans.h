@@ -9,7 +9,7 @@
 #include <random>
 #include <vector>
 
-#include "runtime/unlike_plans.h"
+#include "runtime/heterogeneous_plans.h"
 
 namespace espalier::runtime::testing {
 

@@ -44,7 +44,7 @@ TEST(RandomPlans, TrainAsOneProcessDoes) {
     const Plan& plan = plans[seed];
     const Outcome &expected = outcomes.at(alone(configs[seed])), &found = outcomes.at(name_of(seed));
     several += plan.pipelines.size() > 1 ? 1 : 0;
-    for (const Pipeline& pipeline : plan.pipelines) unequal += unequal_replicas(pipeline.stages.front()) ? 1 : 0;
+    for (const Pipeline& pipeline : plan.pipelines) unequal += uneven_replicas(pipeline.stages.front()) ? 1 : 0;
     ASSERT_EQ(expected.steps.size(), static_cast<std::size_t>(kSteps)) << expected.errors;
     ASSERT_EQ(found.steps.size(), static_cast<std::size_t>(kSteps)) << "seed " << seed << ": " << plan.canonical_text() << "\n"
                                                                     << found.errors;

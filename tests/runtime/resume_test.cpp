@@ -12,7 +12,7 @@
 #include "runtime/crew.h"
 #include "runtime/partitioned_plans.h"
 #include "runtime/same_run.h"
-#include "runtime/unlike_plans.h"
+#include "runtime/heterogeneous_plans.h"
 #include "storage/checkpoint.h"
 
 namespace espalier::runtime::testing {

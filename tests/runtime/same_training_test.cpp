@@ -15,7 +15,7 @@
 
 #include "runtime/same_run.h"
 #include "runtime/small_plans.h"
-#include "runtime/unlike_plans.h"
+#include "runtime/heterogeneous_plans.h"
 
 namespace espalier::runtime::testing {
 namespace {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "search/unlike_pipelines.h"
+#include "search/multi_pipeline.h"
 
 #include <gtest/gtest.h>
 

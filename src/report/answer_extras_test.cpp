@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What stands beside the answer: the simplest plan, engines that run it, published recipes, the batch that divides better.
-#include "planner/beside_answer.h"
+#include "planner/answer_extras.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "planner/excluded.h"
+#include "planner/infeasible_pins.h"
 
 #include <algorithm>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "search/unequal_replicas.h"
+#include "search/uneven_replicas.h"
 
 #include <algorithm>
 #include <array>
@@ -47,15 +47,15 @@ std::vector<std::size_t> groups_of(const ReplicaStrategy& way) {
   return out;
 }
 
-class ReplicasSearch {
+class UnevenReplicasSearch {
  public:
-  ReplicasSearch(const Problem& problem, Evaluator& evaluator, std::int64_t incumbent_ns, const Options& options)
+  UnevenReplicasSearch(const Problem& problem, Evaluator& evaluator, std::int64_t incumbent_ns, const Options& options)
       : problem_(problem),
         evaluator_(evaluator),
         options_(options),
         costs_(*problem.model, *problem.cluster, problem.training, *problem.engine),
         incumbent_ns_(incumbent_ns > 0 ? incumbent_ns : INT64_MAX) {}
-  UnequalReplicasOutcome run();
+  UnevenReplicasOutcome run();
 
  private:
   [[nodiscard]] std::vector<ReplicaStrategy> ways();
@@ -91,10 +91,10 @@ class ReplicasSearch {
   std::int64_t work_ns_ = 0;                                  ///< no plan takes less
   bool closed_ = true;                                        ///< what was not simulated is no faster than the best plan
   std::map<std::array<std::int64_t, 5>, double> arithmetic_;  ///< by group, tp, sp, recomputation and samples
-  UnequalReplicasOutcome out_;
+  UnevenReplicasOutcome out_;
 };
 
-double ReplicasSearch::arithmetic_ns(std::size_t g, const Strategy& s, std::int64_t samples) {
+double UnevenReplicasSearch::arithmetic_ns(std::size_t g, const Strategy& s, std::int64_t samples) {
   const auto [known, added] = arithmetic_.try_emplace({static_cast<std::int64_t>(g), s.tp, static_cast<std::int64_t>(s.sp),
                                                        static_cast<std::int64_t>(s.recompute.kind), samples});
   if (!added) return known->second;
@@ -104,7 +104,7 @@ double ReplicasSearch::arithmetic_ns(std::size_t g, const Strategy& s, std::int6
   one.dp = one.shard = 1;
   one.zero = ZeroStage::none;
   cost::layer_costs(c, one, 1, static_cast<std::int32_t>(samples), layers);
-  const cost::Assembly x = cost::assembly_of(c, one, 1, layers, cost::ChunkEdges::exposed);
+  const cost::StrategyCost x = cost::strategy_cost_of(c, one, 1, layers, cost::ChunkEdges::exposed);
   double ns = 0;
   for (const std::int32_t kind : problem_.model->layers) {
     const bool block = problem_.model->kinds[static_cast<std::size_t>(kind)].role == LayerRole::block;
@@ -116,7 +116,7 @@ double ReplicasSearch::arithmetic_ns(std::size_t g, const Strategy& s, std::int6
   return known->second = kBelow * ns;
 }
 
-void ReplicasSearch::add_way(const std::vector<std::size_t>& groups, const Strategy& strategy,
+void UnevenReplicasSearch::add_way(const std::vector<std::size_t>& groups, const Strategy& strategy,
                              std::vector<ReplicaStrategy>& out) {
   const std::int64_t batch = problem_.training.global_batch;
   RuleFacts facts = rule_facts(*problem_.model, *problem_.cluster, problem_.training, 1);
@@ -135,7 +135,7 @@ void ReplicasSearch::add_way(const std::vector<std::size_t>& groups, const Strat
   }
 }
 
-void ReplicasSearch::add_ways(const std::vector<std::size_t>& groups, std::vector<ReplicaStrategy>& out) {
+void UnevenReplicasSearch::add_ways(const std::vector<std::size_t>& groups, std::vector<ReplicaStrategy>& out) {
   std::int64_t devices = 0, common = 0;
   for (const std::size_t g : groups) {
     const NodeGroup& group = problem_.cluster->groups[g];
@@ -163,7 +163,7 @@ void ReplicasSearch::add_ways(const std::vector<std::size_t>& groups, std::vecto
         }
 }
 
-Plan ReplicasSearch::plan_of(const Dealt& dealt, const std::vector<std::int64_t>& states) const {
+Plan UnevenReplicasSearch::plan_of(const Dealt& dealt, const std::vector<std::int64_t>& states) const {
   const ReplicaStrategy& way = dealt.way;
   Plan plan;
   plan.training = problem_.training;
@@ -188,7 +188,7 @@ Plan ReplicasSearch::plan_of(const Dealt& dealt, const std::vector<std::int64_t>
   return plan;
 }
 
-std::optional<PlanEvaluation> ReplicasSearch::evaluate(const Dealt& dealt, const std::vector<std::int64_t>& states) {
+std::optional<PlanEvaluation> UnevenReplicasSearch::evaluate(const Dealt& dealt, const std::vector<std::int64_t>& states) {
   Plan plan = plan_of(dealt, states);
   if (!plan_violations(*problem_.model, plan).empty()) return std::nullopt;
   ++out_.simulations;
@@ -213,7 +213,7 @@ std::vector<std::size_t> kinds_of(const Dealt& dealt) {
   return out;
 }
 
-std::vector<double> ReplicasSearch::room(const Dealt& dealt, const PlanEvaluation& equal) {
+std::vector<double> UnevenReplicasSearch::room(const Dealt& dealt, const PlanEvaluation& equal) {
   // A second plan, its parts unequal by kind, says what a larger part costs.
   const std::vector<std::size_t> kind = kinds_of(dealt);
   const auto replicas = static_cast<double>(kind.size());
@@ -240,7 +240,7 @@ std::vector<double> ReplicasSearch::room(const Dealt& dealt, const PlanEvaluatio
 }
 
 /// An update that every rank takes as long for takes d / Σ 1/U over d replicas that take U each for equal parts.
-std::int64_t ReplicasSearch::least_update_gain(const Dealt& dealt) const {
+std::int64_t UnevenReplicasSearch::least_update_gain(const Dealt& dealt) const {
   const std::vector<std::size_t> kind = kinds_of(dealt);
   Program program;
   std::vector<cost::KindCosts> of_kinds;
@@ -260,7 +260,7 @@ std::int64_t ReplicasSearch::least_update_gain(const Dealt& dealt) const {
   return std::llround(longest - static_cast<double>(kind.size()) / rates);
 }
 
-std::int64_t ReplicasSearch::judge(const Dealt& dealt) {
+std::int64_t UnevenReplicasSearch::judge(const Dealt& dealt) {
   const std::vector<std::int64_t> equal_parts(dealt.samples.size(), kShareUnit);
   const auto equal = evaluate(dealt, equal_parts);
   if (!equal) return 0;
@@ -280,7 +280,7 @@ std::int64_t ReplicasSearch::judge(const Dealt& dealt) {
 }
 
 /// No higher ones than samples there are, nor than can be faster than the best plan.
-Levels ReplicasSearch::highest_levels(const ReplicaStrategy& way, ReplicaPaces& paces) const {
+Levels UnevenReplicasSearch::highest_levels(const ReplicaStrategy& way, ReplicaPaces& paces) const {
   const std::int64_t microbatches = problem_.training.global_batch / way.samples;
   const std::int64_t others = way.samples - std::accumulate(way.replicas.begin(), way.replicas.end(), std::int64_t{0});
   Levels most;
@@ -295,7 +295,7 @@ Levels ReplicasSearch::highest_levels(const ReplicaStrategy& way, ReplicaPaces& 
 
 /// The deal of the shortest passes is simulated first. Another differs from it in its passes alone, m of each, and is faster by no more than these are
 /// shorter.
-void ReplicasSearch::search(const ReplicaStrategy& way) {
+void UnevenReplicasSearch::search(const ReplicaStrategy& way) {
   const std::int64_t microbatches = problem_.training.global_batch / way.samples;
   ReplicaPaces paces(*problem_.model, costs_,
                      plan_of({way, std::vector<std::int64_t>(groups_of(way).size(), 1)}, {}).only_pipeline(), way.groups);
@@ -329,7 +329,7 @@ void ReplicasSearch::search(const ReplicaStrategy& way) {
   }
 }
 
-std::vector<ReplicaStrategy> ReplicasSearch::ways() {
+std::vector<ReplicaStrategy> UnevenReplicasSearch::ways() {
   std::vector<ReplicaStrategy> all;
   const std::size_t groups = problem_.cluster->groups.size();
   const bool one_stage = problem_.space.admits(std::string(to_string(Dimension::pp)), 1);
@@ -344,7 +344,7 @@ std::vector<ReplicaStrategy> ReplicasSearch::ways() {
   return all;
 }
 
-UnequalReplicasOutcome ReplicasSearch::run() {
+UnevenReplicasOutcome UnevenReplicasSearch::run() {
   work_ns_ = work_bound_ns(problem_);
   // Balanced samples of unlike length come out so much more even on a replica that takes more of them that these need not take longer.
   closed_ = problem_.cluster->groups.size() <= kMostReplicaGroups && !length_facts(problem_.training).balanced;
@@ -365,9 +365,9 @@ UnequalReplicasOutcome ReplicasSearch::run() {
 
 }  // namespace
 
-UnequalReplicasOutcome unequal_replicas(const Problem& problem, Evaluator& evaluator, std::int64_t incumbent_ns,
+UnevenReplicasOutcome uneven_replicas(const Problem& problem, Evaluator& evaluator, std::int64_t incumbent_ns,
                                         const Options& options) {
-  return ReplicasSearch(problem, evaluator, incumbent_ns, options).run();
+  return UnevenReplicasSearch(problem, evaluator, incumbent_ns, options).run();
 }
 
 }  // namespace espalier::search

@@ -20,7 +20,7 @@
 #include <cstdint>
 #include <optional>
 
-#include "search/each_group.h"
+#include "search/single_group.h"
 #include "search/work_bound.h"
 
 namespace espalier::search {
@@ -32,7 +32,7 @@ inline constexpr std::size_t kJudged = 48;                  ///< plans, by their
 inline constexpr std::int64_t kMostDeals = 400;             ///< plans simulated to improve the best one
 inline constexpr std::size_t kMostGroups = 5;               ///< with more node groups the phase is left out
 
-struct UnlikePipelinesOutcome {
+struct MultiPipelineOutcome {
   std::optional<GroupedCandidate> best;
   std::int64_t columns = 0, combinations = 0, simulations = 0, without_room = 0;
   bool complete = true, interrupted = false;
@@ -40,7 +40,7 @@ struct UnlikePipelinesOutcome {
 };
 
 /// `incumbent_ns` of other phases; 0: none.
-UnlikePipelinesOutcome unlike_pipelines(const Problem& problem, Evaluator& evaluator, const EachGroupOutcome& alone,
+MultiPipelineOutcome multi_pipeline(const Problem& problem, Evaluator& evaluator, const SingleGroupOutcome& alone,
                                         std::int64_t incumbent_ns, const Options& options);
 
 /// One pipeline's estimate: α + τ·m for m micro-batches of `samples`.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "search/unlike_pipelines.h"
+#include "search/multi_pipeline.h"
 
 #include <algorithm>
 #include <array>
@@ -26,15 +26,15 @@ constexpr std::size_t kMostChoices = 200'000;  // of these beside each other
 constexpr std::size_t kMostMissing = 8;        // numbers of samples searched for a group that holds no plan
 constexpr std::int64_t kMostClosing = 3'000;   // plans simulated to close the phase
 
-struct PipelineColumn {
+struct PipelineChoice {
   std::size_t group = 0;
   Pipeline pipeline;  ///< with the whole batch, on the group's devices
   PipelineEstimate estimate;
 };
 
 /// A choice of columns with the micro-batches of each.
-struct Deal {
-  std::vector<const PipelineColumn*> columns;
+struct SampleSplit {
+  std::vector<const PipelineChoice*> columns;
   std::vector<std::int64_t> microbatches;
   double estimate_ns = 0;
 };
@@ -45,9 +45,9 @@ struct Alone {
   std::int64_t alone_ns = 0;
 };
 
-class PipelinesSearch {
+class MultiPipelineSearch {
  public:
-  PipelinesSearch(const Problem& problem, Evaluator& evaluator, std::int64_t incumbent_ns, const Options& options)
+  MultiPipelineSearch(const Problem& problem, Evaluator& evaluator, std::int64_t incumbent_ns, const Options& options)
       : problem_(problem),
         evaluator_(evaluator),
         options_(options),
@@ -56,14 +56,14 @@ class PipelinesSearch {
         reach_(problem, evaluator, options),
         incumbent_ns_(incumbent_ns > 0 ? incumbent_ns : INT64_MAX) {}
 
-  UnlikePipelinesOutcome run(const EachGroupOutcome& alone);
+  MultiPipelineOutcome run(const SingleGroupOutcome& alone);
 
  private:
-  void add_columns(const EachGroupOutcome& alone);
+  void add_columns(const SingleGroupOutcome& alone);
   void add_column(std::size_t group, const Pipeline& pipeline, std::int64_t iteration_ns);
-  std::vector<double> paces(const EachGroupOutcome& alone);
+  std::vector<double> paces(const SingleGroupOutcome& alone);
   /// Columns of searches with about the samples that each group trains in the least time.
-  void add_shares(const EachGroupOutcome& alone);
+  void add_shares(const SingleGroupOutcome& alone);
   /// Where no plan fits yet: columns of fewer samples for groups that have none.
   void add_missing();
   /// The fastest uniform plans of a group with exactly so many samples, by time, one for each number of samples in a micro-batch. Remembers.
@@ -72,18 +72,18 @@ class PipelinesSearch {
   /// Moves samples between two pipelines of a plan and takes for both what suits them.
   void improve_exact();
   bool improve_exact_once();
-  [[nodiscard]] std::vector<Deal> deals();
-  void extend(std::vector<const PipelineColumn*>& chosen, std::size_t group, std::vector<Deal>& out);
-  [[nodiscard]] Plan plan_of(const Deal& deal) const;
+  [[nodiscard]] std::vector<SampleSplit> deals();
+  void extend(std::vector<const PipelineChoice*>& chosen, std::size_t group, std::vector<SampleSplit>& out);
+  [[nodiscard]] Plan plan_of(const SampleSplit& deal) const;
   /// Simulated time; 0: it breaks a rule or does not fit.
-  std::int64_t judge(const Deal& deal);
+  std::int64_t judge(const SampleSplit& deal);
   std::int64_t judge(Plan plan);
   [[nodiscard]] Plan beside_each_other(const std::vector<const Pipeline*>& pipelines) const;
-  void improve(Deal deal, std::int64_t ns);
+  void improve(SampleSplit deal, std::int64_t ns);
   void thin_columns();
   /// All plans of several pipelines that may be faster than the best, where these are few. False: they are not.
-  bool close(const EachGroupOutcome& alone);
-  [[nodiscard]] bool legal(const PipelineColumn& column, std::int64_t microbatches) const;
+  bool close(const SingleGroupOutcome& alone);
+  [[nodiscard]] bool legal(const PipelineChoice& column, std::int64_t microbatches) const;
   [[nodiscard]] std::int64_t best_ns() const {
     return out_.best ? std::min(incumbent_ns_, out_.best->iteration_ns) : incumbent_ns_;
   }
@@ -101,10 +101,10 @@ class PipelinesSearch {
   const std::int64_t incumbent_ns_;
   std::int64_t work_ns_ = 0;                          ///< no plan takes less
   std::int64_t floor_ns_ = 0;                         ///< no plan of several pipelines takes less
-  std::vector<std::vector<PipelineColumn>> columns_;  ///< by group
+  std::vector<std::vector<PipelineChoice>> columns_;  ///< by group
   std::map<std::pair<std::size_t, std::int64_t>, std::vector<Alone>> exact_;
   std::int64_t exact_searches_ = 0, exact_choices_ = 0;
-  UnlikePipelinesOutcome out_;
+  MultiPipelineOutcome out_;
 };
 
 Pipeline with_microbatches(Pipeline pipeline, std::int64_t microbatches) {
@@ -113,7 +113,7 @@ Pipeline with_microbatches(Pipeline pipeline, std::int64_t microbatches) {
   return pipeline;
 }
 
-bool PipelinesSearch::legal(const PipelineColumn& column, std::int64_t microbatches) const {
+bool MultiPipelineSearch::legal(const PipelineChoice& column, std::int64_t microbatches) const {
   const Cluster alone = group_alone(*problem_.cluster, column.group);
   Training training = problem_.training;
   const Pipeline dealt = with_microbatches(column.pipeline, microbatches);
@@ -125,8 +125,8 @@ bool PipelinesSearch::legal(const PipelineColumn& column, std::int64_t microbatc
          engine_allows(*problem_.engine, facts, dealt.strategy(), dealt.schedule);
 }
 
-void PipelinesSearch::add_column(std::size_t group, const Pipeline& pipeline, std::int64_t iteration_ns) {
-  PipelineColumn column{group, pipeline, {}};
+void MultiPipelineSearch::add_column(std::size_t group, const Pipeline& pipeline, std::int64_t iteration_ns) {
+  PipelineChoice column{group, pipeline, {}};
   const std::int64_t all = pipeline.schedule.microbatches, other = all > 1 ? all / 2 : 2;
   column.estimate.samples = pipeline.samples_per_microbatch();
   if (!legal(column, other)) return;
@@ -144,7 +144,7 @@ void PipelinesSearch::add_column(std::size_t group, const Pipeline& pipeline, st
   columns_[group].push_back(std::move(column));
 }
 
-void PipelinesSearch::search_exact(std::size_t group, std::int64_t nodes, std::int64_t samples, std::vector<Alone>& out) {
+void MultiPipelineSearch::search_exact(std::size_t group, std::int64_t nodes, std::int64_t samples, std::vector<Alone>& out) {
   const Cluster alone = nodes_alone(*problem_.cluster, group, nodes);
   Problem own = problem_;
   own.cluster = &alone;
@@ -170,7 +170,7 @@ void PipelinesSearch::search_exact(std::size_t group, std::int64_t nodes, std::i
   }
 }
 
-const std::vector<Alone>& PipelinesSearch::exact(std::size_t group, std::int64_t samples) {
+const std::vector<Alone>& MultiPipelineSearch::exact(std::size_t group, std::int64_t samples) {
   const auto [known, added] = exact_.try_emplace({group, samples});
   if (!added) return known->second;
   std::vector<double> devices(problem_.cluster->groups.size(), 0.0);
@@ -201,7 +201,7 @@ std::vector<std::int64_t> shares_near(std::int64_t share, std::int64_t devices, 
 
 /// Samples of each group in the least time in which all of them together take the batch; where that is not known, by the time of the whole batch alone.
 /// Empty: some group has none.
-std::vector<double> PipelinesSearch::paces(const EachGroupOutcome& alone) {
+std::vector<double> MultiPipelineSearch::paces(const SingleGroupOutcome& alone) {
   std::vector<double> out;
   if (!reach_.known()) {
     for (const GroupAlone& group : alone.groups) {
@@ -217,7 +217,7 @@ std::vector<double> PipelinesSearch::paces(const EachGroupOutcome& alone) {
 }
 
 /// Shares in proportion to the paces of the groups, and numbers of samples near them that divide well.
-void PipelinesSearch::add_shares(const EachGroupOutcome& alone) {
+void MultiPipelineSearch::add_shares(const SingleGroupOutcome& alone) {
   const std::int64_t batch = problem_.training.global_batch;
   if (problem_.cluster->groups.size() < 2 || floor_ns_ >= best_ns()) return;
   const std::vector<double> reached = paces(alone);
@@ -253,7 +253,7 @@ std::vector<std::int64_t> samples_near(std::int64_t share, std::int64_t devices,
   return out;
 }
 
-void PipelinesSearch::add_missing() {
+void MultiPipelineSearch::add_missing() {
   if (best_ns() != INT64_MAX) return;
   const std::int64_t batch = problem_.training.global_batch;
   for (std::size_t g = 0; g < columns_.size(); ++g) {
@@ -268,7 +268,7 @@ void PipelinesSearch::add_missing() {
   }
 }
 
-bool PipelinesSearch::improve_exact_once() {
+bool MultiPipelineSearch::improve_exact_once() {
   const std::vector<Pipeline> pipelines = out_.best->pipelines;
   const std::int64_t before = out_.best->iteration_ns;
   const std::int64_t batch = problem_.training.global_batch;
@@ -293,12 +293,12 @@ bool PipelinesSearch::improve_exact_once() {
   return false;
 }
 
-void PipelinesSearch::improve_exact() {
+void MultiPipelineSearch::improve_exact() {
   while (out_.best && !stopped() && improve_exact_once()) {
   }
 }
 
-void PipelinesSearch::add_columns(const EachGroupOutcome& alone) {
+void MultiPipelineSearch::add_columns(const SingleGroupOutcome& alone) {
   columns_.resize(alone.groups.size());
   for (std::size_t g = 0; g < alone.groups.size(); ++g) {
     const Cluster cluster = group_alone(*problem_.cluster, g);
@@ -315,11 +315,11 @@ void PipelinesSearch::add_columns(const EachGroupOutcome& alone) {
   }
 }
 
-void PipelinesSearch::extend(std::vector<const PipelineColumn*>& chosen, std::size_t group, std::vector<Deal>& out) {
+void MultiPipelineSearch::extend(std::vector<const PipelineChoice*>& chosen, std::size_t group, std::vector<SampleSplit>& out) {
   if (out.size() >= kMostCombinations) return;
   if (group < columns_.size()) {
     if (problem_.space.devices != DeviceChoice::all) extend(chosen, group + 1, out);
-    for (const PipelineColumn& column : columns_[group]) {
+    for (const PipelineChoice& column : columns_[group]) {
       chosen.push_back(&column);
       extend(chosen, group + 1, out);
       chosen.pop_back();
@@ -328,8 +328,8 @@ void PipelinesSearch::extend(std::vector<const PipelineColumn*>& chosen, std::si
   }
   if (chosen.size() < 2) return;
   std::vector<PipelineEstimate> estimates;
-  for (const PipelineColumn* column : chosen) estimates.push_back(column->estimate);
-  Deal deal{chosen, deal_samples(estimates, problem_.training.global_batch), 0};
+  for (const PipelineChoice* column : chosen) estimates.push_back(column->estimate);
+  SampleSplit deal{chosen, deal_samples(estimates, problem_.training.global_batch), 0};
   if (deal.microbatches.empty()) return;
   for (std::size_t k = 0; k < chosen.size(); ++k)
     deal.estimate_ns =
@@ -337,16 +337,16 @@ void PipelinesSearch::extend(std::vector<const PipelineColumn*>& chosen, std::si
   out.push_back(std::move(deal));
 }
 
-std::vector<Deal> PipelinesSearch::deals() {
-  std::vector<Deal> all;
-  std::vector<const PipelineColumn*> chosen;
+std::vector<SampleSplit> MultiPipelineSearch::deals() {
+  std::vector<SampleSplit> all;
+  std::vector<const PipelineChoice*> chosen;
   extend(chosen, 0, all);
   out_.combinations = static_cast<std::int64_t>(all.size());
-  std::stable_sort(all.begin(), all.end(), [](const Deal& a, const Deal& b) { return a.estimate_ns < b.estimate_ns; });
+  std::stable_sort(all.begin(), all.end(), [](const SampleSplit& a, const SampleSplit& b) { return a.estimate_ns < b.estimate_ns; });
   return all;
 }
 
-Plan PipelinesSearch::plan_of(const Deal& deal) const {
+Plan MultiPipelineSearch::plan_of(const SampleSplit& deal) const {
   std::vector<Pipeline> dealt;
   std::vector<const Pipeline*> pipelines;
   for (std::size_t k = 0; k < deal.columns.size(); ++k)
@@ -355,13 +355,13 @@ Plan PipelinesSearch::plan_of(const Deal& deal) const {
   return beside_each_other(pipelines);
 }
 
-std::int64_t PipelinesSearch::judge(const Deal& deal) {
+std::int64_t MultiPipelineSearch::judge(const SampleSplit& deal) {
   for (std::size_t k = 0; k < deal.columns.size(); ++k)
     if (!legal(*deal.columns[k], deal.microbatches[k])) return 0;
   return judge(plan_of(deal));
 }
 
-Plan PipelinesSearch::beside_each_other(const std::vector<const Pipeline*>& pipelines) const {
+Plan MultiPipelineSearch::beside_each_other(const std::vector<const Pipeline*>& pipelines) const {
   Plan plan;
   plan.training = problem_.training;
   plan.engine = problem_.engine->name;
@@ -373,7 +373,7 @@ Plan PipelinesSearch::beside_each_other(const std::vector<const Pipeline*>& pipe
   return plan;
 }
 
-std::int64_t PipelinesSearch::judge(Plan plan) {
+std::int64_t MultiPipelineSearch::judge(Plan plan) {
   if (!plan_violations(*problem_.model, plan).empty()) return 0;
   ++out_.simulations;
   const auto judged = evaluator_.evaluate(problem_, costs_, plan);
@@ -387,7 +387,7 @@ std::int64_t PipelinesSearch::judge(Plan plan) {
   return judged->iteration_ns;
 }
 
-void PipelinesSearch::improve(Deal deal, std::int64_t ns) {
+void MultiPipelineSearch::improve(SampleSplit deal, std::int64_t ns) {
   const std::int64_t before = out_.simulations;
   for (bool better = true; better && !stopped() && out_.simulations - before < kMostDeals;) {
     better = false;
@@ -396,7 +396,7 @@ void PipelinesSearch::improve(Deal deal, std::int64_t ns) {
         if (from == to) continue;
         const std::int64_t give = deal.columns[from]->estimate.samples, take = deal.columns[to]->estimate.samples;
         const std::int64_t samples = std::lcm(give, take);
-        Deal moved = deal;
+        SampleSplit moved = deal;
         moved.microbatches[from] -= samples / give;
         moved.microbatches[to] += samples / take;
         if (moved.microbatches[from] < 1) continue;
@@ -413,7 +413,7 @@ void PipelinesSearch::improve(Deal deal, std::int64_t ns) {
 class Splits {
  public:
   /// False: too many, or stopped.
-  bool fill(const Problem& problem, Evaluator& evaluator, const EachGroupOutcome& alone, std::int64_t below_ns,
+  bool fill(const Problem& problem, Evaluator& evaluator, const SingleGroupOutcome& alone, std::int64_t below_ns,
             const std::function<bool()>& stopped) {
     double all = 0;
     for (std::size_t g = 0; g < alone.groups.size(); ++g)
@@ -474,7 +474,7 @@ class Splits {
 };
 
 /// Those that end soonest alone go first, so that the others are known to be slower.
-bool PipelinesSearch::close(const EachGroupOutcome& alone) {
+bool MultiPipelineSearch::close(const SingleGroupOutcome& alone) {
   Splits splits;
   if (!splits.fill(problem_, evaluator_, alone, best_ns(), [this] { return stopped(); })) return false;
   struct Choice {
@@ -515,18 +515,18 @@ bool PipelinesSearch::close(const EachGroupOutcome& alone) {
 }
 
 /// Of each group as many of the fastest columns as leave few choices.
-void PipelinesSearch::thin_columns() {
+void MultiPipelineSearch::thin_columns() {
   constexpr std::array<std::size_t, 4> kKept = {24, 12, 6, 4};  // of 2, 3, 4, 5 groups
   const std::size_t most = kKept[std::clamp<std::size_t>(columns_.size(), 2, 5) - 2];
-  for (std::vector<PipelineColumn>& of : columns_) {
+  for (std::vector<PipelineChoice>& of : columns_) {
     // By the time of a sample in a step of the group's usual share.
-    const auto pace = [&](const PipelineColumn& c) { return c.estimate.tau / static_cast<double>(c.estimate.samples); };
-    std::stable_sort(of.begin(), of.end(), [&](const PipelineColumn& a, const PipelineColumn& b) { return pace(a) < pace(b); });
+    const auto pace = [&](const PipelineChoice& c) { return c.estimate.tau / static_cast<double>(c.estimate.samples); };
+    std::stable_sort(of.begin(), of.end(), [&](const PipelineChoice& a, const PipelineChoice& b) { return pace(a) < pace(b); });
     if (of.size() > most) of.resize(most);
   }
 }
 
-UnlikePipelinesOutcome PipelinesSearch::run(const EachGroupOutcome& alone) {
+MultiPipelineOutcome MultiPipelineSearch::run(const SingleGroupOutcome& alone) {
   work_ns_ = work_.ns();
   floor_ns_ = pipelines_floor_ns(problem_);
   if (floor_ns_ >= best_ns()) {  // gradients alone take too long to meet
@@ -537,11 +537,11 @@ UnlikePipelinesOutcome PipelinesSearch::run(const EachGroupOutcome& alone) {
   if (!stopped()) add_shares(alone);
   if (!stopped()) add_missing();
   thin_columns();
-  std::optional<Deal> best;
+  std::optional<SampleSplit> best;
   std::int64_t best_ns = 0;
   std::size_t judged = 0;
-  const std::vector<Deal> all = deals();
-  for (const Deal& deal : all) {
+  const std::vector<SampleSplit> all = deals();
+  for (const SampleSplit& deal : all) {
     if (judged++ >= kJudged || stopped()) break;
     if (best && deal.estimate_ns > 1.2 * static_cast<double>(best_ns)) break;
     const std::int64_t ns = judge(deal);
@@ -598,14 +598,14 @@ std::vector<std::int64_t> deal_samples(const std::vector<PipelineEstimate>& pipe
   return out;
 }
 
-UnlikePipelinesOutcome unlike_pipelines(const Problem& problem, Evaluator& evaluator, const EachGroupOutcome& alone,
+MultiPipelineOutcome multi_pipeline(const Problem& problem, Evaluator& evaluator, const SingleGroupOutcome& alone,
                                         std::int64_t incumbent_ns, const Options& options) {
   if (problem.cluster->groups.size() > kMostGroups) {
-    UnlikePipelinesOutcome none;
+    MultiPipelineOutcome none;
     none.lower_bound_ns = work_bound_ns(problem);
     return none;
   }
-  return PipelinesSearch(problem, evaluator, incumbent_ns, options).run(alone);
+  return MultiPipelineSearch(problem, evaluator, incumbent_ns, options).run(alone);
 }
 
 }  // namespace espalier::search

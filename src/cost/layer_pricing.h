@@ -14,7 +14,7 @@
 namespace espalier::cost {
 
 /// Everything the operator functions need for one layer kind.
-struct Scene {
+struct LayerPricing {
   const CostContext& c;
   const Strategy& s;
   LayerGeometry g;
@@ -31,7 +31,7 @@ struct Scene {
 
 /// The ranks of a group.
 template <GroupKind kind>
-const Group& ranks_of(const Scene& x) {
+const Group& ranks_of(const LayerPricing& x) {
   if constexpr (kind == GroupKind::tensor) return x.tp;
   if constexpr (kind == GroupKind::context) return x.cp;
   if constexpr (kind == GroupKind::expert) return x.ep;
@@ -39,14 +39,14 @@ const Group& ranks_of(const Scene& x) {
 }
 
 /// What traffic of a group of ranks and compute next to it do to each other.
-inline MutualSlowdown slowed(const Scene& x, const PricedTraffic& moved, const Group& ranks) {
+inline MutualSlowdown slowed(const LayerPricing& x, const PricedTraffic& moved, const Group& ranks) {
   const double once = moved_bytes(moved.traffic.kind, x.c.fabric.tensor_levels, ranks, moved.traffic.bytes);
   return x.c.device.interference().of(once * moved.traffic.times, moved.seconds);
 }
 
 /// `times` messages of `bytes` (plan/steps.h), one after the other, in the open.
 template <CollectiveKind kind, GroupKind group>
-PricedTraffic traffic(const Scene& x, double bytes, std::int32_t times = 1) {
+PricedTraffic traffic(const LayerPricing& x, double bytes, std::int32_t times = 1) {
   const auto& levels = x.c.fabric.tensor_levels;
   const Group& ranks = ranks_of<group>(x);
   double seconds = 0;
@@ -70,7 +70,7 @@ inline double length_excess_of(const Workload& w, const Strategy& s, std::int32_
   return length_excess(w.lengths, s.dp, w.training.global_batch / std::max<std::int64_t>(1, samples), micro_batch, stages);
 }
 
-[[gnu::always_inline]] inline Scene scene_of(const CostContext& c, const Strategy& s, std::int32_t stages,
+[[gnu::always_inline]] inline LayerPricing layer_pricing_of(const CostContext& c, const Strategy& s, std::int32_t stages,
                                              std::int32_t micro_batch, const LayerKind& kind, bool crosses) {
   const LayerGeometry g = geometry_of(c.workload, *c.engine, kind, s, micro_batch);
   const bool ulysses = s.sp == SequenceParallel::ulysses;

@@ -8,8 +8,8 @@
 
 #include "cost/cluster_costs.h"
 #include "mixed_clusters.h"
-#include "search/unequal_replicas.h"
-#include "search/unlike_pipelines.h"
+#include "search/uneven_replicas.h"
+#include "search/multi_pipeline.h"
 #include "sim/simulator.h"
 
 namespace espalier {
@@ -47,7 +47,7 @@ Plan one_stage(const Case& c, ZeroStage zero, std::vector<std::int64_t> samples,
   stage.samples_per_replica = std::move(samples);
   stage.state_shares = std::move(states);
   pipeline.stages = {stage};
-  EXPECT_FALSE(unpriced(plan));
+  EXPECT_FALSE(unsupported(plan));
   return plan;
 }
 
@@ -65,7 +65,7 @@ struct Priced {
 };
 
 /// Two equal devices: 3 and 1 samples take what 3 and 3 do; the other replica waits.
-TEST(UnequalReplicas, TheBusiestDecides) {
+TEST(UnevenReplicas, TheBusiestDecides) {
   const Case four(2, cat(group(1, 20, "64GiB"), ", ", group(1, 20.0001, "64GiB")), kFast, 4),
       six(2, cat(group(1, 20, "64GiB"), ", ", group(1, 20.0001, "64GiB")), kFast, 6);
   const Priced unequal(four, one_stage(four, ZeroStage::none, {3, 1}, {})), equal(six, one_stage(six, ZeroStage::none, {}, {}));
@@ -75,7 +75,7 @@ TEST(UnequalReplicas, TheBusiestDecides) {
 }
 
 /// ZeRO 1 over two ranks: all optimizer state is 2·O with equal parts of O; weights 3:1 make parts of 1.5·O and 0.5·O. Parameters and gradients stay.
-TEST(UnequalReplicas, StatesFollowTheirWeights) {
+TEST(UnevenReplicas, StatesFollowTheirWeights) {
   const Case c(2, cat(group(1, 20, "64GiB"), ", ", group(1, 10, "64GiB")), kFast, 4);
   const Priced equal(c, one_stage(c, ZeroStage::optimizer, {}, {})), unequal(c, one_stage(c, ZeroStage::optimizer, {}, {3, 1}));
   ASSERT_EQ(unequal.kinds.size(), 2U);
@@ -93,13 +93,13 @@ TEST(UnequalReplicas, StatesFollowTheirWeights) {
 }
 
 /// Speeds 2:1 and free communication: two thirds of the samples on the fast half, within one sample a replica.
-TEST(UnequalReplicas, SamplesFollowSpeed) {
+TEST(UnevenReplicas, SamplesFollowSpeed) {
   Case c(4, cat(group(2, 20, "64GiB"), ", ", group(2, 10, "64GiB")), kFast, 96);
   c.problem.space.allow["recompute"] = {0};
   c.problem.space.allow["tp"] = {1};
   c.problem.space.allow["micro_batch"] = {24};
   planner::SimulatedEvaluator evaluator(1);
-  const auto found = search::unequal_replicas(c.problem, evaluator, 0, {});
+  const auto found = search::uneven_replicas(c.problem, evaluator, 0, {});
   ASSERT_TRUE(found.best);
   const Stage& stage = found.best->pipelines.front().stages.front();
   ASSERT_EQ(stage.samples_per_replica.size(), 4U);
@@ -110,14 +110,14 @@ TEST(UnequalReplicas, SamplesFollowSpeed) {
 }
 
 /// Compute by speed, state by memory: the fast devices have little memory, so that equal parts do not fit and unequal ones do.
-TEST(UnequalReplicas, StatesFollowMemory) {
+TEST(UnevenReplicas, StatesFollowMemory) {
   bool found_one = false;
   for (int mib = 900; mib <= 2400 && !found_one; mib += 50) {
     Case c(8, cat(group(2, 20, cat(mib, "MiB")), ", ", group(2, 10, "64GiB")), kFast, 8);
     c.problem.space.allow["tp"] = {1};
     c.problem.space.allow["zero"] = {3};
     planner::SimulatedEvaluator evaluator(1);
-    const auto found = search::unequal_replicas(c.problem, evaluator, 0, {});
+    const auto found = search::uneven_replicas(c.problem, evaluator, 0, {});
     if (!found.best) continue;
     const Stage& stage = found.best->pipelines.front().stages.front();
     if (stage.state_shares.empty()) continue;
@@ -134,7 +134,7 @@ TEST(UnequalReplicas, StatesFollowMemory) {
 }
 
 /// Random small clusters: no plan below the bound of all work, samples add up, every rank fits.
-TEST(UnequalReplicas, RandomClusters) {
+TEST(UnevenReplicas, RandomClusters) {
   std::mt19937 random(7);
   const auto pick = [&](int low, int high) { return std::uniform_int_distribution<int>(low, high)(random); };
   int answers = 0;
@@ -144,7 +144,7 @@ TEST(UnequalReplicas, RandomClusters) {
                  cat(group(a, pick(100, 300), cat(pick(2, 16), "GiB")), ", ", group(b, pick(20, 99), cat(pick(2, 16), "GiB"))),
                  cat("{bandwidth: ", pick(10, 400), "Gb/s, latency: ", pick(1, 50), "us}"), (a + b) * pick(1, 6));
     planner::SimulatedEvaluator evaluator(1);
-    const auto found = search::unequal_replicas(c.problem, evaluator, 0, {});
+    const auto found = search::uneven_replicas(c.problem, evaluator, 0, {});
     if (!found.best) continue;
     ++answers;
     EXPECT_GE(found.best->iteration_ns, search::work_bound_ns(c.problem));
@@ -152,7 +152,7 @@ TEST(UnequalReplicas, RandomClusters) {
     plan.training = c.problem.training;
     plan.engine = "generic";
     plan.pipelines = found.best->pipelines;
-    EXPECT_FALSE(unpriced(plan));
+    EXPECT_FALSE(unsupported(plan));
     const cost::ClusterCosts of(c.model, c.cluster, c.problem.training, *c.problem.engine);
     const auto again = evaluator.evaluate(c.problem, of, plan);
     EXPECT_TRUE(again->fits);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Exit 4 names the pins that exclude each other: all that are needed for that and none more, the rule, and changes that work.
-#include "planner/excluded.h"
+#include "planner/infeasible_pins.h"
 
 #include <filesystem>
 #include <fstream>

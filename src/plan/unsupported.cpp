@@ -11,10 +11,10 @@
 namespace espalier {
 namespace {
 
-struct UnpricedRemark {
+struct UnsupportedFeature {
   std::string where, found, expected;
 };
-using Answer = std::optional<UnpricedRemark>;
+using Answer = std::optional<UnsupportedFeature>;
 
 std::string joined(const std::vector<std::int64_t>& values) {
   constexpr std::size_t kShown = 8;
@@ -24,7 +24,7 @@ std::string joined(const std::vector<std::int64_t>& values) {
 }
 
 Answer of_strategy(const Strategy& s, const std::string& where) {
-  if (s.overlap.ep) return UnpricedRemark{where + ".overlap.ep", "true", "false: expert exchanges are not overlapped"};
+  if (s.overlap.ep) return UnsupportedFeature{where + ".overlap.ep", "true", "false: expert exchanges are not overlapped"};
   return std::nullopt;
 }
 
@@ -59,13 +59,13 @@ Answer of_shares(const Pipeline& pipeline, const Stage& stage, const std::string
     const bool alike = std::all_of(pipeline.stages.begin(), pipeline.stages.end(),
                                    [&](const Stage& other) { return other.samples_per_replica == stage.samples_per_replica; });
     if (!alike || !simple_replicas(stage) || !each_has_some(stage.samples_per_replica))
-      return UnpricedRemark{
+      return UnsupportedFeature{
           where + ".samples_per_replica", joined(stage.samples_per_replica),
           "samples for every replica, the same in all stages, under tp and dp in the order tp-cp-dp-pp; or equal shares, "
           "which are left out"};
   }
   if (!stage.state_shares.empty() && (!simple_replicas(stage) || !one_shard_group(stage) || !each_has_some(stage.state_shares)))
-    return UnpricedRemark{
+    return UnsupportedFeature{
         where + ".state_shares", joined(stage.state_shares),
         "some state for every replica, under ZeRO 1 to 3 over all of dp in the order tp-cp-dp-pp; or equal shares, which "
         "are left out"};
@@ -86,7 +86,7 @@ Answer of_precision(const Plan& plan) {
   const StatePrecision kept = state_precision(plan.engine, plan.training);
   const auto differs = [](std::string_view name, Precision found, Precision expected) -> Answer {
     if (found == expected) return std::nullopt;
-    return UnpricedRemark{cat("$.precision.", name), std::string(to_string(found)),
+    return UnsupportedFeature{cat("$.precision.", name), std::string(to_string(found)),
                           cat(to_string(expected), ", which the engine keeps under the training's precision")};
   };
   if (auto said = differs("parameters", plan.precision->parameters, kept.parameters)) return said;
@@ -96,7 +96,7 @@ Answer of_precision(const Plan& plan) {
 }
 
 /// The first thing that goes beyond pipelines of equal replicas.
-Answer beyond_equal_replicas(const Plan& plan) {
+Answer beyond_even_replicas(const Plan& plan) {
   if (auto said = of_precision(plan)) return said;
   for (std::size_t p = 0; p < plan.pipelines.size(); ++p)
     for (std::size_t i = 0; i < plan.pipelines[p].stages.size(); ++i)
@@ -112,17 +112,17 @@ bool said_by_version_1(const Recompute& r) {
 
 /// What came after version 1 and has a price.
 Answer beyond_version_1(const Plan& plan) {
-  if (freezes_weights(plan.training)) return UnpricedRemark{"$.training", "adapters or frozen parts", "training of all weights"};
-  if (plan.training.lengths.any()) return UnpricedRemark{"$.training.lengths", "lengths of sequences", "none"};
+  if (freezes_weights(plan.training)) return UnsupportedFeature{"$.training", "adapters or frozen parts", "training of all weights"};
+  if (plan.training.lengths.any()) return UnsupportedFeature{"$.training.lengths", "lengths of sequences", "none"};
   for (const Stage& stage : plan.only_pipeline().stages)
     for (const Chunk& chunk : stage.chunks)
       for (const LayerRange& range : chunk.ranges)
         if (const Recompute& r = range.strategy.recompute; !said_by_version_1(r))
-          return UnpricedRemark{"$.pipelines[0].stages",
+          return UnsupportedFeature{"$.pipelines[0].stages",
                                 cat("recomputation of ", r.modules.any() ? to_string(r.modules) : "unnamed modules"),
                                 to_string(kModulesOfVersion1)};
         else if (range.strategy.offload != Offload::none)
-          return UnpricedRemark{"$.pipelines[0].stages", cat("offload ", to_string(range.strategy.offload)), "offload none"};
+          return UnsupportedFeature{"$.pipelines[0].stages", cat("offload ", to_string(range.strategy.offload)), "offload none"};
   return std::nullopt;
 }
 
@@ -132,19 +132,19 @@ Answer unlike_under_an_engine(const Plan& plan) {
   if (engine == nullptr || is_unrestricted(engine->layers)) return std::nullopt;
   for (std::size_t p = 0; p < plan.pipelines.size(); ++p)
     for (std::size_t i = 0; i < plan.pipelines[p].stages.size(); ++i)
-      if (unequal_replicas(plan.pipelines[p].stages[i]))
-        return UnpricedRemark{cat("$.pipelines[", p, "].stages[", i, "]"),
+      if (uneven_replicas(plan.pipelines[p].stages[i]))
+        return UnsupportedFeature{cat("$.pipelines[", p, "].stages[", i, "]"),
                               cat("replicas of unequal shares under engine ", plan.engine),
                               "equal shares, or engine generic or espalier"};
   if (plan.pipelines.size() < 2) return std::nullopt;
-  return UnpricedRemark{"$.pipelines", cat(plan.pipelines.size(), " pipelines under engine ", plan.engine),
+  return UnsupportedFeature{"$.pipelines", cat(plan.pipelines.size(), " pipelines under engine ", plan.engine),
                         "one pipeline, or engine generic or espalier"};
 }
 
 }  // namespace
 
-Status unpriced(const Plan& plan) {
-  Answer said = beyond_equal_replicas(plan);
+Status unsupported(const Plan& plan) {
+  Answer said = beyond_even_replicas(plan);
   if (!said) said = unlike_under_an_engine(plan);
   if (!said) return std::nullopt;
   return Error{ErrorKind::bad_input, said->where, said->found, said->expected,
@@ -154,15 +154,15 @@ Status unpriced(const Plan& plan) {
 Status unwritable(const Plan& plan, PlanSchema schema) {
   if (schema != PlanSchema::one) return std::nullopt;
   Answer said;
-  if (plan.pipelines.size() != 1) said = UnpricedRemark{"$.pipelines", cat(plan.pipelines.size(), " pipelines"), "one pipeline"};
-  if (!said) said = beyond_equal_replicas(plan);
+  if (plan.pipelines.size() != 1) said = UnsupportedFeature{"$.pipelines", cat(plan.pipelines.size(), " pipelines"), "one pipeline"};
+  if (!said) said = beyond_even_replicas(plan);
   if (!said) said = beyond_version_1(plan);
   for (std::size_t i = 0; !said && i < plan.only_pipeline().stages.size(); ++i)
-    if (const Stage& stage = plan.only_pipeline().stages[i]; unequal_replicas(stage))
-      said = UnpricedRemark{
+    if (const Stage& stage = plan.only_pipeline().stages[i]; uneven_replicas(stage))
+      said = UnsupportedFeature{
           cat("$.pipelines[0].stages[", i, stage.samples_per_replica.empty() ? "].state_shares" : "].samples_per_replica"),
           "unequal shares", "equal shares, which are left out"};
-  if (!said && plan.only_pipeline().id != 0) said = UnpricedRemark{"$.pipelines[0].id", cat(plan.only_pipeline().id), "0"};
+  if (!said && plan.only_pipeline().id != 0) said = UnsupportedFeature{"$.pipelines[0].id", cat(plan.only_pipeline().id), "0"};
   if (!said) return std::nullopt;
   return Error{ErrorKind::check_failed, said->where, said->found, said->expected + ": all that espalier.plan/1 can say",
                "write version 2, without --plan-schema 1"};

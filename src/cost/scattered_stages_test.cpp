@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cost/spread_stages.h"
+#include "cost/scattered_stages.h"
 #include "plan/engine.h"
 
 #include <gtest/gtest.h>
@@ -36,43 +36,43 @@ Pipeline on(const std::vector<std::vector<std::int64_t>>& stages) {
   return pipeline;
 }
 
-TEST(SpreadStages, KnowsWhatLiesInOneGroup) {
+TEST(ScatteredStages, KnowsWhatLiesInOneGroup) {
   const Cluster c = four_and_ones();
   Pipeline pipeline = on({{0}, {8}});
   pipeline.stages[0].devices = {{0, 4, 1}};
-  EXPECT_FALSE(is_spread(c, pipeline));
+  EXPECT_FALSE(is_scattered(c, pipeline));
   pipeline.stages[0].devices = {{6, 4, 1}};  // 6, 7 of the first group, 8, 9 of the second
-  EXPECT_TRUE(is_spread(c, pipeline));
+  EXPECT_TRUE(is_scattered(c, pipeline));
 }
 
 // Four replicas: two on one quad (2 of its 4 devices: 0.5 GB/s), two on single nodes (1 GB/s each). The quad's share decides; a domain holds
 // at least one member.
-TEST(SpreadStages, ARingGoesAtItsNarrowestNode) {
+TEST(ScatteredStages, ARingGoesAtItsNarrowestNode) {
   const Cluster c = four_and_ones();
   const Pipeline pipeline = on({{0, 1, 8, 9}});
   const EngineModel& engine = *find_engine("generic");
   Cluster one;
   one.groups = {c.groups[0]};
   one.inter = c.groups[0].inter;
-  const Fabric fabric = SpreadStages(c, pipeline).fabric(0, Fabric(one, engine), engine);
+  const Fabric fabric = ScatteredStages(c, pipeline).fabric(0, Fabric(one, engine), engine);
   EXPECT_NEAR(fabric.levels.back().bandwidth.count() * fabric.levels.back().efficiency, 0.5e9, 1e3);
 }
 
 // From the four devices of a quad to four single nodes: its interface carries four messages, 0.25 GB/s each. Between single nodes: 1 GB/s.
 // Between devices of one node: the fabric inside.
-TEST(SpreadStages, MessagesShareTheInterfacesOfTheirNode) {
+TEST(ScatteredStages, MessagesShareTheInterfacesOfTheirNode) {
   const Cluster c = four_and_ones();
   const Pipeline quad = on({{0, 1, 2, 3}, {8, 9, 10, 11}});
-  EXPECT_NEAR(SpreadStages(c, quad).link(0, 1).bandwidth.count(), 0.25e9, 1e3);
+  EXPECT_NEAR(ScatteredStages(c, quad).link(0, 1).bandwidth.count(), 0.25e9, 1e3);
   const Pipeline single = on({{8, 9}, {10, 11}});
-  EXPECT_NEAR(SpreadStages(c, single).link(0, 1).bandwidth.count(), 1e9, 1e3);
+  EXPECT_NEAR(ScatteredStages(c, single).link(0, 1).bandwidth.count(), 1e9, 1e3);
   const Pipeline inside = on({{0, 4}, {1, 5}});
-  EXPECT_GT(SpreadStages(c, inside).link(0, 1).bandwidth.count(), 10e9);
+  EXPECT_GT(ScatteredStages(c, inside).link(0, 1).bandwidth.count(), 10e9);
 }
 
 // Four stages on the devices of a quad, four on single nodes: the gradients of all stages leave the quad at once, each at 0.25 GB/s. Two stages of
 // two single nodes each hold the layers of two of these: still 0.25 GB/s out of the quad, and a pipeline on other nodes meets nobody there.
-TEST(SpreadStages, GradientsOfAllStagesMeetAtOnce) {
+TEST(ScatteredStages, GradientsOfAllStagesMeetAtOnce) {
   const Cluster c = four_and_ones();
   const auto holding = [&](std::vector<std::vector<std::int64_t>> stages, std::int32_t layers) {
     Pipeline pipeline = on(stages);
@@ -85,7 +85,7 @@ TEST(SpreadStages, GradientsOfAllStagesMeetAtOnce) {
   };
   const Pipeline quad = holding({{0}, {1}, {2}, {3}}, 1), ones = holding({{8}, {9}, {10}, {11}}, 1),
                  pairs = holding({{8, 9}, {10, 11}}, 2);
-  const SpreadStages a(c, quad), b(c, ones), d(c, pairs);
+  const ScatteredStages a(c, quad), b(c, ones), d(c, pairs);
   EXPECT_NEAR(a.link(1, b, 1, a.meetings(b)).bandwidth.count(), 0.25e9, 1e3);
   EXPECT_NEAR(b.link(1, a, 1, b.meetings(a)).bandwidth.count(), 0.25e9, 1e3);
   EXPECT_NEAR(a.link(1, b, 1, {}).bandwidth.count(), 1e9, 1e3) << "of no other stages";
@@ -94,14 +94,14 @@ TEST(SpreadStages, GradientsOfAllStagesMeetAtOnce) {
 }
 
 // A line of 1 Gb/s between two sites carries both messages; a rate of node pairs each of them.
-TEST(SpreadStages, LinesAreSharedAndPairsAreNot) {
+TEST(ScatteredStages, LinesAreSharedAndPairsAreNot) {
   for (const auto& [sharing, expected] : {std::pair("line", 0.0625e9), std::pair("node_pair", 0.125e9)}) {
     const Cluster c = cluster_of(
         "groups: [{nodes: 2, devices_per_node: 1, device: v100-sxm-16gb}, {nodes: 2, devices_per_node: 1, device: "
         "v100-sxm-16gb}]\n"
         "links: [{from: a, to: b, bandwidth: 1Gb/s, latency: 30ms, sharing: " +
         std::string(sharing) + ", both: true}]\n");
-    const FabricLevel link = SpreadStages(c, on({{0, 1}, {2, 3}})).link(0, 1);
+    const FabricLevel link = ScatteredStages(c, on({{0, 1}, {2, 3}})).link(0, 1);
     EXPECT_NEAR(link.bandwidth.count(), expected, 1e3) << sharing;
     EXPECT_NEAR(link.latency.count(), 0.03, 1e-9);
   }

@@ -26,7 +26,7 @@ struct GroupAlone {
   double space_size = 0;
 };
 
-struct EachGroupOutcome {
+struct SingleGroupOutcome {
   std::vector<GroupAlone> groups;        ///< by place in the cluster, on all nodes; empty on a cluster of one group
   std::optional<GroupedCandidate> best;  ///< of all, on the devices of the cluster
   std::int64_t bounded = 0, simulations = 0;
@@ -45,7 +45,7 @@ SearchSpace space_alone(SearchSpace space);
 
 /// `incumbent_ns` of other phases; 0: none. `whole`: groups as they are, and their parts; false: parts alone, where the uniform search has the whole of the
 /// only group.
-EachGroupOutcome each_group(const Problem& problem, Evaluator& evaluator, const Options& options, std::int64_t incumbent_ns = 0,
+SingleGroupOutcome single_group(const Problem& problem, Evaluator& evaluator, const Options& options, std::int64_t incumbent_ns = 0,
                             bool whole = true);
 
 }  // namespace espalier::search

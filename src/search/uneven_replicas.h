@@ -11,7 +11,7 @@
 // their passes alone, so that none is faster than a simulated one by more than m times what its own are shorter.
 //
 // States. Parts are equal where these fit; else each group holds as much as its memory allows, an even part where that is less
-// (most_even_parts): collectives wait for who holds least (cost/spread_stages.h). What a group can hold follows from two plans, one with equal parts and
+// (most_even_parts): collectives wait for who holds least (cost/scattered_stages.h). What a group can hold follows from two plans, one with equal parts and
 // one with others. Unequal parts may shorten the update, no more than to where all ranks take as long for it; by this a plan whose equal parts do not
 // fit is left out.
 //
@@ -31,7 +31,7 @@ namespace espalier::search {
 inline constexpr std::int64_t kMostReplicaPlans = 2'000;  ///< simulated
 inline constexpr std::size_t kMostReplicaGroups = 5;      ///< with more node groups the phase is left out
 
-struct UnequalReplicasOutcome {
+struct UnevenReplicasOutcome {
   std::optional<GroupedCandidate> best;
   std::int64_t considered = 0, simulations = 0, without_room = 0;
   bool complete = true, interrupted = false;
@@ -39,7 +39,7 @@ struct UnequalReplicasOutcome {
 };
 
 /// `incumbent_ns` of other phases; 0: none.
-UnequalReplicasOutcome unequal_replicas(const Problem& problem, Evaluator& evaluator, std::int64_t incumbent_ns,
+UnevenReplicasOutcome uneven_replicas(const Problem& problem, Evaluator& evaluator, std::int64_t incumbent_ns,
                                         const Options& options);
 
 }  // namespace espalier::search

@@ -42,17 +42,17 @@
 namespace espalier::cost {
 
 /// Seconds: over ways that take as long messages follow each other before the first has arrived (cluster_costs.h).
-inline constexpr double kLongWay = 1e-3;
+inline constexpr double kWanLatencyThreshold = 1e-3;
 
 /// The ways between all pairs of node groups, found once; [from · groups + to].
 using GroupPaths = std::vector<GroupPath>;
 std::shared_ptr<const GroupPaths> group_paths(const Cluster& cluster);
 
 /// One pipeline of such stages. The cluster lives longer than this value.
-class SpreadStages {
+class ScatteredStages {
  public:
   /// `paths` of the cluster; null: they are found.
-  SpreadStages(const Cluster& cluster, const Pipeline& pipeline, std::shared_ptr<const GroupPaths> paths = nullptr);
+  ScatteredStages(const Cluster& cluster, const Pipeline& pipeline, std::shared_ptr<const GroupPaths> paths = nullptr);
 
   enum class PartKind : std::uint8_t { out, in, joined_out, joined_in, line, link_out, link_in, node_pair };
   struct Part {
@@ -76,9 +76,9 @@ class SpreadStages {
   /// Between two stages.
   [[nodiscard]] FabricLevel link(std::size_t from, std::size_t to) const;
   /// Messages at once through each part of the network while the gradients of two pipelines meet.
-  [[nodiscard]] Loads meetings(const SpreadStages& other) const;
+  [[nodiscard]] Loads meetings(const ScatteredStages& other) const;
   /// Between a stage of this pipeline and one of another, with `at_once` = meetings(other).
-  [[nodiscard]] FabricLevel link(std::size_t from, const SpreadStages& other, std::size_t to, const Loads& at_once) const;
+  [[nodiscard]] FabricLevel link(std::size_t from, const ScatteredStages& other, std::size_t to, const Loads& at_once) const;
 
  private:
   [[nodiscard]] std::int64_t renumbered(std::int64_t device) const;
@@ -116,8 +116,8 @@ class SpreadStages {
 };
 
 /// Whether some stage of a pipeline does not lie on consecutive devices of one node group in the order tp-cp-dp-pp, or has unequal replicas.
-bool is_spread(const Cluster& cluster, const Pipeline& pipeline);
+bool is_scattered(const Cluster& cluster, const Pipeline& pipeline);
 /// The first such stage of a plan, by place, for those who know consecutive devices of one group alone.
-Status spread_stage(const Plan& plan, const Cluster& cluster);
+Status scattered_stage(const Plan& plan, const Cluster& cluster);
 
 }  // namespace espalier::cost

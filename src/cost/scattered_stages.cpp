@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cost/spread_stages.h"
+#include "cost/scattered_stages.h"
 
 #include <algorithm>
 #include <cmath>
@@ -57,8 +57,8 @@ std::map<std::size_t, double> crossings(const Cluster& cluster, const GroupPaths
 }
 
 /// Of the device at a place in its stage.
-SpreadStages::Kind kind_of(const Cluster& cluster, const Stage& stage, std::int64_t device, std::size_t place) {
-  SpreadStages::Kind kind;
+ScatteredStages::Kind kind_of(const Cluster& cluster, const Stage& stage, std::int64_t device, std::size_t place) {
+  ScatteredStages::Kind kind;
   kind.group = cluster.group_of(device);
   kind.speed = cluster.speed_of(device);
   const std::size_t replica = place / static_cast<std::size_t>(stage.chunks.front().ranges.front().strategy.tp);
@@ -80,10 +80,10 @@ double unequal_parts(const Stage& stage) {
 
 }  // namespace
 
-bool is_spread(const Cluster& cluster, const Pipeline& pipeline) {
+bool is_scattered(const Cluster& cluster, const Pipeline& pipeline) {
   for (const Stage& stage : pipeline.stages) {
     const DeviceRange& range = stage.devices.front();
-    if (unequal_replicas(stage)) return true;
+    if (uneven_replicas(stage)) return true;
     if (stage.devices.size() != 1 || (range.stride != 1 && range.count > 1)) return true;
     if (cluster.group_of(range.first) != cluster.group_of(range.first + range.count - 1)) return true;
     for (const Chunk& chunk : stage.chunks)
@@ -93,12 +93,12 @@ bool is_spread(const Cluster& cluster, const Pipeline& pipeline) {
   return false;
 }
 
-Status spread_stage(const Plan& plan, const Cluster& cluster) {
+Status scattered_stage(const Plan& plan, const Cluster& cluster) {
   for (std::size_t p = 0; p < plan.pipelines.size(); ++p) {
     Pipeline one = plan.pipelines[p];
     for (std::size_t i = 0; i < plan.pipelines[p].stages.size(); ++i) {
       one.stages = {plan.pipelines[p].stages[i]};
-      if (is_spread(cluster, one))
+      if (is_scattered(cluster, one))
         return Error{ErrorKind::bad_input, base::cat("$.pipelines[", p, "].stages[", i, "].devices"),
                      "devices out of order, or of several node groups",
                      "consecutive devices of one node group, in order tp-cp-dp-pp", ""};
@@ -114,7 +114,7 @@ std::shared_ptr<const GroupPaths> group_paths(const Cluster& cluster) {
   return paths;
 }
 
-SpreadStages::SpreadStages(const Cluster& cluster, const Pipeline& pipeline, std::shared_ptr<const GroupPaths> paths)
+ScatteredStages::ScatteredStages(const Cluster& cluster, const Pipeline& pipeline, std::shared_ptr<const GroupPaths> paths)
     : cluster_(&cluster), pipeline_(&pipeline), paths_(paths ? std::move(paths) : group_paths(cluster)) {
   for (const NodeGroup& group : cluster.groups) {
     widest_ = std::lcm(widest_, group.devices_per_node);
@@ -135,12 +135,12 @@ SpreadStages::SpreadStages(const Cluster& cluster, const Pipeline& pipeline, std
   for (std::size_t i = 0; i + 1 < devices_.size(); ++i) add_loads(devices_[i], devices_[i + 1], usual_);
 }
 
-std::int64_t SpreadStages::renumbered(std::int64_t device) const {
+std::int64_t ScatteredStages::renumbered(std::int64_t device) const {
   const std::int64_t node = cluster_->node_of(device);
   return node * widest_ + (device - cluster_->first_device_of_node(node));
 }
 
-FabricLevel SpreadStages::usual_network(std::size_t group) const {
+FabricLevel ScatteredStages::usual_network(std::size_t group) const {
   const NodeGroup& at = cluster_->groups[group];
   if (!cluster_->homogeneous() && !at.inter.empty()) return at.inter.front();
   ESPALIER_CHECK(!cluster_->inter.empty());
@@ -148,7 +148,7 @@ FabricLevel SpreadStages::usual_network(std::size_t group) const {
 }
 
 /// Bytes/s that `members` devices of a node have of its interfaces.
-double SpreadStages::share(std::int64_t node, std::int64_t members) const {
+double ScatteredStages::share(std::int64_t node, std::int64_t members) const {
   const std::size_t group = cluster_->group_of_node(node);
   const NodeGroup& at = cluster_->groups[group];
   const auto devices = static_cast<double>(at.devices_per_node);
@@ -157,12 +157,12 @@ double SpreadStages::share(std::int64_t node, std::int64_t members) const {
 }
 
 /// The same of what joins groups without links.
-double SpreadStages::joining_share(std::int64_t node, std::int64_t members) const {
+double ScatteredStages::joining_share(std::int64_t node, std::int64_t members) const {
   const auto devices = static_cast<double>(cluster_->groups[cluster_->group_of_node(node)].devices_per_node);
   return joining(node).all * static_cast<double>(members) / devices;
 }
 
-FabricLevel SpreadStages::network_level(std::size_t stage, GroupKind kind) const {
+FabricLevel ScatteredStages::network_level(std::size_t stage, GroupKind kind) const {
   const Strategy& strategy = pipeline_->stages[stage].chunks.front().ranges.front().strategy;
   FabricLevel level = usual_network(kinds_[stage].front().group);
   Strategy whole = strategy;
@@ -217,7 +217,7 @@ FabricLevel SpreadStages::network_level(std::size_t stage, GroupKind kind) const
   return level;
 }
 
-Fabric SpreadStages::fabric(std::size_t stage, const Fabric& usual, const EngineModel& engine) const {
+Fabric ScatteredStages::fabric(std::size_t stage, const Fabric& usual, const EngineModel& engine) const {
   Fabric out = usual;
   const auto keep = static_cast<std::ptrdiff_t>(usual.node_levels);
   const auto with = [&](std::vector<FabricLevel> levels, GroupKind kind, double time_scale) {
@@ -242,7 +242,7 @@ Fabric SpreadStages::fabric(std::size_t stage, const Fabric& usual, const Engine
 }
 
 /// What joins groups without links between them: what all devices of a node have of it together, and what one of them has at most.
-SpreadStages::Way SpreadStages::joining(std::int64_t node) const {
+ScatteredStages::Way ScatteredStages::joining(std::int64_t node) const {
   const FabricLevel& level = cluster_->inter.back();
   const auto devices = static_cast<double>(cluster_->groups[cluster_->group_of_node(node)].devices_per_node);
   const double alone = level.bandwidth_alone.count() * level.efficiency;
@@ -251,7 +251,7 @@ SpreadStages::Way SpreadStages::joining(std::int64_t node) const {
 
 /// The interfaces of a node by which a device leaves it: one that consecutive devices share where the level gives one device alone as much as
 /// these together, else all of them.
-SpreadStages::Port SpreadStages::port_of(std::int64_t device) const {
+ScatteredStages::Port ScatteredStages::port_of(std::int64_t device) const {
   const std::int64_t node = cluster_->node_of(device), place = device - cluster_->first_device_of_node(node);
   const std::size_t group = cluster_->group_of_node(node);
   const NodeGroup& at = cluster_->groups[group];
@@ -271,7 +271,7 @@ SpreadStages::Port SpreadStages::port_of(std::int64_t device) const {
 
 /// Calls visit(part of the network, what it carries) for all that a message from `a` to `b` on another node shares with others.
 template <class Visit>
-void SpreadStages::each_part(std::int64_t a, std::int64_t b, const Visit& visit) const {
+void ScatteredStages::each_part(std::int64_t a, std::int64_t b, const Visit& visit) const {
   const std::int64_t u = cluster_->node_of(a), v = cluster_->node_of(b);
   const Port out = port_of(a), in = port_of(b);
   visit(Part{PartKind::out, u, out.number, 0}, out.carries);
@@ -303,7 +303,7 @@ void SpreadStages::each_part(std::int64_t a, std::int64_t b, const Visit& visit)
 
 /// Adds what messages from each device of `a` to the one at its place in `b` load. Of unlike numbers each device of the larger list has a message of
 /// its own, of that part of the bytes that the busier end moves.
-void SpreadStages::add_loads(const std::vector<std::int64_t>& a, const std::vector<std::int64_t>& b, Loads& loads) const {
+void ScatteredStages::add_loads(const std::vector<std::int64_t>& a, const std::vector<std::int64_t>& b, Loads& loads) const {
   const std::size_t pairs = std::max(a.size(), b.size());
   const double part = static_cast<double>(std::min(a.size(), b.size())) / static_cast<double>(pairs);
   for (std::size_t n = 0; n < pairs; ++n) {
@@ -313,7 +313,7 @@ void SpreadStages::add_loads(const std::vector<std::int64_t>& a, const std::vect
   }
 }
 
-FabricLevel SpreadStages::link(std::size_t from, std::size_t to) const { return link(from, *this, to, usual_); }
+FabricLevel ScatteredStages::link(std::size_t from, std::size_t to) const { return link(from, *this, to, usual_); }
 
 namespace {
 
@@ -329,7 +329,7 @@ std::size_t holder_of(const Pipeline& pipeline, std::int32_t layer) {
 
 }  // namespace
 
-SpreadStages::Loads SpreadStages::meetings(const SpreadStages& other) const {
+ScatteredStages::Loads ScatteredStages::meetings(const ScatteredStages& other) const {
   Loads out, theirs;
   for (std::size_t i = 0; i < devices_.size(); ++i)
     add_loads(devices_[i], other.devices_[holder_of(*other.pipeline_, first_layer(pipeline_->stages[i]))], out);
@@ -339,7 +339,7 @@ SpreadStages::Loads SpreadStages::meetings(const SpreadStages& other) const {
   return out;
 }
 
-FabricLevel SpreadStages::link(std::size_t from, const SpreadStages& other, std::size_t to, const Loads& at_once) const {
+FabricLevel ScatteredStages::link(std::size_t from, const ScatteredStages& other, std::size_t to, const Loads& at_once) const {
   const std::vector<std::int64_t>&a = devices_[from], &b = other.devices_[to];
   Loads own;
   add_loads(a, b, own);

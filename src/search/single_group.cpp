@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "search/each_group.h"
+#include "search/single_group.h"
 
 #include <algorithm>
 
@@ -82,7 +82,7 @@ class SingleGroupSearch {
     out_.lower_bound_ns = INT64_MAX;
   }
 
-  EachGroupOutcome run(bool whole);
+  SingleGroupOutcome run(bool whole);
 
  private:
   void search_whole(std::size_t group);
@@ -104,7 +104,7 @@ class SingleGroupSearch {
   const std::int64_t incumbent_ns_;
   Problem own_;
   std::size_t parts_ = 0;
-  EachGroupOutcome out_;
+  SingleGroupOutcome out_;
 };
 
 Outcome SingleGroupSearch::search(const Cluster& alone, std::int64_t slowest_ns) {
@@ -179,7 +179,7 @@ void SingleGroupSearch::search_parts(std::size_t group) {
     if (own.devices_per_node % devices == 0 && !search_part(group, whole, 1, devices)) return;
 }
 
-EachGroupOutcome SingleGroupSearch::run(bool whole) {
+SingleGroupOutcome SingleGroupSearch::run(bool whole) {
   for (std::size_t g = 0; g < problem_.cluster->groups.size() && whole; ++g) search_whole(g);
   for (std::size_t g = 0; g < problem_.cluster->groups.size() && problem_.space.devices != DeviceChoice::all; ++g)
     search_parts(g);
@@ -189,7 +189,7 @@ EachGroupOutcome SingleGroupSearch::run(bool whole) {
 
 }  // namespace
 
-EachGroupOutcome each_group(const Problem& problem, Evaluator& evaluator, const Options& options, std::int64_t incumbent_ns,
+SingleGroupOutcome single_group(const Problem& problem, Evaluator& evaluator, const Options& options, std::int64_t incumbent_ns,
                             bool whole) {
   return SingleGroupSearch(problem, evaluator, incumbent_ns, options).run(whole);
 }

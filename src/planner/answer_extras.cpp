@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "planner/beside_answer.h"
+#include "planner/answer_extras.h"
 
 #include "plan/engine.h"
 #include "planner/alternatives.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "search/each_group.h"
+#include "search/single_group.h"
 
 #include <gtest/gtest.h>
 
@@ -39,10 +39,10 @@ class OneAfterTheOther : public Evaluator {
   }
 };
 
-TEST(EachGroup, PlansLieOnTheirOwnDevices) {
+TEST(SingleGroup, PlansLieOnTheirOwnDevices) {
   const Fixture f(kMixed, 8);
   OneAfterTheOther judge;
-  const EachGroupOutcome found = each_group(f.problem, judge, {});
+  const SingleGroupOutcome found = single_group(f.problem, judge, {});
   ASSERT_EQ(found.groups.size(), 2U);
   // The old nodes are of unequal speed: several of their plans are judged.
   ASSERT_GT(judge.placed.size(), 2U);
@@ -56,18 +56,18 @@ TEST(EachGroup, PlansLieOnTheirOwnDevices) {
   EXPECT_GT(found.groups[0].space_size, 0);
 }
 
-TEST(EachGroup, AnInterruptedSearchKnowsNoBound) {
+TEST(SingleGroup, AnInterruptedSearchKnowsNoBound) {
   const Fixture f(kMixed, 8);
   OneAfterTheOther judge;
   Options how;
   how.interrupted = [] { return true; };
-  const EachGroupOutcome found = each_group(f.problem, judge, how);
+  const SingleGroupOutcome found = single_group(f.problem, judge, how);
   EXPECT_TRUE(found.interrupted);
   EXPECT_FALSE(found.complete);
 }
 
 /// As slow as the slowest: half the rates, the same memory and links. Restrictions of the job stay.
-TEST(EachGroup, AGroupAlone) {
+TEST(SingleGroup, AGroupAlone) {
   const Fixture f(kMixed, 8);
   const Cluster old = group_alone(f.cluster, 1);
   const NodeGroup& group = old.groups.front();

@@ -42,7 +42,7 @@ Plan unequal(const Job& job, ZeroStage zero, std::vector<std::int64_t> samples, 
   return plan;
 }
 
-TEST(UnequalReplicas, AreSimulatedAndChecked) {
+TEST(UnevenReplicas, AreSimulatedAndChecked) {
   const Job job = job_on(kMixed);
   for (const ZeroStage zero : {ZeroStage::optimizer, ZeroStage::gradients, ZeroStage::parameters}) {
     const Plan plan = unequal(job, zero, {4, 4, 2, 2}, {5, 5, 3, 3}), even = unequal(job, zero, {}, {});
@@ -56,7 +56,7 @@ TEST(UnequalReplicas, AreSimulatedAndChecked) {
 }
 
 /// Every figure of every kind of rank is derived again.
-TEST(UnequalReplicas, BrokenClaimsAreFound) {
+TEST(UnevenReplicas, BrokenClaimsAreFound) {
   const Job job = job_on(kMixed);
   const Plan plan = unequal(job, ZeroStage::parameters, {4, 4, 2, 2}, {5, 5, 3, 3});
   const auto claims = planner::claims_of(job, plan);
@@ -89,7 +89,7 @@ TEST(UnequalReplicas, BrokenClaimsAreFound) {
 }
 
 /// Shares that do not belong to the stage.
-TEST(UnequalReplicas, BrokenSharesAreFound) {
+TEST(UnevenReplicas, BrokenSharesAreFound) {
   const Job job = job_on(kMixed);
   const Plan sound = unequal(job, ZeroStage::optimizer, {4, 4, 2, 2}, {5, 5, 3, 3});
   const Program program = lower(sound, job.model, true);
@@ -110,7 +110,7 @@ TEST(UnequalReplicas, BrokenSharesAreFound) {
 }
 
 /// Stages through a gap: the slow node between them belongs to nobody.
-TEST(UnequalReplicas, StagesThroughAGapAreChecked) {
+TEST(UnevenReplicas, StagesThroughAGapAreChecked) {
   const Job job = job_on("{nodes: 3, devices_per_node: 2, device: a100-sxm-80gb, speed: {\"node:1\": 0.000001}}");
   const auto result = plan(job, {});
   ASSERT_TRUE(result.ok()) << result.error().message();
