@@ -310,8 +310,7 @@ inline Rival Field::read(const Plan& plan) const {
     }
     std::sort(part.region.begin(), part.region.end());
     const Strategy& s = part.strategy;
-    const bool same_size =
-        part.region.size() == static_cast<std::size_t>(s.devices() * part.schedule.stages);
+    const bool same_size = part.region.size() == static_cast<std::size_t>(s.devices() * part.schedule.stages);
     if (!same_size || !same_stages(uniform_stages(part), pipeline.stages)) {
       part.uniform = false;
       part.region.clear();
@@ -380,8 +379,7 @@ inline bool Field::are_replicas(const Part& part) const {
   if (stages.size() != 1 || stages.front().chunks.size() != 1 || stages.front().chunks.front().ranges.size() != 1) return false;
   const Strategy& s = stages.front().chunks.front().ranges.front().strategy;
   const bool simple = s.cp == 1 && s.ep == 1 && s.etp == 1 && s.sp != SequenceParallel::ulysses &&
-                      s.order == RankOrder::tp_cp_dp_pp && (s.tp & (s.tp - 1)) == 0 &&
-                      (!s.shards_optimizer() || s.shard == s.dp);
+                      s.order == RankOrder::tp_cp_dp_pp && (s.tp & (s.tp - 1)) == 0 && (!s.shards_optimizer() || s.shard == s.dp);
   if (!simple || (s.recompute.kind == RecomputeKind::full && s.recompute.layers != blocks(0, layers() - 1))) return false;
   std::vector<std::int64_t> expected;
   const std::vector<std::int64_t> devices = devices_in(stages.front().devices);

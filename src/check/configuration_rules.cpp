@@ -203,8 +203,7 @@ Finding check_overlap(const View& view) {
   verdict.require(!s.overlap.p2p || view.stages > 1, [] { return say("p2p overlap with one stage"); });
   verdict.require(!s.overlap.tp || (s.tp > 1 && s.sp == SequenceParallel::megatron),
                   [] { return say("tp overlap without Megatron sequence parallelism"); });
-  verdict.require(!s.overlap.param_gather || s.shards_optimizer(),
-                  [] { return say("parameter gather overlap without ZeRO"); });
+  verdict.require(!s.overlap.param_gather || s.shards_optimizer(), [] { return say("parameter gather overlap without ZeRO"); });
   return verdict.finding("consistent");
 }
 

@@ -80,9 +80,7 @@ std::vector<std::size_t> parts_with(const std::vector<Part>& parts, std::int32_t
 
 enum class State : std::uint8_t { parameters, optimizer };
 
-bool sharded(State state, const Strategy& s) {
-  return state == State::parameters ? s.shards_parameters() : s.shards_optimizer();
-}
+bool sharded(State state, const Strategy& s) { return state == State::parameters ? s.shards_parameters() : s.shards_optimizer(); }
 
 /// The pieces of a layer, and a list of whom each concerns.
 class LayerPieces {

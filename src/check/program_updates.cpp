@@ -50,8 +50,7 @@ bool must_reduce(const View& view) {
 }
 bool must_gather(const View& view) {
   const std::vector<Strategy> all = strategies_of(view);
-  return std::any_of(all.begin(), all.end(),
-                     [](const Strategy& s) { return s.shards_optimizer() && !s.shards_parameters(); });
+  return std::any_of(all.begin(), all.end(), [](const Strategy& s) { return s.shards_optimizer() && !s.shards_parameters(); });
 }
 
 void require_reduction(const RankLists& r, std::size_t k, Verdict& verdict) {

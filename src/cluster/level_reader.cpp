@@ -34,7 +34,6 @@ DomainSpan read_span(base::Reader& reader) {
   return {DomainSpan::Kind::devices, std::max<std::int64_t>(1, reader.optional_int("span", 1, 100'000'000, 1))};
 }
 
-
 FabricLevel resolve(const LevelSpec& spec, std::int64_t span, std::int64_t below, BytesPerSecond link_below) {
   FabricLevel level = spec.level;
   level.span = span;

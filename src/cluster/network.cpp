@@ -8,7 +8,6 @@
 namespace espalier::cluster {
 namespace {
 
-
 std::string level_name(const NetworkSpec& network, std::string_view suffix) {
   std::string name = network.name;
   if (name.empty()) {

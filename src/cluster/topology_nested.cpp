@@ -55,7 +55,6 @@ FabricLevel within(FabricLevel level, const FabricLevel& network) {
   return level;
 }
 
-
 }  // namespace
 
 std::int32_t TopologyAssembly::add_range(LinkRange range) {

@@ -16,7 +16,6 @@ namespace {
 
 using i64 = std::int64_t;
 
-
 /// Bytes by region, before they are divided; `cheap` is the part that selective recomputation drops.
 struct Regions {
   i64 split = 0, sequence = 0, whole = 0, expert = 0;

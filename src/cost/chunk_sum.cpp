@@ -20,7 +20,7 @@ double reduced_s(const std::vector<FabricLevel>& levels, const Group& group, dou
 }  // namespace
 
 StrategyCost strategy_cost_of(const CostContext& c, const Strategy& s, std::int32_t stages, const std::vector<LayerCost>& layers,
-                     ChunkEdges edges) {
+                              ChunkEdges edges) {
   StrategyCost x{{c, s, states_of(*c.engine, c.workload.training), data_groups(c.fabric, s, stages)}, layers, {}, {}};
   if (s.shards_gradients())  // else nothing inside chunks
     for (std::size_t k = 0; k < layers.size(); ++k) x.zero[k] = zero_time(c, x.groups, s, x.states, layers[k], edges);

@@ -59,7 +59,7 @@ struct StrategyCost : Sharing {
 };
 
 StrategyCost strategy_cost_of(const CostContext& c, const Strategy& s, std::int32_t stages, const std::vector<LayerCost>& layers,
-                     ChunkEdges edges);
+                              ChunkEdges edges);
 
 /// Framework overhead of one pass of one micro-batch through one of the `chunks` chunks of a stage. What the host does for a micro-batch beside
 /// launches (data, loss, logging) it does once a stage: interleaving shares it among the chunks.

@@ -214,7 +214,7 @@ const std::vector<LayerCost>& layers_of(PipelineRanges& out, const StagePlace& p
 
 /// Places of stages on devices in any order, each stage's devices of its kind `k` (or of its last one).
 void place_scattered(const ClusterCosts& c, const ScatteredStages& stages, const Pipeline& pipeline, std::size_t k,
-                  PipelineRanges& out) {
+                     PipelineRanges& out) {
   for (std::size_t i = 0; i < pipeline.stages.size(); ++i) {
     StagePlace at;
     at.spread = &stages;

@@ -59,7 +59,7 @@ struct StagePlace {
 
 /// Whether messages over a way of kLongWay and more follow each other.
 enum class WanLatency : std::uint8_t {
-  blocking,    ///< those of stages on devices in any order (scattered_stages.h) alone
+  blocking,   ///< those of stages on devices in any order (scattered_stages.h) alone
   pipelined,  ///< all
 };
 

@@ -148,7 +148,9 @@ inline constexpr double kExchanges = 4;  // of a layer and micro-batch: to the e
 
 /// Token copies of the fullest rank, and what its experts see of them once expert tensor parallelism has gathered them.
 inline double routed(const LayerPricing& x, const Operator& op) { return x.sequence_tokens * op.top_k * x.g.imbalance; }
-inline double gathered(const LayerPricing& x, const Operator& op) { return routed(x, op) * (x.g.sequence_split > 1 ? x.s.etp : 1); }
+inline double gathered(const LayerPricing& x, const Operator& op) {
+  return routed(x, op) * (x.g.sequence_split > 1 ? x.s.etp : 1);
+}
 
 /// Ranks of the expert group in one node, or in one NVLink domain of several.
 inline std::int64_t joined_by_nvlink(const LayerPricing& x) {

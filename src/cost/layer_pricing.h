@@ -71,7 +71,7 @@ inline double length_excess_of(const Workload& w, const Strategy& s, std::int32_
 }
 
 [[gnu::always_inline]] inline LayerPricing layer_pricing_of(const CostContext& c, const Strategy& s, std::int32_t stages,
-                                             std::int32_t micro_batch, const LayerKind& kind, bool crosses) {
+                                                            std::int32_t micro_batch, const LayerKind& kind, bool crosses) {
   const LayerGeometry g = geometry_of(c.workload, *c.engine, kind, s, micro_batch);
   const bool ulysses = s.sp == SequenceParallel::ulysses;
   const double tokens = static_cast<double>(g.tokens);

@@ -88,7 +88,8 @@ LayerSteps layer_steps(const CostContext& c, const Strategy& s, std::int32_t sta
     steps = std::move(block->steps);
     if (s.shards_gradients()) add_gradient_reductions(*block, steps);
   } else {
-    steps = megatron_steps(layer_pricing_of(c, s, stages, micro_batch, layer, waits_for_hosts(c.fabric, *c.engine, s, stages)), layer);
+    steps = megatron_steps(layer_pricing_of(c, s, stages, micro_batch, layer, waits_for_hosts(c.fabric, *c.engine, s, stages)),
+                           layer);
     if (!s.partition.empty()) add_gathers(c, s, micro_batch, layer.role, steps);
   }
   std::vector<LayerCost> costs;

@@ -192,8 +192,8 @@ void run(Pricing& p) {
 
 }  // namespace
 
-void price_ranges(const CostContext& c, const ProgramStructure& structure, const ChunkRanges& chunks, Costs& out, Program* program,
-                  const ClusterCosts* cluster, const std::vector<StagePlace>* places) {
+void price_ranges(const CostContext& c, const ProgramStructure& structure, const ChunkRanges& chunks, Costs& out,
+                  Program* program, const ClusterCosts* cluster, const std::vector<StagePlace>* places) {
   PriceScratch scratch;
   Pricing p{c, structure, chunks, nullptr, nullptr, ChunkEdges::exposed, scratch.state(), out, program};
   p.cluster = cluster;

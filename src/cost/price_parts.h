@@ -54,15 +54,15 @@ struct Pricing {
   const CostContext& c;
   const ProgramStructure& structure;
   const ChunkRanges& chunks;
-  const SplitTable* split;  ///< of one strategy for all layers; else null, as is
-  const StrategyCost* only;     ///< what it costs
+  const SplitTable* split;   ///< of one strategy for all layers; else null, as is
+  const StrategyCost* only;  ///< what it costs
   ChunkEdges edges;
   PriceScratch::State& scratch;
   Costs& out;
   Program* program;
   const ClusterCosts* cluster = nullptr;            ///< stages on unlike devices, which lie at `places`; null: all alike
   const std::vector<StagePlace>* places = nullptr;  ///< by stage
-  std::list<StrategyCost> strategy_costs{};                 ///< of ranges, each when it was first met
+  std::list<StrategyCost> strategy_costs{};         ///< of ranges, each when it was first met
   std::int64_t largest_message = 0, largest_scattered = -1, largest_gathered = -1;
 
   [[nodiscard]] const std::vector<RangeCost>& ranges(std::int32_t chunk) const { return chunks[static_cast<std::size_t>(chunk)]; }
@@ -83,8 +83,8 @@ struct Pricing {
 };
 
 /// Ranges whose layers are priced: under `c`, or where `cluster` is given each stage at its place and each range under its own context.
-void price_ranges(const CostContext& c, const ProgramStructure& structure, const ChunkRanges& chunks, Costs& out, Program* program,
-                  const ClusterCosts* cluster = nullptr, const std::vector<StagePlace>* places = nullptr);
+void price_ranges(const CostContext& c, const ProgramStructure& structure, const ChunkRanges& chunks, Costs& out,
+                  Program* program, const ClusterCosts* cluster = nullptr, const std::vector<StagePlace>* places = nullptr);
 /// The layers of a chunk and its buckets, without messages.
 void price_chunk(Pricing& p, std::int32_t i);
 /// What a stage holds, and its update.

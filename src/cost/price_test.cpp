@@ -382,8 +382,7 @@ TEST(Price, StructureEqualsThatOfThePlan) {
 TEST(Price, StaticBytesOfAnotherSharding) {
   EXPECT_TRUE(rc::check([] {
     Problem p = any_problem();
-    const SplitTable split =
-        split_for(p.model, p.training, plain_engine("generic"), p.schedule.chunks());
+    const SplitTable split = split_for(p.model, p.training, plain_engine("generic"), p.schedule.chunks());
     const CostContext context(p.model, p.cluster, p.training, plain_engine("generic"));
     std::vector<LayerCost> costs;
     layer_costs(context, p.strategy, p.schedule.stages, p.schedule.micro_batch, costs);
@@ -404,8 +403,7 @@ TEST(Price, StaticBytesOfAnotherSharding) {
 TEST(Price, EveryParameterIsHeldOnce) {
   EXPECT_TRUE(rc::check([] {
     const Problem p = any_problem();
-    const SplitTable split =
-        split_for(p.model, p.training, plain_engine("generic"), p.schedule.chunks());
+    const SplitTable split = split_for(p.model, p.training, plain_engine("generic"), p.schedule.chunks());
     const Costs timing = timing_of(p, p.model, split);
     std::int64_t dense = 0, expert = 0, expected_expert = 0;
     for (const StageCost& s : timing.stages) {

@@ -11,10 +11,7 @@
 #include "plan/key_value.h"
 
 namespace espalier::cost {
-namespace {
-
-
-}  // namespace
+namespace {}  // namespace
 
 std::int64_t padded_vocabulary(const Model& model, const EngineModel& engine, std::int32_t weight_tp) {
   if (model.vocabulary == 0) return 0;
@@ -119,9 +116,8 @@ StaticMemory state_memory(const ParameterElements& e, const StatePolicy& states,
   const auto sharded = [&](bool yes) {
     return yes ? ceil_div(e.dense, shard) + ceil_div(e.expert, expert_shard) : e.dense + e.expert;
   };
-  const std::int64_t frozen = s.shards_parameters()
-                                  ? ceil_div(e.frozen_dense, shard) + ceil_div(e.frozen_expert, expert_shard)
-                                  : e.frozen_dense + e.frozen_expert;
+  const std::int64_t frozen = s.shards_parameters() ? ceil_div(e.frozen_dense, shard) + ceil_div(e.frozen_expert, expert_shard)
+                                                    : e.frozen_dense + e.frozen_expert;
   StaticMemory m;
   m.parameters = frozen + states.parameter * sharded(s.shards_parameters());
   const bool frees = states.frees_reduced && s.zero == ZeroStage::optimizer && parts != 1;

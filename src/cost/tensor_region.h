@@ -59,8 +59,8 @@ template <class Sum>
 }
 
 template <class Sum>
-[[gnu::always_inline]] inline void close_region(Sum& sum, const LayerPricing& x, const Region& r, double row_forward, double row_input,
-                                                double bytes) {
+[[gnu::always_inline]] inline void close_region(Sum& sum, const LayerPricing& x, const Region& r, double row_forward,
+                                                double row_input, double bytes) {
   if (x.s.tp == 1 || x.ulysses) return;
   sum.record.region(r.first_column, r.last_column);
   if (x.c.engine->communication.blocking_tensor) {

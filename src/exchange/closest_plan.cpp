@@ -7,8 +7,8 @@
 #include <set>
 #include <utility>
 
-#include "base/format.h"
 #include "base/division.h"
+#include "base/format.h"
 #include "espalier/exchange.h"
 #include "exchange/format_rules.h"
 #include "plan/dimension.h"

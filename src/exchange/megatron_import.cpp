@@ -221,8 +221,7 @@ class MegatronReader {
     const std::int64_t inner = std::int64_t{s.tp} * out_.schedule.stages;
     const std::int64_t ranks = std::max<std::int64_t>(1, request_.devices / inner);  // dp · cp
     s.shard = 0;
-    if (s.shards_optimizer() && instances > 1)
-      s.shard = static_cast<std::int32_t>(std::max<std::int64_t>(1, ranks / instances));
+    if (s.shards_optimizer() && instances > 1) s.shard = static_cast<std::int32_t>(std::max<std::int64_t>(1, ranks / instances));
     s.overlap.grad_reduce = in_.flag("overlap_grad_reduce", false, "overlap grad");
     s.overlap.param_gather = in_.flag("overlap_param_gather", false, "overlap param");
     offload();

@@ -17,8 +17,7 @@ std::int32_t fullest_chunk(const Job& job, const Schedule& schedule) {
   const std::int64_t chunks = std::max<std::int64_t>(1, std::int64_t{schedule.stages} * schedule.virtual_stages);
   const EngineModel* engine = find_engine(job.engine);
   const bool even = engine && engine->split == SplitPolicy::even_blocks;
-  if (even || chunks > static_cast<std::int64_t>(job.model.layers.size()))
-    return clamped(ceil_div(job.model.blocks(), chunks));
+  if (even || chunks > static_cast<std::int64_t>(job.model.layers.size())) return clamped(ceil_div(job.model.blocks(), chunks));
   const auto firsts = split_layers(job.model, job.training.sequence, engine ? engine->split : SplitPolicy::balanced,
                                    static_cast<std::int32_t>(chunks));
   return std::max(1, largest_chunk_blocks(job.model, firsts));

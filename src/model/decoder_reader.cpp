@@ -4,8 +4,8 @@
 #include <string>
 #include <utility>
 
-#include "model/decoder_traits.h"
 #include "base/division.h"
+#include "model/decoder_traits.h"
 
 namespace espalier::model {
 namespace {

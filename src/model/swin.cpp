@@ -11,8 +11,8 @@
 #include <string>
 #include <utility>
 
-#include "model/family.h"
 #include "base/division.h"
+#include "model/family.h"
 #include "model/vision.h"
 
 namespace espalier::model {

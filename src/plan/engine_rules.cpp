@@ -6,8 +6,8 @@
 #include <algorithm>
 #include <array>
 
-#include "base/format.h"
 #include "base/division.h"
+#include "base/format.h"
 #include "plan/engine.h"
 #include "plan/engine_assertions.h"
 #include "plan/engine_rules.h"

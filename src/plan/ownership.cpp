@@ -18,7 +18,6 @@
 namespace espalier {
 namespace {
 
-
 void append(Intervals& set, Interval more) {
   if (more.size() <= 0) return;
   if (!set.empty() && set.back().last == more.first) {

@@ -12,8 +12,7 @@ namespace {
 
 std::string tied_table_fault(const Model& model, const Plan& plan) {
   if (!tied_table(model)) return "";
-  const ChunkPlace last = place_of_chunk(plan.only_pipeline().schedule,
-                                         plan.only_pipeline().schedule.chunks() - 1);
+  const ChunkPlace last = place_of_chunk(plan.only_pipeline().schedule, plan.only_pipeline().schedule.chunks() - 1);
   const Chunk& end =
       plan.only_pipeline().stages[static_cast<std::size_t>(last.stage)].chunks[static_cast<std::size_t>(last.local_chunk)];
   const TableLayout embedding = table_layout(plan.strategy()), head = table_layout(end.ranges.back().strategy);

@@ -9,9 +9,7 @@
 namespace espalier {
 namespace {
 
-std::int64_t shard_of(const Strategy& s) {
-  return std::max<std::int64_t>(1, s.shards_optimizer() ? s.shard : s.data_ranks());
-}
+std::int64_t shard_of(const Strategy& s) { return std::max<std::int64_t>(1, s.shards_optimizer() ? s.shard : s.data_ranks()); }
 
 GroupLayout dense_layout(GroupKind kind, const Strategy& s) {
   const std::int64_t stride = s.sp == SequenceParallel::ulysses ? 1 : s.tp;

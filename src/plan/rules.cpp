@@ -247,7 +247,7 @@ std::string zero_range_text(F, S s, C) { return cat("zero ", number_of(s.zero), 
 bool zero_shard(F, S s, C) { return s.shards_optimizer() != (s.shard == 1); }
 std::string zero_shard_text(F, S s, C) {
   return !s.shards_optimizer() ? cat("shard ", s.shard, " shards nothing with zero 0")
-                                   : cat("zero ", number_of(s.zero), " with shard 1 shards nothing");
+                               : cat("zero ", number_of(s.zero), " with shard 1 shards nothing");
 }
 
 bool divide_shard(F, S s, C) { return s.data_ranks() % s.shard == 0; }

@@ -12,9 +12,8 @@ std::vector<std::vector<LayerRange>> chunk_ranges(const Pipeline& pipeline) {
   std::vector<std::vector<LayerRange>> out(static_cast<std::size_t>(pipeline.schedule.chunks()));
   for (std::size_t i = 0; i < pipeline.stages.size(); ++i)
     for (std::size_t k = 0; k < pipeline.stages[i].chunks.size(); ++k)
-      out[static_cast<std::size_t>(
-          pipeline_chunk(pipeline.schedule, static_cast<std::int32_t>(i), static_cast<std::int32_t>(k)))] =
-          pipeline.stages[i].chunks[k].ranges;
+      out[static_cast<std::size_t>(pipeline_chunk(pipeline.schedule, static_cast<std::int32_t>(i),
+                                                  static_cast<std::int32_t>(k)))] = pipeline.stages[i].chunks[k].ranges;
   return out;
 }
 

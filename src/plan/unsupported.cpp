@@ -87,7 +87,7 @@ Answer of_precision(const Plan& plan) {
   const auto differs = [](std::string_view name, Precision found, Precision expected) -> Answer {
     if (found == expected) return std::nullopt;
     return UnsupportedFeature{cat("$.precision.", name), std::string(to_string(found)),
-                          cat(to_string(expected), ", which the engine keeps under the training's precision")};
+                              cat(to_string(expected), ", which the engine keeps under the training's precision")};
   };
   if (auto said = differs("parameters", plan.precision->parameters, kept.parameters)) return said;
   if (auto said = differs("gradients", plan.precision->gradients, kept.gradients)) return said;
@@ -112,15 +112,16 @@ bool said_by_version_1(const Recompute& r) {
 
 /// What came after version 1 and has a price.
 Answer beyond_version_1(const Plan& plan) {
-  if (freezes_weights(plan.training)) return UnsupportedFeature{"$.training", "adapters or frozen parts", "training of all weights"};
+  if (freezes_weights(plan.training))
+    return UnsupportedFeature{"$.training", "adapters or frozen parts", "training of all weights"};
   if (plan.training.lengths.any()) return UnsupportedFeature{"$.training.lengths", "lengths of sequences", "none"};
   for (const Stage& stage : plan.only_pipeline().stages)
     for (const Chunk& chunk : stage.chunks)
       for (const LayerRange& range : chunk.ranges)
         if (const Recompute& r = range.strategy.recompute; !said_by_version_1(r))
           return UnsupportedFeature{"$.pipelines[0].stages",
-                                cat("recomputation of ", r.modules.any() ? to_string(r.modules) : "unnamed modules"),
-                                to_string(kModulesOfVersion1)};
+                                    cat("recomputation of ", r.modules.any() ? to_string(r.modules) : "unnamed modules"),
+                                    to_string(kModulesOfVersion1)};
         else if (range.strategy.offload != Offload::none)
           return UnsupportedFeature{"$.pipelines[0].stages", cat("offload ", to_string(range.strategy.offload)), "offload none"};
   return std::nullopt;
@@ -134,11 +135,11 @@ Answer unlike_under_an_engine(const Plan& plan) {
     for (std::size_t i = 0; i < plan.pipelines[p].stages.size(); ++i)
       if (uneven_replicas(plan.pipelines[p].stages[i]))
         return UnsupportedFeature{cat("$.pipelines[", p, "].stages[", i, "]"),
-                              cat("replicas of unequal shares under engine ", plan.engine),
-                              "equal shares, or engine generic or espalier"};
+                                  cat("replicas of unequal shares under engine ", plan.engine),
+                                  "equal shares, or engine generic or espalier"};
   if (plan.pipelines.size() < 2) return std::nullopt;
   return UnsupportedFeature{"$.pipelines", cat(plan.pipelines.size(), " pipelines under engine ", plan.engine),
-                        "one pipeline, or engine generic or espalier"};
+                            "one pipeline, or engine generic or espalier"};
 }
 
 }  // namespace
@@ -154,7 +155,8 @@ Status unsupported(const Plan& plan) {
 Status unwritable(const Plan& plan, PlanSchema schema) {
   if (schema != PlanSchema::one) return std::nullopt;
   Answer said;
-  if (plan.pipelines.size() != 1) said = UnsupportedFeature{"$.pipelines", cat(plan.pipelines.size(), " pipelines"), "one pipeline"};
+  if (plan.pipelines.size() != 1)
+    said = UnsupportedFeature{"$.pipelines", cat(plan.pipelines.size(), " pipelines"), "one pipeline"};
   if (!said) said = beyond_even_replicas(plan);
   if (!said) said = beyond_version_1(plan);
   for (std::size_t i = 0; !said && i < plan.only_pipeline().stages.size(); ++i)

@@ -20,9 +20,7 @@ bool names(const std::vector<Pin>& pins, Dimension d) {
   return std::any_of(pins.begin(), pins.end(), [d](const Pin& p) { return p.dimension == to_string(d); });
 }
 
-std::int64_t ranks_of(const search::Configuration& c) {
-  return c.strategy.devices() * c.schedule.stages;
-}
+std::int64_t ranks_of(const search::Configuration& c) { return c.strategy.devices() * c.schedule.stages; }
 
 /// Changes dimensions that no pin names to what goes with the others, so that only rules about the pins stay broken.
 void adapt(search::Configuration& c, const std::vector<Pin>& pins, const RuleFacts& facts) {

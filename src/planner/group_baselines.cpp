@@ -190,7 +190,7 @@ Job as_slowest(const Job& job, bool as_domains) {
 }
 
 std::vector<ClusterBaseline> whole_cluster_plans(const Job& job, const EngineModel& engine, int threads,
-                                           const std::function<bool()>& interrupted) {
+                                                 const std::function<bool()>& interrupted) {
   const SortedGroups order = sorted_groups(job.cluster);
   std::vector<ClusterBaseline> out = whole_cluster_plans_as_listed(sorted_job(job, order), engine, threads, interrupted);
   for (ClusterBaseline& one : out)
@@ -199,7 +199,7 @@ std::vector<ClusterBaseline> whole_cluster_plans(const Job& job, const EngineMod
 }
 
 std::vector<ClusterBaseline> whole_cluster_plans_as_listed(const Job& job, const EngineModel& engine, int threads,
-                                                     const std::function<bool()>& interrupted) {
+                                                           const std::function<bool()>& interrupted) {
   if (job.cluster.groups.size() < 2) return {};
   const std::string nothing = "no configuration fits";
   const Job equal = as_slowest(job, false);

@@ -47,10 +47,10 @@ struct ClusterBaseline {
 };
 /// None for one node group.
 std::vector<ClusterBaseline> whole_cluster_plans(const Job& job, const EngineModel& engine, int threads,
-                                           const std::function<bool()>& interrupted);
+                                                 const std::function<bool()>& interrupted);
 /// The same with the groups in the order in which the cluster lists them: the plans of a sorted cluster (sorted_groups.h).
 std::vector<ClusterBaseline> whole_cluster_plans_as_listed(const Job& job, const EngineModel& engine, int threads,
-                                                     const std::function<bool()>& interrupted);
+                                                           const std::function<bool()>& interrupted);
 
 /// Those of them that a search may begin with, so that no answer is slower: pipelines whose stages lie each on one node group, made within
 /// the job's search part.

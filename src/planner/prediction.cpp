@@ -27,8 +27,8 @@
 #include "planner/interval_exceptions.h"
 #include "planner/memory_margin.h"
 #include "planner/own_confidence.h"
-#include "planner/support.h"
 #include "planner/plan_claims.h"
+#include "planner/support.h"
 #include "sim/simulator.h"
 
 namespace espalier::planner {

@@ -18,7 +18,6 @@ constexpr std::array<std::string_view, 20> kKinds = {
     "activation",    "residual",    "router",      "dispatch", "expert_linear", "expert_activation", "combine",
     "cross_entropy", "pool",        "causal_conv", "scan",     "chunked_scan",  "gated_delta"};
 
-
 MeasuredShape attention_of(const Operator& op, const Strategy& s, std::int64_t sequence) {
   MeasuredShape shape;
   shape.kind = op.kind;
@@ -68,7 +67,8 @@ OperatorWork work_on_rank(const LayerKind& kind, const Operator& op, const Strat
     case OperatorKind::attention: shape = attention_of(op, s, sequence); break;
     case OperatorKind::linear: shape = linear_of(kind, op, width, vocabulary); break;
     case OperatorKind::embedding:
-      shape = {op.kind, op.split == TpSplit::vocab ? ceil_div(vocabulary, width) : op.parameters / std::max<std::int64_t>(1, op.out),
+      shape = {op.kind,
+               op.split == TpSplit::vocab ? ceil_div(vocabulary, width) : op.parameters / std::max<std::int64_t>(1, op.out),
                op.out};
       break;
     case OperatorKind::cross_entropy: shape = {op.kind, split ? ceil_div(op.in, width) : op.in, 0}; break;

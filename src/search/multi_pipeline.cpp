@@ -342,7 +342,8 @@ std::vector<SampleSplit> MultiPipelineSearch::deals() {
   std::vector<const PipelineChoice*> chosen;
   extend(chosen, 0, all);
   out_.combinations = static_cast<std::int64_t>(all.size());
-  std::stable_sort(all.begin(), all.end(), [](const SampleSplit& a, const SampleSplit& b) { return a.estimate_ns < b.estimate_ns; });
+  std::stable_sort(all.begin(), all.end(),
+                   [](const SampleSplit& a, const SampleSplit& b) { return a.estimate_ns < b.estimate_ns; });
   return all;
 }
 
@@ -599,7 +600,7 @@ std::vector<std::int64_t> deal_samples(const std::vector<PipelineEstimate>& pipe
 }
 
 MultiPipelineOutcome multi_pipeline(const Problem& problem, Evaluator& evaluator, const SingleGroupOutcome& alone,
-                                        std::int64_t incumbent_ns, const Options& options) {
+                                    std::int64_t incumbent_ns, const Options& options) {
   if (problem.cluster->groups.size() > kMostGroups) {
     MultiPipelineOutcome none;
     none.lower_bound_ns = work_bound_ns(problem);

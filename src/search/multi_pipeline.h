@@ -25,12 +25,12 @@
 
 namespace espalier::search {
 
-inline constexpr std::size_t kColumns = 6;                  ///< of a group, of one search
-inline constexpr std::int64_t kMostExactSearches = 96;      ///< searches of one group with one number of samples
+inline constexpr std::size_t kColumns = 6;                    ///< of a group, of one search
+inline constexpr std::int64_t kMostExactSearches = 96;        ///< searches of one group with one number of samples
 inline constexpr std::int64_t kMostExactChoices = 1'200'000;  ///< layer choices bounded in all of these
-inline constexpr std::size_t kJudged = 48;                  ///< plans, by their estimates
-inline constexpr std::int64_t kMostDeals = 400;             ///< plans simulated to improve the best one
-inline constexpr std::size_t kMostGroups = 5;               ///< with more node groups the phase is left out
+inline constexpr std::size_t kJudged = 48;                    ///< plans, by their estimates
+inline constexpr std::int64_t kMostDeals = 400;               ///< plans simulated to improve the best one
+inline constexpr std::size_t kMostGroups = 5;                 ///< with more node groups the phase is left out
 
 struct MultiPipelineOutcome {
   std::optional<GroupedCandidate> best;
@@ -41,7 +41,7 @@ struct MultiPipelineOutcome {
 
 /// `incumbent_ns` of other phases; 0: none.
 MultiPipelineOutcome multi_pipeline(const Problem& problem, Evaluator& evaluator, const SingleGroupOutcome& alone,
-                                        std::int64_t incumbent_ns, const Options& options);
+                                    std::int64_t incumbent_ns, const Options& options);
 
 /// One pipeline's estimate: α + τ·m for m micro-batches of `samples`.
 struct PipelineEstimate {

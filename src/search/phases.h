@@ -28,10 +28,10 @@
 #include <vector>
 
 #include "search/layerwise.h"
+#include "search/multi_pipeline.h"
 #include "search/partition_choices.h"
 #include "search/search.h"
 #include "search/uneven_replicas.h"
-#include "search/multi_pipeline.h"
 #include "search/whole_cluster.h"
 
 namespace espalier::search {
@@ -82,17 +82,17 @@ struct PlanCandidate {
 struct SearchResult {
   Outcome uniform;
   std::optional<LayerwiseOutcome> layered;
-  PartitionChoices choices;               ///< of the operators phase
-  std::optional<Outcome> partitioned;     ///< uniform strategies, with and without partitions
-  std::optional<LayerwiseOutcome> both;   ///< layer-wise plans, with and without partitions
+  PartitionChoices choices;                 ///< of the operators phase
+  std::optional<Outcome> partitioned;       ///< uniform strategies, with and without partitions
+  std::optional<LayerwiseOutcome> both;     ///< layer-wise plans, with and without partitions
   std::optional<SingleGroupOutcome> alone;  ///< uniform plans on one of several node groups
   std::optional<SingleGroupOutcome>
       of_classes;  ///< the same on each class of devices of one speed (speed_classes.h); `alone` has the best
-  std::optional<GroupedOutcome> grouped;           ///< stages on groups of unlike devices
-  std::optional<WholeClusterOutcome> across;       ///< uniform plans across node groups
-  std::optional<MultiPipelineOutcome> beside;    ///< pipelines beside each other, one on each of several groups
+  std::optional<GroupedOutcome> grouped;          ///< stages on groups of unlike devices
+  std::optional<WholeClusterOutcome> across;      ///< uniform plans across node groups
+  std::optional<MultiPipelineOutcome> beside;     ///< pipelines beside each other, one on each of several groups
   std::optional<UnevenReplicasOutcome> replicas;  ///< one stage, its replicas on several groups
-  std::vector<PhaseReport> phases;                 ///< of the space, in order
+  std::vector<PhaseReport> phases;                ///< of the space, in order
 
   /// Of uniform strategies, in the space that the job asks for.
   [[nodiscard]] const Outcome& flat() const { return partitioned ? *partitioned : uniform; }

@@ -190,7 +190,7 @@ SingleGroupOutcome SingleGroupSearch::run(bool whole) {
 }  // namespace
 
 SingleGroupOutcome single_group(const Problem& problem, Evaluator& evaluator, const Options& options, std::int64_t incumbent_ns,
-                            bool whole) {
+                                bool whole) {
   return SingleGroupSearch(problem, evaluator, incumbent_ns, options).run(whole);
 }
 

@@ -45,7 +45,7 @@ SearchSpace space_alone(SearchSpace space);
 
 /// `incumbent_ns` of other phases; 0: none. `whole`: groups as they are, and their parts; false: parts alone, where the uniform search has the whole of the
 /// only group.
-SingleGroupOutcome single_group(const Problem& problem, Evaluator& evaluator, const Options& options, std::int64_t incumbent_ns = 0,
-                            bool whole = true);
+SingleGroupOutcome single_group(const Problem& problem, Evaluator& evaluator, const Options& options,
+                                std::int64_t incumbent_ns = 0, bool whole = true);
 
 }  // namespace espalier::search

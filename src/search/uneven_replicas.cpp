@@ -117,7 +117,7 @@ double UnevenReplicasSearch::arithmetic_ns(std::size_t g, const Strategy& s, std
 }
 
 void UnevenReplicasSearch::add_way(const std::vector<std::size_t>& groups, const Strategy& strategy,
-                             std::vector<ReplicaStrategy>& out) {
+                                   std::vector<ReplicaStrategy>& out) {
   const std::int64_t batch = problem_.training.global_batch;
   RuleFacts facts = rule_facts(*problem_.model, *problem_.cluster, problem_.training, 1);
   for (std::int64_t samples = strategy.dp; samples <= batch; samples += strategy.dp) {
@@ -366,7 +366,7 @@ UnevenReplicasOutcome UnevenReplicasSearch::run() {
 }  // namespace
 
 UnevenReplicasOutcome uneven_replicas(const Problem& problem, Evaluator& evaluator, std::int64_t incumbent_ns,
-                                        const Options& options) {
+                                      const Options& options) {
   return UnevenReplicasSearch(problem, evaluator, incumbent_ns, options).run();
 }
 

@@ -40,6 +40,6 @@ struct UnevenReplicasOutcome {
 
 /// `incumbent_ns` of other phases; 0: none.
 UnevenReplicasOutcome uneven_replicas(const Problem& problem, Evaluator& evaluator, std::int64_t incumbent_ns,
-                                        const Options& options);
+                                      const Options& options);
 
 }  // namespace espalier::search

@@ -8,8 +8,8 @@
 
 #include "mixed_clusters.h"
 #include "random_mixed.h"
-#include "search/pipeline_splits.h"
 #include "search/multi_pipeline.h"
+#include "search/pipeline_splits.h"
 
 namespace espalier::property {
 namespace {

@@ -40,8 +40,8 @@ Both run_both(const Problem& p, const Plan& plan) {
 
 /// One stage whose collectives at either end of the step and steps inside chunks come one after the other.
 bool one_at_a_time(const Strategy& s, const Schedule& schedule) {
-  return schedule.stages == 1 && !s.shards_gradients() && !s.overlap.grad_reduce && !s.overlap.param_gather &&
-         !s.overlap.tp && s.cp == 1;
+  return schedule.stages == 1 && !s.shards_gradients() && !s.overlap.grad_reduce && !s.overlap.param_gather && !s.overlap.tp &&
+         s.cp == 1;
 }
 
 TEST(FlowPrograms, AreNeverFasterThanTheClosedFormAndEqualWhereNothingIsShared) {

@@ -85,8 +85,7 @@ class LayeredMaker {
     LayeredPlan x;
     const bool beside = p.space.allow.count("overlap_tp") > 0 && random_.one_in(2);  // overlap.tp
     choose_strategies(p, beside, x);
-    const bool sharded =
-        std::any_of(x.priced.begin(), x.priced.end(), [](const Strategy& s) { return s.shards_gradients(); });
+    const bool sharded = std::any_of(x.priced.begin(), x.priced.end(), [](const Strategy& s) { return s.shards_gradients(); });
     Schedule schedule = choose_schedule(p, sharded);
     const Overlap drawn{random_.one_in(2), random_.one_in(2), schedule.stages > 1 && random_.one_in(2), beside};
     const Overlap on = allowed(drawn, x.priced, has_experts(p.model));

@@ -78,8 +78,7 @@ inline TimedProgram any_program(Random& random) {
   low.gather_parameters = random.one_in(2);
   low.overlap_gather = low.gather_parameters && random.one_in(2);
   low.overlap_p2p = random.one_in(2);
-  if (s.stages > 1 && s.kind != ScheduleKind::zb_v && random.one_in(3))
-    low.table_chunks = {ChunkId(0), ChunkId(s.chunks() - 1)};
+  if (s.stages > 1 && s.kind != ScheduleKind::zb_v && random.one_in(3)) low.table_chunks = {ChunkId(0), ChunkId(s.chunks() - 1)};
   const bool cut = low.overlap_reduce || low.overlap_gather;
   for (std::int32_t c = 0; c < s.chunks(); ++c)
     low.buckets.add(static_cast<std::uint8_t>(cut ? random.between(1, random.one_in(4) ? kMaxBuckets : 4) : 1));

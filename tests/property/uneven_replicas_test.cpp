@@ -8,8 +8,8 @@
 
 #include "cost/cluster_costs.h"
 #include "mixed_clusters.h"
-#include "search/uneven_replicas.h"
 #include "search/multi_pipeline.h"
+#include "search/uneven_replicas.h"
 #include "sim/simulator.h"
 
 namespace espalier {

@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "runtime/crew.h"
-#include "runtime/small_plans.h"
 #include "runtime/heterogeneous_plans.h"
+#include "runtime/small_plans.h"
 
 namespace espalier::runtime::testing {
 namespace {

@@ -10,9 +10,9 @@
 #include <set>
 
 #include "runtime/crew.h"
+#include "runtime/heterogeneous_plans.h"
 #include "runtime/partitioned_plans.h"
 #include "runtime/same_run.h"
-#include "runtime/heterogeneous_plans.h"
 #include "storage/checkpoint.h"
 
 namespace espalier::runtime::testing {

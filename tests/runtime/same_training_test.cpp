@@ -13,9 +13,9 @@
 #include <utility>
 #include <vector>
 
+#include "runtime/heterogeneous_plans.h"
 #include "runtime/same_run.h"
 #include "runtime/small_plans.h"
-#include "runtime/heterogeneous_plans.h"
 
 namespace espalier::runtime::testing {
 namespace {
