@@ -108,7 +108,9 @@ int run_plan(Context& context, const PlanFlags& flags) {
   std::vector<std::string> files;
   if (Status error = write_outputs(context, flags.output, *job, *result, files)) return fail(context, *error);
   deliver(context, *result, files);
-  if (context.verbose > 0) context.err << lay_out(report::phases_text(result->search), context.width());
+  if (context.verbose > 0)
+    context.err << lay_out(report::phases_text(result->search), context.width())
+                << lay_out(report::budgets_text(), context.width());
   const int code = exit_code_of(context, result->search);
   if (code != kOk)
     note(context,

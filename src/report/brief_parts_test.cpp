@@ -99,6 +99,12 @@ TEST(PhasesText, OneRowAPhase) {
   EXPECT_THAT(text, testing::ContainsRegex("operators +left out"));
 }
 
+TEST(BudgetsText, ALineEachWithItsValue) {
+  const std::string text = lay_out(budgets_text(), 0);
+  EXPECT_THAT(text, testing::ContainsRegex("most-across-prices \\* +6,000 +plans across node groups that are priced"));
+  EXPECT_THAT(text, testing::ContainsRegex("incumbent-probes +64 +configurations simulated"));
+}
+
 /// Two pipelines of one model: each has a table of its own, with its share of the samples and the peaks of its own stages.
 TEST(LayerTables, OnePipelineAfterTheOther) {
   Plan plan;

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "base/format.h"
+#include "planner/search_budgets.h"
 #include "report/brief_text.h"
 
 namespace espalier::report {
@@ -20,11 +21,19 @@ std::string phases_text(const SearchSummary& s) {
   if (s.phases.empty()) return "";
   std::vector<std::vector<std::string>> rows{{"phase", "", "bounded", "lowered", "simulated", "no plan below", "wall clock"}};
   for (const PhaseSummary& p : s.phases) {
-    const std::string bound = p.lower_bound_ns > 0 ? base::seconds(p.lower_bound_ns) : std::string("unknown");
+    const std::string bound = p.lower_bound_ns > 0 ? seconds(p.lower_bound_ns) : std::string("unknown");
     rows.push_back({p.name, state_of(p), grouped(p.bounded), grouped(p.lowered), grouped(p.simulated), bound,
-                    cat(base::fixed(p.seconds, 2), " s")});
+                    cat(fixed(p.seconds, 2), " s")});
   }
   return table(rows, {0, 1});
+}
+
+std::string budgets_text() {
+  std::vector<std::vector<std::string>> rows{{"budget (*: it shapes the answer)", "at most", ""}};
+  for (const planner::BudgetRow& b : planner::budgets())
+    rows.push_back(
+        {cat(b.name, b.shapes_answer ? " *" : ""), grouped(static_cast<std::int64_t>(b.value)), std::string(b.bounds)});
+  return table(rows, {0, 2});
 }
 
 }  // namespace espalier::report

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What each phase of a search did, as a table for people (`plan -v`). Seconds are wall clock: for the terminal, never for goldens.
+// What each phase of a search did and which budgets bound it, as tables for people (`plan -v`). Seconds are wall clock: for the terminal, never for goldens.
 #pragma once
 
 #include <string>
@@ -10,5 +10,7 @@ namespace espalier::report {
 
 /// Empty where nothing was searched.
 std::string phases_text(const SearchSummary& s);
+/// What bounds the work of every search, a line each; a star where a budget shapes the answer.
+std::string budgets_text();
 
 }  // namespace espalier::report

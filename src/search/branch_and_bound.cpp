@@ -4,6 +4,7 @@
 
 #include "base/invariant.h"
 #include "base/parallel.h"
+#include "search/budgets.h"
 #include "search/expansion.h"
 #include "search/floors.h"
 #include "search/leaf_judge.h"
@@ -14,7 +15,6 @@ namespace {
 // Fixed sizes: they shape the order of work, so they must not depend on the number of threads.
 constexpr std::size_t kLayerBatch = 256;    // layer nodes whose schedules are bounded together
 constexpr std::size_t kScheduleBatch = 32;  // schedule nodes whose leaves are collected together
-constexpr std::size_t kProbes = 64;         // schedule nodes probed for a first incumbent
 constexpr std::size_t kProbeGroup =
     4;  // of their likely configurations simulated side by side; the first ones make the rest needless
 constexpr std::size_t kKept = 4096;  // simulated candidates remembered
@@ -101,7 +101,7 @@ class BranchAndBoundSearch {
         choices[i].take(all.back().configuration.schedule);
       }
     }
-    const auto end = all.begin() + static_cast<std::ptrdiff_t>(std::min(all.size(), kProbes));
+    const auto end = all.begin() + static_cast<std::ptrdiff_t>(std::min(all.size(), kIncumbentProbes.value));
     std::partial_sort(all.begin(), end, all.end(), by_bound);
     all.erase(end, all.end());
     return all;
@@ -227,7 +227,7 @@ class BranchAndBoundSearch {
   /// A good incumbent before anything is enumerated: of the most promising schedules the likely configurations, simulated in the order of
   /// their bounds until those exceed the best. Counted nowhere.
   void probe(const std::vector<Leaf>& schedules) {
-    const std::size_t n = std::min(kProbes, schedules.size());
+    const std::size_t n = std::min(kIncumbentProbes.value, schedules.size());
     std::vector<std::vector<Leaf>> found(n);
     base::parallel_for(n, threads(), 1, [&](std::size_t i, int worker) {
       if (!frame_.interrupted()) found[i] = expander_.likely(schedules[i].configuration, work_[static_cast<std::size_t>(worker)]);

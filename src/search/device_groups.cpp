@@ -8,6 +8,7 @@
 #include "base/parallel.h"
 #include "plan/engine.h"
 #include "plan/stage_schedules.h"
+#include "search/budgets.h"
 #include "search/group_chains.h"
 #include "search/group_closing.h"
 #include "search/work_bound.h"
@@ -156,7 +157,7 @@ void ChainsSearch::refine(const Size& size, Kept start, ChainSchedule schedule) 
 /// Plans that were not the best when they were found, but are near it.
 void ChainsSearch::refine_best() {
   std::stable_sort(kept_.begin(), kept_.end(), [](const Kept& a, const Kept& b) { return a.iteration_ns < b.iteration_ns; });
-  for (std::size_t i = 0; i < std::min(kept_.size(), kRefinedGrouped); ++i) {
+  for (std::size_t i = 0; i < std::min(kept_.size(), kRefinedGrouped.value); ++i) {
     if (kept_[i].iteration_ns > incumbent() + incumbent() / 1000 * kRefinedPermille) break;
     refine(size_of(kept_[i].samples), kept_[i]);
   }

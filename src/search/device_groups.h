@@ -49,12 +49,8 @@ struct GroupedOutcome {
   bool complete = true, interrupted = false;
   std::int64_t lower_bound_ns = 0;  ///< no plan of the phase takes less; INT64_MAX: it has none
 };
-inline constexpr double kMostUnitSets = 0x1p28;  ///< sets of units; on clusters with more no chains are searched
-inline constexpr std::size_t kKeptGrouped = 16;
 inline constexpr std::int64_t kWorthPermille = 3;     ///< what a plan of another size must gain, by its bound
 inline constexpr std::int64_t kRefinedPermille = 20;  ///< plans of other sizes that are refined, above the best
-inline constexpr std::size_t kRefinedGrouped = 4;     ///< plans that are refined, of different sizes
-inline constexpr std::int64_t kMostChanges = 2'000;   ///< judged for each of them
 
 GroupedOutcome device_groups(const Problem& problem, Evaluator& evaluator, const DeviceGroupsOptions& options);
 

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "search/budgets.h"
+
 namespace espalier::search {
 namespace {
 

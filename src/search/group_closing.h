@@ -15,9 +15,6 @@
 
 namespace espalier::search {
 
-inline constexpr std::int64_t kMostLooked = 500'000;         ///< stages put in front of others, over all sizes of micro-batches
-inline constexpr std::int64_t kMostClosingPasses = 400'000;  ///< chains times micro-batches of one size that are simulated
-
 /// Under which schedule chains are bounded.
 enum class ChainSchedule : std::uint8_t { one_f_one_b, zero_bubble };
 std::optional<solve::GroupedPipeline> bounded(const solve::DeviceGroupsProblem& problem,

@@ -8,6 +8,7 @@
 
 #include "plan/engine.h"
 #include "plan/program.h"
+#include "search/budgets.h"
 #include "search/layered_candidate.h"
 #include "search/layered_rules.h"
 
@@ -174,12 +175,12 @@ double GroupSolver::solve_plain(GroupProgram& program, ScheduleKind kind, const 
   return bound;
 }
 
-/// Every number of chunks that the job admits, up to kMostChunks; more are for uniform plans (layered_rules.h).
+/// Every number of chunks that the job admits, up to kMostLayerwiseChunks; more are for uniform plans (layered_rules.h).
 void GroupSolver::solve_chunked(ScheduleKind kind) {
   const GroupChoices& group = tools().group;
   if (kind == ScheduleKind::interleaved && group.microbatches % group.stages != 0) return;
   const auto layers = static_cast<std::int32_t>(tools().problem.model->layers.size());
-  const std::int32_t most = kind == ScheduleKind::zb_v ? 2 : kMostChunks;
+  const std::int32_t most = kind == ScheduleKind::zb_v ? 2 : kMostLayerwiseChunks;
   GroupProgram program = program_of(kind);
   double& bound = judge_.result().bound_ns;
   for (std::int32_t v = 2; v <= most && v * group.stages <= layers && !judge_.over(); ++v) {

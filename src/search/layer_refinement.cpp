@@ -4,10 +4,10 @@
 #include <algorithm>
 #include <utility>
 
+#include "search/budgets.h"
+
 namespace espalier::search {
 namespace {
-
-constexpr std::int64_t kBoundaryRounds = 8;
 
 std::size_t at(std::int32_t i) { return static_cast<std::size_t>(i); }
 

@@ -4,6 +4,7 @@
 #include "plan/engine.h"
 #include "plan/shared_table.h"
 #include "plan/structure.h"
+#include "search/budgets.h"
 #include "search/layered_candidate.h"
 
 namespace espalier::search {
@@ -59,7 +60,7 @@ std::string fault_of(const Model& model, const Space& space, const LayerRange& r
 
 std::string layered_fault(const Model& model, const Space& space, const LayeredConfiguration& c) {
   if (!contiguous(model, c)) return "chunks are contiguous, not empty, and hold all layers";
-  if (c.schedule.virtual_stages > kMostChunks) return "at most 8 chunks a stage";
+  if (c.schedule.virtual_stages > kMostLayerwiseChunks) return "at most 8 chunks a stage";
   const std::int64_t samples = std::int64_t{c.schedule.micro_batch} * c.chunks.front().front().strategy.dp;
   const Overlap on = overlap_of(c);
   const bool experts = has_experts(model);

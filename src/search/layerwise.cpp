@@ -12,6 +12,7 @@
 #include "base/parallel.h"
 #include "plan/engine.h"
 #include "plan/engine_rules.h"
+#include "search/budgets.h"
 #include "search/group_solver.h"
 #include "search/layered_candidate.h"
 #include "search/layered_rules.h"
@@ -25,10 +26,6 @@ constexpr double kNever = std::numeric_limits<double>::infinity();
 // Fixed sizes: they shape the order of work, so they must not depend on the number of threads.
 constexpr std::size_t kBatch = 4;   // groups solved side by side
 constexpr std::size_t kKept = 64;   // simulated candidates remembered
-constexpr std::size_t kStarts = 6;  // uniform plans that are refined
-// Plans tried by a refinement, at most, and instructions of all of them together.
-constexpr std::int64_t kStartTries = 1500, kStartInstructions = 40'000'000;
-constexpr std::int64_t kAnswerTries = 8000, kAnswerInstructions = 300'000'000;
 
 class LayerwiseSearch {
  public:
@@ -259,13 +256,13 @@ class LayerwiseSearch {
     std::set<std::tuple<std::int32_t, std::int32_t, ScheduleKind>> seen;
     for (const Candidate& c : options_.starts) {
       const Schedule& s = c.configuration.schedule;
-      if (seen.size() >= kStarts || stop()) return;
+      if (seen.size() >= kLayerStarts || stop()) return;
       const GroupChoices* group = group_of(c);
-      if (group == nullptr || s.virtual_stages > kMostChunks || !seen.insert({s.stages, s.microbatches, s.kind}).second) continue;
+      if (group == nullptr || s.virtual_stages > kMostLayerwiseChunks || !seen.insert({s.stages, s.microbatches, s.kind}).second) continue;
       const OptionTable table = table_of(*group);
       const std::optional<LayeredCandidate> start = layered(c, table);
       Refinement done;
-      report("starts", seen.size(), kStarts, kNever);
+      report("starts", seen.size(), kLayerStarts, kNever);
       if (start && !stop())
         refine(*group, table, *start, LayerRefinement::Depth::edges, tries_within(s, kStartTries, kStartInstructions), done);
     }
@@ -290,7 +287,7 @@ class LayerwiseSearch {
     if (stop() || (!out_.best && !options_.uniform)) return;
     const Schedule s = out_.best ? out_.best->configuration.schedule : options_.uniform->configuration.schedule;
     const GroupChoices* group = out_.best ? group_of(*out_.best) : group_of(*options_.uniform);
-    if (group == nullptr || s.virtual_stages > kMostChunks) return;
+    if (group == nullptr || s.virtual_stages > kMostLayerwiseChunks) return;
     const OptionTable table = table_of(*group);
     const std::optional<LayeredCandidate> start = out_.best ? out_.best : layered(*options_.uniform, table);
     report("changes of the answer", 0, 0, kNever);

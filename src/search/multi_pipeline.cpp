@@ -14,17 +14,11 @@
 #include "plan/engine.h"
 #include "plan/engine_rules.h"
 #include "plan/rules.h"
+#include "search/budgets.h"
 #include "search/pipeline_splits.h"
 
 namespace espalier::search {
 namespace {
-
-constexpr std::int64_t kMostCells = 4'096;  // of the table of samples
-constexpr std::size_t kMostCombinations = 20'000;
-constexpr double kMostAlone = 6'000;           // configurations times samples, of all groups, that are looked at one by one
-constexpr std::size_t kMostChoices = 200'000;  // of these beside each other
-constexpr std::size_t kMostMissing = 8;        // numbers of samples searched for a group that holds no plan
-constexpr std::int64_t kMostClosing = 3'000;   // plans simulated to close the phase
 
 struct PipelineChoice {
   std::size_t group = 0;
@@ -161,7 +155,7 @@ void MultiPipelineSearch::search_exact(std::size_t group, std::int64_t nodes, st
   out_.simulations += found.simulations;
   std::vector<std::int64_t> seen;
   for (const Candidate& candidate : found.simulated) {
-    if (seen.size() == kColumns) break;
+    if (seen.size() == kMostColumns) break;
     const std::int64_t each = std::int64_t{candidate.configuration.schedule.micro_batch} * candidate.configuration.strategy.dp;
     if (std::find(seen.begin(), seen.end(), each) != seen.end()) continue;
     seen.push_back(each);
@@ -304,7 +298,7 @@ void MultiPipelineSearch::add_columns(const SingleGroupOutcome& alone) {
     const Cluster cluster = group_alone(*problem_.cluster, g);
     std::vector<std::int64_t> seen;
     for (const Candidate& candidate : alone.groups[g].simulated) {
-      if (seen.size() >= kColumns || stopped()) break;
+      if (seen.size() >= kMostColumns || stopped()) break;
       const std::int64_t samples =
           std::int64_t{candidate.configuration.schedule.micro_batch} * candidate.configuration.strategy.dp;
       if (std::find(seen.begin(), seen.end(), samples) != seen.end()) continue;
@@ -390,7 +384,7 @@ std::int64_t MultiPipelineSearch::judge(Plan plan) {
 
 void MultiPipelineSearch::improve(SampleSplit deal, std::int64_t ns) {
   const std::int64_t before = out_.simulations;
-  for (bool better = true; better && !stopped() && out_.simulations - before < kMostDeals;) {
+  for (bool better = true; better && !stopped() && out_.simulations - before < kMostSplits;) {
     better = false;
     for (std::size_t from = 0; from < deal.columns.size() && !better; ++from)
       for (std::size_t to = 0; to < deal.columns.size() && !better; ++to) {
@@ -419,7 +413,7 @@ class Splits {
     double all = 0;
     for (std::size_t g = 0; g < alone.groups.size(); ++g)
       all += alone.groups[g].space_size * static_cast<double>(problem.training.global_batch * problem.cluster->groups[g].nodes);
-    if (all > kMostAlone || problem.cluster->has_speeds() || !evaluator.exact()) return false;
+    if (all > kMostEnumerated || problem.cluster->has_speeds() || !evaluator.exact()) return false;
     for (std::size_t g = 0; g < alone.groups.size(); ++g) {
       of_.emplace_back(static_cast<std::size_t>(problem.training.global_batch));
       const std::int64_t nodes = problem.cluster->groups[g].nodes;
@@ -438,7 +432,7 @@ class Splits {
     for (std::int64_t samples = 1; samples < problem.training.global_batch; ++samples) {
       own.training.global_batch = samples;
       // Searched for fewer samples a group has other configurations than those counted for the whole batch.
-      if (looked_ > kMostAlone || stopped()) return false;
+      if (looked_ > kMostEnumerated || stopped()) return false;
       const Outcome all = exhaustive(own, evaluator, {});
       looked_ += static_cast<double>(all.space_size);
       for (const Candidate& found : all.simulated) {
@@ -489,7 +483,7 @@ bool MultiPipelineSearch::close(const SingleGroupOutcome& alone) {
     if (!splits.can_take(g, samples)) return true;
     if (g == splits.groups()) {
       if (chosen.pipelines.size() > 1) choices.push_back(chosen);
-      return choices.size() < kMostChoices;
+      return choices.size() < kMostPipelineSets;
     }
     if (problem_.space.devices != DeviceChoice::all && !extend(g + 1, samples)) return false;
     for (std::int64_t own = 1; own <= std::min(samples, problem_.training.global_batch - 1); ++own)
@@ -543,7 +537,7 @@ MultiPipelineOutcome MultiPipelineSearch::run(const SingleGroupOutcome& alone) {
   std::size_t judged = 0;
   const std::vector<SampleSplit> all = deals();
   for (const SampleSplit& deal : all) {
-    if (judged++ >= kJudged || stopped()) break;
+    if (judged++ >= kMostJudged || stopped()) break;
     if (best && deal.estimate_ns > 1.2 * static_cast<double>(best_ns)) break;
     const std::int64_t ns = judge(deal);
     if (ns == 0 || (best && ns >= best_ns)) continue;
@@ -567,7 +561,7 @@ std::vector<std::int64_t> deal_samples(const std::vector<PipelineEstimate>& pipe
   std::int64_t step = batch;
   for (const PipelineEstimate& p : pipelines) step = std::gcd(step, p.samples);
   const std::int64_t cells = batch / step;
-  if (cells > kMostCells) return {};
+  if (cells > kMostSampleCells) return {};
   constexpr double kNever = std::numeric_limits<double>::infinity();
   std::vector<double> best(static_cast<std::size_t>(cells) + 1, kNever);  // by samples dealt so far: the slowest pipeline
   best[0] = 0;
@@ -601,7 +595,7 @@ std::vector<std::int64_t> deal_samples(const std::vector<PipelineEstimate>& pipe
 
 MultiPipelineOutcome multi_pipeline(const Problem& problem, Evaluator& evaluator, const SingleGroupOutcome& alone,
                                     std::int64_t incumbent_ns, const Options& options) {
-  if (problem.cluster->groups.size() > kMostGroups) {
+  if (problem.cluster->groups.size() > kMostPipelineGroups) {
     MultiPipelineOutcome none;
     none.lower_bound_ns = work_bound_ns(problem);
     return none;

@@ -25,13 +25,6 @@
 
 namespace espalier::search {
 
-inline constexpr std::size_t kColumns = 6;                    ///< of a group, of one search
-inline constexpr std::int64_t kMostExactSearches = 96;        ///< searches of one group with one number of samples
-inline constexpr std::int64_t kMostExactChoices = 1'200'000;  ///< layer choices bounded in all of these
-inline constexpr std::size_t kJudged = 48;                    ///< plans, by their estimates
-inline constexpr std::int64_t kMostDeals = 400;               ///< plans simulated to improve the best one
-inline constexpr std::size_t kMostGroups = 5;                 ///< with more node groups the phase is left out
-
 struct MultiPipelineOutcome {
   std::optional<GroupedCandidate> best;
   std::int64_t columns = 0, combinations = 0, simulations = 0, without_room = 0;

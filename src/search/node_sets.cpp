@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "base/invariant.h"
+#include "search/budgets.h"
 
 namespace espalier::search {
 namespace {

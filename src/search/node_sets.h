@@ -15,9 +15,6 @@
 
 namespace espalier::search {
 
-inline constexpr std::size_t kMostNodeSets = 4'096;  ///< listed for a cluster, orders of groups apart
-inline constexpr std::size_t kMostOrders = 24;       ///< orders of its groups in which a set is searched
-
 /// The first `nodes` nodes of a node group.
 struct GroupPart {
   std::size_t group = 0;

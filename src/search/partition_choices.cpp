@@ -11,6 +11,7 @@
 #include "cost/state_memory.h"
 #include "plan/engine.h"
 #include "plan/operator_partition.h"
+#include "search/budgets.h"
 #include "search/cost_book.h"
 #include "search/operator_space.h"
 
@@ -19,7 +20,6 @@ namespace {
 
 constexpr std::int64_t kNever = std::numeric_limits<std::int64_t>::max();
 // Steps of an operator search; beyond them the answer is what was found.
-constexpr std::int64_t kBudget = 40'000'000, kFrontierBudget = 2'000'000;
 
 /// One (tp, samples in a group), and where it occurs.
 struct PartitionCase {
@@ -100,7 +100,7 @@ class Chooser {
       const auto space = space_of(p, k, 0.0);
       if (!space) return;  // no such partitions
       solve::OperatorRequest request;
-      request.budget = kBudget;
+      request.budget = kPartitionStates;
       request.stop = options_.interrupted;
       const solve::OperatorAnswer answer = solve::best_operators((*space)->problem(), request);
       // Every node and edge is rounded by itself, here and in the cost of a block.
@@ -168,12 +168,12 @@ class Chooser {
     if (!space) return;
     solve::OperatorRequest request;
     request.best = options_.best;
-    request.budget = kBudget;
+    request.budget = kPartitionStates;
     request.stop = options_.interrupted;
     ++p.offer.solved;
     std::vector<solve::OperatorPlan> plans = solve::best_operators((*space)->problem(), request).plans;
     request.best = 1;
-    request.budget = kFrontierBudget;
+    request.budget = kFrontierStates;
     for (solve::OperatorPlan& plan : solve::operator_frontier((*space)->problem(), request, options_.frontier))
       plans.push_back(std::move(plan));
     if (const auto megatron = (*space)->megatron(0)) plans.push_back(*megatron);

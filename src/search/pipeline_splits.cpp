@@ -10,6 +10,7 @@
 #include "cost/state_memory.h"
 #include "plan/engine.h"
 #include "plan/sequence_lengths.h"
+#include "search/budgets.h"
 #include "search/single_group.h"
 
 namespace espalier::search {

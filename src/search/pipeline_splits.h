@@ -25,9 +25,6 @@
 
 namespace espalier::search {
 
-inline constexpr std::int64_t kMostSplitChoices = 1'200'000;  ///< layer choices bounded, over all questions about one problem
-inline constexpr int kSplitRounds = 8;  ///< halvings of the time between the bound of all work and the best plan
-
 /// Whether a group trains so many samples in a time. Remembers what it was asked; the problem and evaluator live longer.
 class GroupReach {
  public:

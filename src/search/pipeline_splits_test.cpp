@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <random>
 
+#include "search/budgets.h"
+
 namespace espalier::search {
 namespace {
 

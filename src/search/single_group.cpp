@@ -5,6 +5,7 @@
 
 #include "base/invariant.h"
 #include "plan/engine.h"
+#include "search/budgets.h"
 #include "search/node_sets.h"
 #include "search/work_bound.h"
 
@@ -153,7 +154,7 @@ bool SingleGroupSearch::search_part(std::size_t group, const Cluster& whole, std
   devices[group] = static_cast<double>(nodes * devices_per_node);
   const std::int64_t work_ns = work_.ns(devices, problem_.training.global_batch);
   if (work_ns >= best_ns()) return false;
-  if (parts_++ == kMostParts || out_.interrupted || !out_.complete) {
+  if (parts_++ == kMostGroupParts || out_.interrupted || !out_.complete) {
     leave(work_ns);
     return false;
   }

@@ -17,9 +17,6 @@
 
 namespace espalier::search {
 
-inline constexpr std::size_t kJudgedOfUnequal = 16;  ///< plans of a group with devices of unequal speed
-inline constexpr std::size_t kMostParts = 64;        ///< parts of a group that are searched
-
 struct GroupAlone {
   std::optional<Candidate> best;     ///< as found on the group as a cluster of its own
   std::vector<Candidate> simulated;  ///< that fit, by time

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "cost/price.h"
+#include "search/budgets.h"
 #include "search/test_fixture.h"
 
 namespace espalier::search {

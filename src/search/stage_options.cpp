@@ -9,6 +9,7 @@
 #include "cost/collective.h"
 #include "plan/engine.h"
 #include "plan/engine_rules.h"
+#include "search/budgets.h"
 #include "search/stage_ports.h"
 
 namespace espalier::search {

@@ -39,7 +39,6 @@
 
 namespace espalier::search {
 
-inline constexpr std::int64_t kMostUnits = 32;
 inline constexpr std::int64_t kLongSequence = 16'384;  ///< tokens from which on stages may split a sequence
 
 /// Devices in a unit of each node group.

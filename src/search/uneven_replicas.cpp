@@ -12,6 +12,7 @@
 #include "plan/engine.h"
 #include "plan/rules.h"
 #include "plan/sequence_lengths.h"
+#include "search/budgets.h"
 #include "search/replica_levels.h"
 #include "search/replica_paces.h"
 #include "search/stage_options.h"
@@ -22,7 +23,6 @@ namespace {
 
 constexpr double kBelow = 1.0 - 1e-4;          // of the time of the arithmetic: bounds stay bounds when it is rounded
 constexpr std::int64_t kShareUnit = 10'000;    // an equal part of the states, as a weight
-constexpr std::size_t kMostLevels = 20'000;    // looked at for a strategy
 constexpr std::array kSpared = {0.001, 0.02};  // of what a rank can hold, since its peak is not quite linear in its part
 
 /// A strategy of all replicas, and where they lie.
@@ -299,7 +299,7 @@ void UnevenReplicasSearch::search(const ReplicaStrategy& way) {
   const std::int64_t microbatches = problem_.training.global_batch / way.samples;
   ReplicaPaces paces(*problem_.model, costs_,
                      plan_of({way, std::vector<std::int64_t>(groups_of(way).size(), 1)}, {}).only_pipeline(), way.groups);
-  std::optional<std::vector<Levels>> all = lowest_levels(way.replicas, way.samples, highest_levels(way, paces), kMostLevels);
+  std::optional<std::vector<Levels>> all = lowest_levels(way.replicas, way.samples, highest_levels(way, paces), kMostReplicaSplits);
   if (!all) {
     closed_ = false;
     all = {soonest_levels(way.replicas, way.samples,

@@ -28,9 +28,6 @@
 
 namespace espalier::search {
 
-inline constexpr std::int64_t kMostReplicaPlans = 2'000;  ///< simulated
-inline constexpr std::size_t kMostReplicaGroups = 5;      ///< with more node groups the phase is left out
-
 struct UnevenReplicasOutcome {
   std::optional<GroupedCandidate> best;
   std::int64_t considered = 0, simulations = 0, without_room = 0;

@@ -10,11 +10,11 @@
 #include "plan/engine.h"
 #include "plan/split.h"
 #include "search/across_prices.h"
+#include "search/budgets.h"
 
 namespace espalier::search {
 namespace {
 
-constexpr std::size_t kTriedOfJoined = 32;  // plans of a set's best network, on its own
 constexpr std::size_t kBatch = 16;          // leaves judged before the best plan is looked at again
 
 struct BoundedConfiguration {
@@ -332,7 +332,7 @@ std::int64_t WholeClusterSearch::joined_bound(const NodeSet& nodes) {
 void WholeClusterSearch::try_all(const NodeSet& nodes, const std::vector<Candidate>& candidates) {
   const Cluster own = cluster_of(*problem_.cluster, nodes);
   const std::vector<std::int64_t> devices = devices_of(*problem_.cluster, nodes);
-  for (std::size_t i = 0; i < std::min(candidates.size(), kTriedOfJoined) && !stopped(); ++i) {
+  for (std::size_t i = 0; i < std::min(candidates.size(), kTriedOfJoined.value) && !stopped(); ++i) {
     if (candidates[i].iteration_ns >= best_ns()) break;
     const Plan plan = plan_across(problem_, own, devices, candidates[i].configuration);
     const auto judged = evaluate(plan);

@@ -22,10 +22,6 @@
 
 namespace espalier::search {
 
-inline constexpr std::int64_t kMostAcrossPrices = 6'000;    ///< plans priced
-inline constexpr std::size_t kMostAcrossSets = 64;          ///< parts of the cluster searched
-inline constexpr std::size_t kMostAcrossChoices = 200'000;  ///< layer choices bounded
-
 struct WholeClusterOutcome {
   std::optional<GroupedCandidate> best;
   std::int64_t bounded = 0, simulations = 0, without_room = 0;
