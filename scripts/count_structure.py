@@ -22,7 +22,7 @@ import sys
 CEILINGS = {
     "kinds asked": 586,
     "only_pipeline": 218,
-    "price entry points": 3,
+    "price entry points": 4,
     "strategy readers": 166,
     "repeated types": 0,
     "repeated files": 0,
@@ -31,7 +31,7 @@ CEILINGS = {
 KINDS = re.compile(r"\bonly_pipeline\(\)|\bpipelines\.(?:size|empty)\(\)|\bgroups\.front\(\)|\bpartition\.empty\(\)"
                    r"|\bhomogeneous\(\)|\buniform\(\)|\bequal_devices\(\)|\bseveral_pipelines\(|\bpipelines\.front\(\)")
 ONLY = re.compile(r"\bonly_pipeline\(\)")
-PRICE = re.compile(r"^[\w:<>,&\s]*\b(?:price|price_pipeline|priced_by_stage|time_plan|time_grouped)\(")
+PRICE = re.compile(r"^[\w:<>,&\s]*\b(?:price|price_ranges)\(")
 FIELD = re.compile(r"\b(?:s|strategy|strategy\(\)|own|all|asked|layer)\.(?:tp|sp|cp|cp_kind|ep|etp|dp|zero|shard|recompute|overlap|offload|order|partition)\b")
 TYPE = re.compile(r"^(?:struct|class|enum class|enum) ([A-Z]\w*)\b(?!::)(?!.*;\s*$)")
 

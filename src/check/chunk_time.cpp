@@ -462,7 +462,7 @@ PlanTime unlike_time(const View& view, const std::vector<std::int32_t>& buckets,
   PlanTime out;
   out.chunks.resize(view.chunks.size());
   out.stages.resize(static_cast<std::size_t>(view.stages));
-  single_group(view, [&](const View& alone, const auto& counts) {
+  each_group(view, [&](const View& alone, const auto& counts) {
     const PlanTime time = PlanClock(alone, end).run(buckets);
     for (std::size_t i = 0; i < out.stages.size(); ++i)
       if (counts(i)) out.stages[i] = time.stages[i];

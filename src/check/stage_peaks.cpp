@@ -63,7 +63,7 @@ std::vector<PeakBytes> peak_bytes_per_stage(const View& view, const Program& pro
   ESPALIER_CHECK(fixed.size() == static_cast<std::size_t>(view.stages) && saved.size() == view.chunks.size());
   std::vector<std::int64_t> buffers(fixed.size(), 0);
   std::vector<ChunkPeak> least(view.chunks.size()), most(view.chunks.size());
-  single_group(view, [&](const View& alone, const auto& counts) {
+  each_group(view, [&](const View& alone, const auto& counts) {
     const std::vector<std::int64_t> own = buffer_bytes_per_stage(alone);
     const std::vector<ChunkPeak> low = chunk_peaks(alone, false), high = chunk_peaks(alone, true);
     for (std::size_t i = 0; i < own.size(); ++i)

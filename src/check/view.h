@@ -77,7 +77,7 @@ View view_on(const View& plan, std::size_t stage);
 /// Calls visit(view, counts) once where stages are alike, else for each group and speed that some stage has; counts(stage) says whether the stage
 /// has these.
 template <class Visit>
-void single_group(const View& plan, const Visit& visit) {
+void each_group(const View& plan, const Visit& visit) {
   if (plan.group_of_stage.empty()) return visit(plan, [](std::size_t) { return true; });
   const auto alike = [&plan](std::size_t a, std::size_t b) {
     if (!plan.samples_of_stage.empty() && plan.samples_of_stage[a] != plan.samples_of_stage[b]) return false;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Layers with strategies of their own: by hand on round numbers, and equal to one strategy for all where all are alike.
-#include "cost/price.h"
+#include "cost/plan_testing.h"
 
 #include <gtest/gtest.h>
 
@@ -9,6 +9,7 @@
 
 #include "cost/by_chunk.h"
 #include "cost/layer_share.h"
+#include "cost/price_parts.h"
 #include "cost/test_problem.h"
 #include "plan/engine.h"
 #include "plan/rules.h"
@@ -43,7 +44,7 @@ struct Layered {
     for (const auto& ranges : chunks) layers.push_back(ranges.back().last - ranges.front().first + 1);
     structure_of(*c.workload.model, all, schedule, layers, structure);
     Costs priced;
-    price(c, structure, chunks, priced);
+    price_ranges(c, structure, chunks, priced, nullptr);
     timing = cost::test::rows_of(priced, structure);
   }
 };

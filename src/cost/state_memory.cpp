@@ -11,7 +11,6 @@
 #include "plan/key_value.h"
 
 namespace espalier::cost {
-namespace {}  // namespace
 
 std::int64_t padded_vocabulary(const Model& model, const EngineModel& engine, std::int32_t weight_tp) {
   if (model.vocabulary == 0) return 0;

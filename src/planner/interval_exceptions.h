@@ -28,7 +28,7 @@ struct IntervalException {
 Result<std::vector<IntervalException>> read_interval_exceptions(std::string_view yaml, const std::string& where);
 const std::vector<IntervalException>& shipped_interval_exceptions();
 
-/// What the conditions speak of.
+/// The properties that conditions name.
 struct IntervalFacts {
   std::string engine;  ///< base name
   bool adapters = false, experts = false, device_runs = true;

@@ -76,6 +76,7 @@ Status illegal_stage(const Job& job, const Plan& plan, const Stage& stage, const
   else
     alone.cluster.groups.front().nodes = schedule.stages;  // as if all stages were like it
   schedule.micro_batch = static_cast<std::int32_t>(plan.samples_per_microbatch() / s.dp);
+  if (schedule.stages == 1) s.order = RankOrder::tp_cp_dp_pp;  // of one stage every order is the same
   return illegal(alone, *find_engine(job.engine), s, schedule);
 }
 

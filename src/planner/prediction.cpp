@@ -379,6 +379,7 @@ Result<Prediction> predict_over_wan(const Job& job, const Plan& plan) {
   const auto engine = engine_of(job);
   if (!engine) return engine.error();
   if (auto refused = plannable(job)) return *refused;
+  if (auto refused = cost::unpriced_groups(plan)) return *refused;  // every plan is priced by stage here
   const auto timed = time_plan(job, **engine, plan, false, cost::WanLatency::pipelined);
   if (!timed) return timed.error();
   return prediction_of(job, **engine, *timed);

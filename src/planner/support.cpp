@@ -45,7 +45,7 @@ Status devices_outside(const SupportQuery& q) {
 }
 
 /// Stages that are priced one by one know no operator partition (cost/cluster_costs.h).
-Status uneven_placement(const SupportQuery& q) {
+Status unsupported_placement(const SupportQuery& q) {
   const Status partitioned = cost::unpriced_groups(q.plan);
   if (cost::on_unlike_devices(q.plan, q.job.cluster)) return partitioned;
   return partitioned ? unpriced_placement(q.plan, q.job.model, q.job.cluster) : std::nullopt;
@@ -74,7 +74,7 @@ Status partition_that_does_not_fit(const SupportQuery& q) {
   return std::nullopt;
 }
 
-/// What unequal replicas send differs from rank to rank of a class, which the network of shared links does not know.
+/// Ranks of one class with unequal replicas send unequal amounts, which the network of shared links does not know.
 Status unequal_under_flow(const SupportQuery& q) {
   if (q.job.network != NetworkKind::flow) return std::nullopt;
   for (std::size_t p = 0; p < q.plan.pipelines.size(); ++p)
@@ -87,7 +87,7 @@ Status unequal_under_flow(const SupportQuery& q) {
 
 /// In this order: later ones read what earlier ones have not refused.
 constexpr std::array kReasons = {
-    no_price, not_measured, devices_outside, uneven_placement, broken_rule, partition_that_does_not_fit, unequal_under_flow};
+    no_price, not_measured, devices_outside, unsupported_placement, broken_rule, partition_that_does_not_fit, unequal_under_flow};
 
 }  // namespace
 

@@ -10,7 +10,7 @@ namespace espalier::report {
 
 /// Empty where nothing was searched.
 std::string phases_text(const SearchSummary& s);
-/// What bounds the work of every search, a line each; a star where a budget shapes the answer.
+/// Budgets that bound the work of a search, a line each; a star where a budget shapes the answer.
 std::string budgets_text();
 
 }  // namespace espalier::report

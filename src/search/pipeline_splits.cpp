@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <limits>
 
 #include "base/invariant.h"
 #include "cost/cluster_costs.h"
@@ -70,7 +71,7 @@ bool GroupReach::trains_on(std::size_t group, std::int64_t nodes, std::int64_t s
   if (!known_) return true;
   Problem own = problem_;
   own.cluster = &alone;
-  own.space = space_alone(problem_.space);
+  own.space = space_of_pipelines(problem_.space);
   own.training.global_batch = samples;
   own.at_least = true;
   std::atomic<bool> found = false, stopped = false;
@@ -123,26 +124,41 @@ std::int64_t GroupReach::samples(std::int64_t ns) {
 
 namespace {
 
-/// The full rate of each device of group `g`, when all of them send to another group at once or one of them alone over a link between them.
-FabricLevel meeting_link(const Problem& problem, const cost::ClusterCosts& costs, std::size_t g, std::size_t other) {
+/// The least time in which the gradients of two groups meet over named links. Each stage has what a link on the way gives its nodes, and no more than
+/// their interfaces: a device of group `g` has at most the rate of one link to each node of the other group that has a link of its own, or that of its node.
+double named_side_s(const Problem& problem, std::size_t a, std::size_t b, std::size_t g, double bytes) {
   const Cluster& cluster = *problem.cluster;
-  FabricLevel out = costs.link(first_device_of(g), first_device_of(other));
-  if (!cluster.links.empty()) return out;
-  const NodeGroup& at = cluster.groups[g];
-  const auto devices = static_cast<double>(at.devices_per_node);
-  const auto of_node = [&](const FabricLevel& level) {
-    return level.efficiency * std::max(level.bandwidth.count() * devices, level.bandwidth_alone.count());
+  const NodeGroup &at = cluster.groups[g], &other = cluster.groups[g == a ? b : a];
+  const GroupPath path = cluster.path(a, b);
+  double rate = at.node_bandwidth.count() > 0 ? at.node_bandwidth.count() : std::numeric_limits<double>::infinity();
+  for (const std::size_t i : path.links) {
+    const GroupLink& link = cluster.links[i];
+    const double pairs = link.sharing == LinkSharing::node_pair ? static_cast<double>(other.nodes) : 1.0;
+    rate = std::min(rate, link.bandwidth.count() * pairs);
+  }
+  if (path.links.empty()) rate = std::min(rate, path.bandwidth.count());
+  FabricLevel link;
+  link.bandwidth = link.bandwidth_alone = BytesPerSecond(rate);
+  link.efficiency = 1.0 / problem.engine->coefficients.data_communication;
+  cost::Group pair;
+  pair.size = pair.members[0] = 2;
+  pair.levels = 1;
+  const double share = bytes / static_cast<double>(at.nodes * at.devices_per_node);
+  return cost::all_reduce_s({link}, pair, share * kFullRate) / kFullRate;
+}
+
+/// Over what joins groups without names: ranks of the smaller group at the slower rate of both.
+double joined_s(const Problem& problem, const cost::ClusterCosts& costs, std::size_t a, std::size_t b, double bytes) {
+  const auto devices = [&](std::size_t g) {
+    return problem.cluster->groups[g].nodes * problem.cluster->groups[g].devices_per_node;
   };
-  double node = of_node(cluster.inter.back());
-  const cost::Fabric& fabric = costs.of(g).fabric;
-  if (static_cast<int>(fabric.levels.size()) > fabric.node_levels)
-    node = std::min(node, of_node(fabric.levels.back()));
-  else if (at.node_bandwidth.count() > 0)
-    node = std::min(node, at.node_bandwidth.count());
-  out.bandwidth = out.bandwidth_alone = BytesPerSecond(node / devices);
-  out.efficiency = 1.0;
-  out.per_peer = BytesPerSecond(0);
-  return out;
+  FabricLevel link = costs.link(first_device_of(a), first_device_of(b));
+  link.efficiency /= problem.engine->coefficients.data_communication;
+  cost::Group pair;
+  pair.size = pair.members[0] = 2;
+  pair.levels = 1;
+  const double share = bytes / static_cast<double>(std::min(devices(a), devices(b)));
+  return cost::all_reduce_s({link}, pair, share * kFullRate) / kFullRate;
 }
 
 }  // namespace
@@ -152,20 +168,13 @@ std::int64_t meeting_floor_ns(const Problem& problem) {
   const cost::ClusterCosts costs(*problem.model, cluster, problem.training, *problem.engine);
   const double bytes =
       static_cast<double>(trained_parameter_count(*problem.model)) * states_of(*problem.engine, problem.training).reduce;
-  cost::Group pair;
-  pair.size = pair.members[0] = 2;
-  pair.levels = 1;
-  const auto side_s = [&](std::size_t g, std::size_t other) {
-    FabricLevel link = meeting_link(problem, costs, g, other);
-    link.efficiency /= problem.engine->coefficients.data_communication;
-    const double share = bytes / static_cast<double>(cluster.groups[g].nodes * cluster.groups[g].devices_per_node);
-    return cost::all_reduce_s({link}, pair, share * kFullRate) / kFullRate;
-  };
   double least = -1;
   for (std::size_t a = 0; a < cluster.groups.size(); ++a)
     for (std::size_t b = a + 1; b < cluster.groups.size(); ++b) {
-      const double both = std::max(side_s(a, b), side_s(b, a));
-      least = least < 0 ? both : std::min(least, both);
+      const double own = cluster.links.empty()
+                             ? joined_s(problem, costs, a, b, bytes)
+                             : std::max(named_side_s(problem, a, b, a, bytes), named_side_s(problem, a, b, b, bytes));
+      least = least < 0 ? own : std::min(least, own);
     }
   return least < 0 ? 0 : static_cast<std::int64_t>(least * 1e9 * kBelow);
 }

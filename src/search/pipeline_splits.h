@@ -52,8 +52,9 @@ class GroupReach {
   std::map<std::pair<std::size_t, std::int64_t>, std::pair<std::int64_t, std::int64_t>> times_;
 };
 
-/// R: the least over pairs of groups of the slower side of an all-reduce of two members. All devices of a group send P/d bytes at once, each at its share of
-/// the interfaces of its node and of what joins the groups (over named links: at the full rate of one). Only what grows with the bytes counts.
+/// R: the least over pairs of groups of an all-reduce of two members. A rank answers for its part of all trained parameters, at least the share of a device of
+/// the smaller group, over the link between the groups at full rate; over named links the slower side counts, each device at the most that links and
+/// interfaces give one. Only what grows with the bytes counts.
 std::int64_t meeting_floor_ns(const Problem& problem);
 /// No plan of two or more pipelines takes less than all work, nor than R and the forward part of it.
 std::int64_t pipelines_floor_ns(const Problem& problem);

@@ -67,7 +67,7 @@ TEST(SingleGroup, AnInterruptedSearchKnowsNoBound) {
   EXPECT_FALSE(found.complete);
 }
 
-/// As slow as the slowest: half the rates, the same memory and links. Restrictions of the job stay.
+/// As slow as the slowest: half the rates, the same memory and links. Restrictions of the job stay, and pipelines next to others have one order of ranks.
 TEST(SingleGroup, AGroupAlone) {
   const Fixture f(kMixed, 8);
   const Cluster old = group_alone(f.cluster, 1);
@@ -83,6 +83,8 @@ TEST(SingleGroup, AGroupAlone) {
   EXPECT_EQ(space.kind, SpaceKind::uniform);
   EXPECT_EQ(space.allow.at("tp"), std::vector<std::int64_t>{2});
   EXPECT_TRUE(space.admits("order", static_cast<std::int64_t>(RankOrder::tp_cp_pp_dp)));
+  EXPECT_FALSE(space_of_pipelines(space).admits("order", static_cast<std::int64_t>(RankOrder::tp_cp_pp_dp)));
+  EXPECT_TRUE(space_of_pipelines(space).admits("order", static_cast<std::int64_t>(RankOrder::tp_cp_dp_pp)));
 }
 
 }  // namespace

@@ -38,7 +38,7 @@ class EverySplit {
     if (nodes == 1) alone_.back().inter.clear();
     search::Problem own = case_.problem;
     own.cluster = &alone_.back();
-    own.space = search::space_alone(own.space);
+    own.space = search::space_of_pipelines(own.space);
     std::map<std::string, std::int64_t> before;
     for (std::int64_t samples = 1; samples < case_.problem.training.global_batch; ++samples) {
       own.training.global_batch = samples;
