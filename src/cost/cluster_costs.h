@@ -57,10 +57,10 @@ struct StagePlace {
   const CostContext* context = nullptr;  ///< of a spread stage: what its devices cost
 };
 
-/// Whether messages over a way of kLongWay and more follow each other.
+/// Whether messages over ways with a latency of kWanLatencyThreshold and more hold the stage that sends them.
 enum class WanLatency : std::uint8_t {
-  blocking,   ///< those of stages on devices in any order (scattered_stages.h) alone
-  pipelined,  ///< all
+  blocking,   ///< all but those of stages on devices in any order (scattered_stages.h), which follow each other
+  pipelined,  ///< none: all follow each other
 };
 
 /// Immutable; shared by threads. The cluster lives longer than this value.
