@@ -5,7 +5,7 @@
 //
 // A plan is one or more pipelines, each with its own stages, devices, micro-batches and share of the samples of a step; the pipelines
 // average their gradients. Every plan that is searched today is one pipeline of equal replicas: what a document may say beyond that is held,
-// validated and written back, and refused by name where a price is asked for (unpriced).
+// validated and written back, and refused by name where a price is asked for (unsupported).
 //
 // Degrees.  world = tp · cp · dp · pp.  Expert parallelism is folded into the tp·cp·dp devices of a stage:
 // tp·cp·dp = etp · ep · edp (edp = replicas of each expert shard).  Micro-batches: m = global_batch / (micro_batch · dp).
@@ -143,7 +143,7 @@ struct Strategy {
   [[nodiscard]] std::int32_t weight_tp() const { return sp == SequenceParallel::ulysses ? 1 : tp; }
   /// Replicas of each expert shard.
   [[nodiscard]] std::int64_t expert_data_ranks() const { return devices() / (std::int64_t{ep} * etp); }
-  /// Of a stage whose layers all have this strategy: tp·cp·dp.
+  /// Devices of a stage whose layers all have this strategy: tp·cp·dp.
   [[nodiscard]] std::int64_t devices() const { return std::int64_t{tp} * cp * dp; }
   [[nodiscard]] bool shards_optimizer() const { return zero >= ZeroStage::optimizer; }
   [[nodiscard]] bool shards_gradients() const { return zero >= ZeroStage::gradients; }
@@ -240,10 +240,10 @@ struct Stage {
   std::vector<DeviceRange> devices;
   std::vector<Chunk> chunks;  ///< virtual_stages of them; chunk k of stage i is pipeline chunk pipeline_chunk(...)
   /// Samples of a micro-batch that each of the dp replicas takes; their sum is micro_batch · dp. Empty: equal shares. Priced where every
-  /// replica takes some, all stages divide a micro-batch alike, and no cp or ep is used (unpriced).
+  /// replica takes some, all stages divide a micro-batch alike, and no cp or ep is used (unsupported).
   std::vector<std::int64_t> samples_per_replica = {};
   /// Weights by which the ranks of a shard group divide the states that ZeRO shards, one for each of `shard` ranks. Empty: equal shares.
-  /// Priced where ZeRO shards over all of dp and no cp or ep is used (unpriced).
+  /// Priced where ZeRO shards over all of dp and no cp or ep is used (unsupported).
   std::vector<std::int64_t> state_shares = {};
   bool operator==(const Stage&) const = default;
 };
@@ -292,7 +292,7 @@ struct Plan {
 
   /// The plan that one of its pipelines is by itself, with that pipeline's samples as global batch.
   [[nodiscard]] Plan alone(std::size_t pipeline) const;
-  /// The one pipeline of a plan that has one. Whatever cannot treat several reads a plan through this, after unpriced() has refused them.
+  /// The one pipeline of a plan that has one. Whatever cannot treat several reads a plan through this, after unsupported() has refused them.
   [[nodiscard]] const Pipeline& only_pipeline() const;
   [[nodiscard]] Pipeline& only_pipeline();
   /// Of the first layer of the only pipeline; of all layers in a uniform plan.

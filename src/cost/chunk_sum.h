@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a strategy costs everywhere (StrategyCost), and layers summed into a chunk (ChunkSum). Internal to cost/: price.h and layer_share.h are made
+// The costs of a strategy that every layer shares (StrategyCost), and layers summed into a chunk (ChunkSum). Internal to cost/: price.h and layer_share.h are made
 // of it.
 #pragma once
 

@@ -298,7 +298,7 @@ void append(Costs& out, const Costs& of) {
   out.message = std::max(out.message, of.message);
 }
 
-/// Where gradients of spread pipelines meet: the messages of each two pipelines at once, found once.
+/// Links between scattered pipelines whose gradients meet; the messages of two pipelines at once are found once.
 class SegmentLinks {
  public:
   FabricLevel link(const ClusterCosts& c, const StagePlace& a, const StagePlace& b) {

@@ -50,7 +50,7 @@ struct StagePlace {
   std::size_t group = 0;
   std::int64_t first = 0, last = 0;  ///< devices, counted within the group
   double speed = 1.0;                ///< of the slowest of them, relative to their kind
-  /// Of a stage on devices in any order (scattered_stages.h); null: consecutive devices of the group, and what stands above describes them.
+  /// Set for a stage on devices in any order (scattered_stages.h); null: consecutive devices of the group, and what stands above describes them.
   const ScatteredStages* spread = nullptr;
   std::size_t stage = 0;
   std::int64_t samples = 0;              ///< of a micro-batch that a replica of a spread stage takes; 0: all take the same

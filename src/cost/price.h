@@ -58,7 +58,7 @@ class PriceScratch {
   std::unique_ptr<State> state_;
 };
 
-/// Of one strategy for all layers; fills `out` (reusing its memory). Costs of equal chunks are found once.
+/// Prices one strategy for all layers; fills `out` (reusing its memory). Costs of equal chunks are found once.
 void price(const CostContext& c, const ProgramStructure& structure, const Strategy& s, const SplitTable& split,
            const std::vector<LayerCost>& layers, PriceScratch& scratch, Costs& out);
 

@@ -9,12 +9,6 @@
 
 namespace espalier::cost {
 
-RankContexts rank_contexts(const CostContext& context, const Program& program) {
-  RankContexts out;
-  out.of.assign(program.ranks.size(), {RankContext{&context, 0}});
-  return out;
-}
-
 RankContexts rank_contexts(const ClusterCosts& c, const Plan& plan, const Program& program) {
   RankContexts out;
   std::optional<CostContext> placed;

@@ -18,7 +18,7 @@ struct RankContext {
   std::int64_t samples = 0;
 };
 
-/// Of a rank class all contexts of its stage: one for each kind of device in it (scattered_stages.h), else one. Moved, never copied: entries point
+/// By rank class all contexts of its stage: one for each kind of device in it (scattered_stages.h), else one. Moved, never copied: entries point
 /// into `own`, `sampled` and to what it was made of, which outlives this value.
 struct RankContexts {
   RankContexts() = default;
@@ -33,8 +33,6 @@ struct RankContexts {
   SampledContexts sampled;
 };
 
-/// One context for all ranks.
-RankContexts rank_contexts(const CostContext& context, const Program& program);
 /// Those under which price(c, plan, program) has priced `program`.
 RankContexts rank_contexts(const ClusterCosts& c, const Plan& plan, const Program& program);
 

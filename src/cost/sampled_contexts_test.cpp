@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Pipelines beside each other, and replicas of unequal shares, take packed samples as jobs of their own would: as uneven as their own micro-batches
+// Pipelines next to each other, and replicas of unequal shares, take packed samples as jobs of their own would: as uneven as their own micro-batches
 // make them.
 #include "cost/sampled_contexts.h"
 

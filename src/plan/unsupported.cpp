@@ -127,7 +127,7 @@ Answer beyond_version_1(const Plan& plan) {
   return std::nullopt;
 }
 
-/// Pipelines beside each other and unequal replicas run where stages need not be alike.
+/// Pipelines next to each other and unequal replicas run where stages need not be alike.
 Answer unlike_under_an_engine(const Plan& plan) {
   const EngineModel* engine = find_engine(plan.engine);
   if (engine == nullptr || is_unrestricted(engine->layers)) return std::nullopt;

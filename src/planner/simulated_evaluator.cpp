@@ -43,9 +43,15 @@ std::int64_t SimulatedEvaluator::iteration_ns(const ProgramStructure& structure,
                                               const search::CandidatePlan& plan, int worker) {
   if (network_ == NetworkKind::closed) return iteration_ns(structure, costs, worker);
   const search::Problem& p = plan.problem;
-  const auto judged = evaluate(p, cost::ClusterCosts(*p.model, *p.cluster, p.training, *p.engine), plan_of(plan));
-  ESPALIER_CHECK(judged.has_value());  // lowered programs cannot deadlock, links of a cluster carry something
-  return judged->iteration_ns;
+  const cost::ClusterCosts costs_of(*p.model, *p.cluster, p.training, *p.engine);
+  const Plan candidate = plan_of(plan);
+  Program program;
+  const cost::Costs priced = cost::price(costs_of, candidate, program);
+  const auto flow = simulate_flow(costs_of, candidate, program, priced, false);
+  ESPALIER_CHECK(flow.ok());  // lowered programs cannot deadlock, links of a cluster carry something
+  const std::lock_guard lock(mutex_);
+  ++flows_;
+  return flow->simulation.iteration_ns;
 }
 
 std::int64_t SimulatedEvaluator::iteration_ns(const ProgramStructure& structure, const cost::Costs& costs, int worker) {

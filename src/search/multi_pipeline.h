@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Plans of several pipelines beside each other, one on each of some node groups: every group trains with the degrees, the schedule and the number
+// Plans of several pipelines next to each other, one on each of some node groups: every group trains with the degrees, the schedule and the number
 // of samples that suit it, and the gradients of each layer meet between the pipelines once a step. Where what joins the groups is slow this beats
 // one pipeline through all of them, whose activations cross it with every micro-batch.
 //

@@ -9,7 +9,7 @@
 //   device groups       stages on groups of unlike devices (device_groups.h): where the job lets plans lie on any devices. On a cluster of several
 //                       node groups the phases above have no plans
 //   whole cluster       uniform plans on all devices of several node groups, or of parts of them (whole_cluster.h)
-//   unlike pipelines    pipelines beside each other, one on each of several node groups (multi_pipeline.h)
+//   unlike pipelines    pipelines next to each other, one on each of several node groups (multi_pipeline.h)
 //   unequal replicas    one stage, its data-parallel replicas on several node groups with unequal samples and states (uneven_replicas.h)
 //
 // Devices of unequal speed are node groups of their own to the last three and to each group (speed_classes.h); each group and unlike pipelines search
@@ -90,7 +90,7 @@ struct SearchResult {
       of_classes;  ///< the same on each class of devices of one speed (speed_classes.h); `alone` has the best
   std::optional<GroupedOutcome> grouped;          ///< stages on groups of unlike devices
   std::optional<WholeClusterOutcome> across;      ///< uniform plans across node groups
-  std::optional<MultiPipelineOutcome> beside;     ///< pipelines beside each other, one on each of several groups
+  std::optional<MultiPipelineOutcome> beside;     ///< pipelines next to each other, one on each of several groups
   std::optional<UnevenReplicasOutcome> replicas;  ///< one stage, its replicas on several groups
   std::vector<PhaseReport> phases;                ///< of the space, in order
 

@@ -124,8 +124,17 @@ std::int64_t GroupReach::samples(std::int64_t ns) {
 
 namespace {
 
-/// The least time in which the gradients of two groups meet over named links. Each stage has what a link on the way gives its nodes, and no more than
-/// their interfaces: a device of group `g` has at most the rate of one link to each node of the other group that has a link of its own, or that of its node.
+/// An all-reduce of two members of `bytes` over a link at full rate.
+double pair_s(const EngineModel& engine, FabricLevel link, double bytes) {
+  link.efficiency /= engine.coefficients.data_communication;
+  cost::Group pair;
+  pair.size = pair.members[0] = 2;
+  pair.levels = 1;
+  return cost::all_reduce_s({link}, pair, bytes * kFullRate) / kFullRate;
+}
+
+/// Over named links, by the devices of group `g` of `a` and `b`: a stage has what a link on the way gives its nodes, and no more than their interfaces, so that
+/// a device has at most the rate of one link to each node of the other group that has a link of its own, and that of its node.
 double named_side_s(const Problem& problem, std::size_t a, std::size_t b, std::size_t g, double bytes) {
   const Cluster& cluster = *problem.cluster;
   const NodeGroup &at = cluster.groups[g], &other = cluster.groups[g == a ? b : a];
@@ -139,26 +148,17 @@ double named_side_s(const Problem& problem, std::size_t a, std::size_t b, std::s
   if (path.links.empty()) rate = std::min(rate, path.bandwidth.count());
   FabricLevel link;
   link.bandwidth = link.bandwidth_alone = BytesPerSecond(rate);
-  link.efficiency = 1.0 / problem.engine->coefficients.data_communication;
-  cost::Group pair;
-  pair.size = pair.members[0] = 2;
-  pair.levels = 1;
-  const double share = bytes / static_cast<double>(at.nodes * at.devices_per_node);
-  return cost::all_reduce_s({link}, pair, share * kFullRate) / kFullRate;
+  link.efficiency = 1.0;
+  return pair_s(*problem.engine, link, bytes / static_cast<double>(at.nodes * at.devices_per_node));
 }
 
-/// Over what joins groups without names: ranks of the smaller group at the slower rate of both.
-double joined_s(const Problem& problem, const cost::ClusterCosts& costs, std::size_t a, std::size_t b, double bytes) {
-  const auto devices = [&](std::size_t g) {
-    return problem.cluster->groups[g].nodes * problem.cluster->groups[g].devices_per_node;
-  };
-  FabricLevel link = costs.link(first_device_of(a), first_device_of(b));
-  link.efficiency /= problem.engine->coefficients.data_communication;
-  cost::Group pair;
-  pair.size = pair.members[0] = 2;
-  pair.levels = 1;
-  const double share = bytes / static_cast<double>(std::min(devices(a), devices(b)));
-  return cost::all_reduce_s({link}, pair, share * kFullRate) / kFullRate;
+/// The least time in which `bytes` of gradients meet between two groups; without named links by the smaller group, at the slower rate of both.
+double meeting_s(const Problem& problem, const cost::ClusterCosts& costs, std::size_t a, std::size_t b, double bytes) {
+  const Cluster& cluster = *problem.cluster;
+  if (!cluster.links.empty()) return std::max(named_side_s(problem, a, b, a, bytes), named_side_s(problem, a, b, b, bytes));
+  const auto devices = [&](std::size_t g) { return cluster.groups[g].nodes * cluster.groups[g].devices_per_node; };
+  const std::int64_t fewest = std::min(devices(a), devices(b));
+  return pair_s(*problem.engine, costs.link(first_device_of(a), first_device_of(b)), bytes / static_cast<double>(fewest));
 }
 
 }  // namespace
@@ -171,9 +171,7 @@ std::int64_t meeting_floor_ns(const Problem& problem) {
   double least = -1;
   for (std::size_t a = 0; a < cluster.groups.size(); ++a)
     for (std::size_t b = a + 1; b < cluster.groups.size(); ++b) {
-      const double own = cluster.links.empty()
-                             ? joined_s(problem, costs, a, b, bytes)
-                             : std::max(named_side_s(problem, a, b, a, bytes), named_side_s(problem, a, b, b, bytes));
+      const double own = meeting_s(problem, costs, a, b, bytes);
       least = least < 0 ? own : std::min(least, own);
     }
   return least < 0 ? 0 : static_cast<std::int64_t>(least * 1e9 * kBelow);

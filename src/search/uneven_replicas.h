@@ -11,7 +11,7 @@
 // their passes alone, so that none is faster than a simulated one by more than m times what its own are shorter.
 //
 // States. Parts are equal where these fit; else each group holds as much as its memory allows, an even part where that is less
-// (most_even_parts): collectives wait for who holds least (cost/scattered_stages.h). What a group can hold follows from two plans, one with equal parts and
+// (most_even_parts): collectives wait for who holds least (cost/scattered_stages.h). Two plans give what a group can hold, one with equal parts and
 // one with others. Unequal parts may shorten the update, no more than to where all ranks take as long for it; by this a plan whose equal parts do not
 // fit is left out.
 //

@@ -301,12 +301,6 @@ TrafficPiece piece_of(const cluster::Topology& topology, const LinkLoads& loads,
   return piece;
 }
 
-ProgramTraffic traffic_of(const cost::CostContext& context, const Plan& plan, const Program& program, const cost::Costs& costs,
-                          const cluster::Topology& topology) {
-  const cost::RankContexts contexts = cost::rank_contexts(context, program);
-  return traffic_of(contexts, plan, program, costs, topology);
-}
-
 ProgramTraffic traffic_of(const cost::RankContexts& contexts, const Plan& plan, const Program& program, const cost::Costs& costs,
                           const cluster::Topology& topology) {
   ESPALIER_CHECK(program.folded && plan.pipelines.size() == program.pipelines.size());

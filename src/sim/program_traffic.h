@@ -49,9 +49,7 @@ TrafficPiece piece_of(const cluster::Topology& topology, const LinkLoads& loads,
 
 /// `program` folded, of `plan`, priced (its parts are filled in). Devices of the program are devices of the topology.
 /// What runs inside works are the steps of their chunks (cost/chunk_steps.h), each its message or messages at once.
-ProgramTraffic traffic_of(const cost::CostContext& context, const Plan& plan, const Program& program, const cost::Costs& costs,
-                          const cluster::Topology& topology);
-/// Of stages on unlike devices and of several pipelines.
+/// `contexts`: under which the ranks were priced (cost/rank_contexts.h).
 ProgramTraffic traffic_of(const cost::RankContexts& contexts, const Plan& plan, const Program& program, const cost::Costs& costs,
                           const cluster::Topology& topology);
 

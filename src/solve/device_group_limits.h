@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a limit on the bound says about plans that are not yet complete. Internal to solve/device_group_chains.h.
+// Consequences of a limit on the bound for plans that are not yet complete. Internal to solve/device_group_chains.h.
 //
 // Let T be the limit less the least end of a first stage, so that X_0 ≤ T is needed, and with it w ≤ T/m for every stage: the *cap*.
 //

@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "cluster/topology_builders.h"
-#include "cost/plan_testing.h"
+#include "cost/rank_contexts.h"
 #include "plan/engine.h"
 #include "random_layered.h"
 #include "random_problem.h"
@@ -24,11 +24,12 @@ struct Both {
 
 template <class Problem>
 Both run_both(const Problem& p, const Plan& plan) {
-  const cost::CostContext context(p.model, p.cluster, p.training, *p.engine);
-  Program program = lower(plan, p.model, true);
-  const cost::Costs costs = cost::price(context, plan, program);
+  const cost::ClusterCosts costs_of(p.model, p.cluster, p.training, *p.engine);
+  Program program;
+  const cost::Costs costs = cost::price(costs_of, plan, program);
+  const cost::RankContexts contexts = cost::rank_contexts(costs_of, plan, program);
   const cluster::Topology topology = cluster::nested_topology(p.cluster);
-  sim::FlowExecutor flow(sim::flow_network(topology), sim::traffic_of(context, plan, program, costs, topology));
+  sim::FlowExecutor flow(sim::flow_network(topology), sim::traffic_of(contexts, plan, program, costs, topology));
   sim::Engine closed;
   EXPECT_TRUE(closed.run(program, costs, false));
   EXPECT_TRUE(flow.run(program, costs, true));
