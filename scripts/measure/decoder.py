@@ -91,10 +91,14 @@ class Decoder(nn.Module):
         self.tokens = tokens
         self.turns: torch.Tensor | None = None
 
-    def forward(self, words: torch.Tensor) -> torch.Tensor:
+    def states(self, words: torch.Tensor) -> torch.Tensor:
+        """The input of the head."""
         if self.turns is None:
             self.turns = rotation(self.head_size, self.tokens, words.device)
         x = self.embedding(words)
         for block in self.blocks:
             x = block(x, self.turns)
-        return self.head(self.norm(x))
+        return self.norm(x)
+
+    def forward(self, words: torch.Tensor) -> torch.Tensor:
+        return self.head(self.states(words))

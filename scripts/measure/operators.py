@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import csv
+import os
 import sys
 import time
 
@@ -19,26 +20,10 @@ import torch
 import torch.nn.functional as F
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+from device import looped  # noqa: E402
+
 COLUMNS = ["operator", "mode", "library", "batch", "heads", "key_heads", "sequence", "head", "m", "n", "k", "time_us"]
-
-
-def looped(run, least_s: float = 0.2) -> float:
-    """Mean seconds of one `run` while the device is never idle."""
-    for _ in range(3):
-        run()
-    torch.cuda.synchronize()
-    begin = time.perf_counter()
-    run()
-    torch.cuda.synchronize()
-    one = time.perf_counter() - begin
-    count = max(5, int(least_s / max(one, 1e-6)))
-    first, last = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-    first.record()
-    for _ in range(count):
-        run()
-    last.record()
-    torch.cuda.synchronize()
-    return first.elapsed_time(last) / 1e3 / count
 
 
 def hosted(run, count: int = 2000) -> float:

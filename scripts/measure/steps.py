@@ -23,13 +23,14 @@ import time
 
 import torch
 import torch.distributed as dist
-import torch.nn.functional as F
 from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
 from torch.distributed.algorithms._checkpoint.checkpoint_wrapper import checkpoint_wrapper
 from torch.utils.checkpoint import CheckpointPolicy, create_selective_checkpoint_contexts
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import losses  # noqa: E402
 from decoder import Decoder, Shape  # noqa: E402
+from device import DEVICE, name as device_name, peaks, reset_peaks, synchronize  # noqa: E402
 
 SHAPES = {
     "350m": Shape(24, 1024, 16, 16, 2816, 32000),
@@ -43,7 +44,12 @@ SHAPES = {
 
 @dataclasses.dataclass(frozen=True)
 class Case:
-    """One configuration: `sequence` tokens a sample, `samples` a micro-batch, `recompute` none, full or mm (every second product is kept)."""
+    """One configuration: `sequence` tokens a sample, `samples` a micro-batch, `recompute` none, full or mm (every second product is kept).
+
+    `adapter`: parameters that PEFT's LoRA of rank 16 trains next to the frozen ones, on the queries and values (qv), on all products of blocks (all), or
+    on queries and values in fp32 (qv-fp32), which PEFT does by default; "" trains all parameters. `loss`: a function of losses.py, of a model without FSDP2
+    unless it is plain.
+    """
 
     shape: str
     sequence: int
@@ -52,6 +58,8 @@ class Case:
     compiled: bool = False
     ranks: int = 1
     sharded: bool = True  # FSDP2; else bf16 parameters without a wrapper
+    adapter: str = ""
+    loss: str = "plain"
 
 
 CASES = {
@@ -65,6 +73,13 @@ CASES = {
     "1b-4k-1": Case("1b", 4096, 1),
     "1b-4k-2": Case("1b", 4096, 2),
     "1b-4k-2-compiled": Case("1b", 4096, 2, compiled=True),
+    "1b-4k-2-plain": Case("1b", 4096, 2, sharded=False),
+    "1b-4k-2-lora-qv": Case("1b", 4096, 2, sharded=False, adapter="qv"),
+    "1b-4k-2-lora-qv-fp32": Case("1b", 4096, 2, sharded=False, adapter="qv-fp32"),
+    "1b-4k-2-lora-qv-full": Case("1b", 4096, 2, recompute="full", sharded=False, adapter="qv"),
+    "1b-4k-2-lora-qv-chunked-loss": Case("1b", 4096, 2, sharded=False, adapter="qv", loss="chunked"),
+    "1b-4k-2-lora-all": Case("1b", 4096, 2, sharded=False, adapter="all"),
+    "1b-4k-2-lora-all-full": Case("1b", 4096, 2, recompute="full", sharded=False, adapter="all"),
     "1b-8k-1-full": Case("1b", 8192, 1, recompute="full"),
     "3b-4k-1-full": Case("3b", 4096, 1, recompute="full"),
     "3b-4k-2-full": Case("3b", 4096, 2, recompute="full"),
@@ -130,11 +145,27 @@ def recomputed(block: torch.nn.Module, how: str) -> torch.nn.Module:
 
 
 def initialised(model: Decoder) -> Decoder:
-    model.to_empty(device="cuda")
+    model.to_empty(device=DEVICE)
     with torch.no_grad():
         for parameter in model.parameters():
             local = parameter.to_local() if hasattr(parameter, "to_local") else parameter
             local.fill_(1.0) if parameter.dim() == 1 else local.normal_(0.0, 0.02)
+    return model
+
+
+TARGETS = {"qv": ["query", "value"], "all": ["query", "key", "value", "output", "gate", "up", "down"]}
+
+
+def adapted(model: Decoder, adapter: str) -> Decoder:
+    if not adapter:
+        return model
+    from peft import LoraConfig, inject_adapter_in_model
+
+    model = inject_adapter_in_model(LoraConfig(r=16, lora_alpha=32, lora_dropout=0.0, target_modules=TARGETS[adapter.removesuffix("-fp32")]), model)
+    for name, parameter in model.named_parameters():
+        parameter.requires_grad_("lora_" in name)
+        if parameter.requires_grad:
+            parameter.data = parameter.data.to(torch.float32 if adapter.endswith("-fp32") else torch.bfloat16)
     return model
 
 
@@ -147,21 +178,25 @@ def built(case: Case) -> Decoder:
             block = torch.compile(block, fullgraph=True)
         model.blocks[index] = block
     if not case.sharded:
-        model = model.to(torch.bfloat16)
-        return initialised(model)
+        return adapted(initialised(model.to(torch.bfloat16)), case.adapter)
+    return initialised(sharded(model, [model.embedding, *model.blocks], [model.norm, model.head]))
+
+
+def sharded(model: torch.nn.Module, parts: list, last: list) -> torch.nn.Module:
+    """Wrapped by FSDP2: each of `parts` for itself, `last` as one that stays gathered."""
     policy = MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.float32)
-    for module in [model.embedding, *model.blocks]:
+    for module in parts:
         fully_shard(module, mp_policy=policy)
-    fully_shard([model.norm, model.head], mp_policy=policy, reshard_after_forward=False)
-    fully_shard(model, mp_policy=policy)
-    return initialised(model)
+    if last:
+        fully_shard(last, mp_policy=policy, reshard_after_forward=False)
+    return fully_shard(model, mp_policy=policy)
 
 
-def loss_of(logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
-    return F.cross_entropy(logits.flatten(0, 1).float(), labels.flatten(0, 1))
-
-
-def launches(profile: torch.profiler.profile) -> dict:
+def launches(run) -> dict:
+    """Kernels of one `run` by kind, with their seconds, and calls of the driver."""
+    with torch.profiler.profile(activities=torch.profiler.supported_activities()) as profile:
+        run()
+        synchronize()
     kernels: dict[str, list[float]] = {}
     calls: collections.Counter = collections.Counter()
     names: dict[str, list[float]] = {}
@@ -181,61 +216,69 @@ def launches(profile: torch.profiler.profile) -> dict:
 
 def measured(case: Case, steps: int) -> dict:
     model = built(case)
-    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-6, betas=(0.9, 0.95), weight_decay=0.1, fused=True)
-    loss = torch.compile(loss_of) if case.compiled else loss_of
+    optimizer = torch.optim.AdamW([p for p in model.parameters() if p.requires_grad], lr=1e-6, betas=(0.9, 0.95), weight_decay=0.1, fused=True)
+    of_logits = torch.compile(losses.of_logits) if case.compiled else losses.of_logits
     vocabulary = SHAPES[case.shape].vocabulary
-    words = torch.randint(vocabulary, (case.samples, case.sequence + 1), device="cuda")
+    words = torch.randint(vocabulary, (case.samples, case.sequence + 1), device=DEVICE)
+
+    def loss(words: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+        if case.loss == "plain":
+            return of_logits(model(words), labels)
+        return getattr(losses, case.loss)(model.states(words), model.head.weight, labels)
 
     def step() -> tuple[float, float]:
-        torch.cuda.synchronize()
+        synchronize()
         begin = time.perf_counter()
-        value = loss(model(words[:, :-1].contiguous()), words[:, 1:].contiguous())
+        value = loss(words[:, :-1].contiguous(), words[:, 1:].contiguous())
         value.backward()
         del value
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0, foreach=True)
         optimizer.step()
         optimizer.zero_grad()
         host = time.perf_counter() - begin
-        torch.cuda.synchronize()
+        synchronize()
         return time.perf_counter() - begin, host
 
     for _ in range(3):
         step()
-    torch.cuda.reset_peak_memory_stats()
+    reset_peaks()
     times = [step() for _ in range(steps)]
-    statistics_of_memory = torch.cuda.memory_stats()
-    free, total = torch.cuda.mem_get_info()
-    result = {
-        "peak_allocated": statistics_of_memory["allocated_bytes.all.peak"],
-        "peak_reserved": statistics_of_memory["reserved_bytes.all.peak"],
-        "used_by_device": total - free,
-        "parameters": sum(parameter.numel() for parameter in model.parameters()),
-    }
+    result = {**peaks(), "parameters": sum(parameter.numel() for parameter in model.parameters())}
+    if case.adapter:
+        result["trained"] = sum(parameter.numel() for parameter in model.parameters() if parameter.requires_grad)
     if case.ranks > 1:
         return result
-    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU, torch.profiler.ProfilerActivity.CUDA]) as profile:
-        step()
     result |= {
         "step_s": statistics.median(time for time, _ in times),
         "steps_s": [round(time, 6) for time, _ in times],
         "host_s": statistics.median(host for _, host in times),
-        **launches(profile),
+        **launches(step),
     }
     return result
+
+
+def join(ranks: int) -> None:
+    """A process group of this process alone, or torch's fake one of several ranks; one of that size that exists is kept."""
+    if dist.is_initialized():
+        if dist.get_world_size() == ranks:
+            return
+        dist.destroy_process_group()
+    if ranks > 1:
+        from torch.testing._internal.distributed.fake_pg import FakeStore
+
+        dist.init_process_group(backend="fake", rank=0, world_size=ranks, store=FakeStore())
+    else:
+        dist.init_process_group(backend="nccl" if DEVICE.type == "cuda" else "gloo", rank=0, world_size=1, store=dist.HashStore())
 
 
 def run_case(name: str, steps: int) -> dict:
     case = CASES[name]
     torch.manual_seed(1)
-    torch.cuda.set_device(0)
-    if case.ranks > 1:
-        from torch.testing._internal.distributed.fake_pg import FakeStore
-
-        dist.init_process_group(backend="fake", rank=0, world_size=case.ranks, store=FakeStore())
-    else:
-        dist.init_process_group(backend="nccl", rank=0, world_size=1, store=dist.HashStore())
+    if DEVICE.type == "cuda":
+        torch.cuda.set_device(0)
+    join(case.ranks)
     shape = dataclasses.asdict(SHAPES[case.shape])
-    result = {"case": name, **dataclasses.asdict(case), "dimensions": shape, "device": torch.cuda.get_device_name(), "torch": torch.__version__}
+    result = {"case": name, **dataclasses.asdict(case), "dimensions": shape, "device": device_name(), "torch": torch.__version__}
     try:
         result |= measured(case, steps)
     except torch.OutOfMemoryError as error:
