@@ -73,11 +73,18 @@ ClusterCosts::ClusterCosts(const Model& model, const Cluster& cluster, const Tra
 const CostContext* ClusterCosts::shared_context(const Plan& plan, std::optional<CostContext>& placed) const {
   // Messages over long ways that follow each other are priced stage by stage.
   if (wan_latency_ != WanLatency::blocking) return nullptr;
-  if (const auto block = device_block(plan, *cluster_)) return &of(block->group);
+  if (plan.pipelines.size() == 1)
+    if (const CostContext* block = block_context(plan.only_pipeline())) return block;
   if (on_unlike_devices(plan, *cluster_) || unpriced_placement(plan, *of(0).workload.model, *cluster_)) return nullptr;
   placed = of(0);
   placed->fabric.place(plan);
   return &*placed;
+}
+
+const CostContext* ClusterCosts::block_context(const Pipeline& pipeline) const {
+  if (wan_latency_ != WanLatency::blocking) return nullptr;
+  const std::optional<DeviceBlock> block = device_block(pipeline, *cluster_);
+  return block ? &of(block->group) : nullptr;
 }
 
 StagePlace ClusterCosts::place(const Stage& stage) const {
@@ -195,8 +202,9 @@ struct PipelineRanges {
   std::deque<std::pair<const Strategy*, std::vector<LayerCost>>> priced;  // a deque: their addresses stay
   std::deque<const CostContext*> under;
   ChunkRanges chunks;
-  std::vector<StagePlace> places;  ///< by stage
-  std::deque<CostContext> own;     ///< contexts of spread stages
+  std::vector<StagePlace> places;      ///< by stage
+  const CostContext* block = nullptr;  ///< of all stages, which cost what they cost alone (ClusterCosts::block_context)
+  std::deque<CostContext> own;         ///< contexts of spread stages
   SampledContexts sampled;
 };
 
@@ -223,18 +231,19 @@ void place_scattered(const ClusterCosts& c, const ScatteredStages& stages, const
     at.group = stages.kinds(i)[kind].group;
     at.speed = stages.kinds(i)[kind].speed;
     at.samples = stages.kinds(i)[kind].samples;
-    out.own.push_back(c.context(stages, i, kind));
-    at.context = &out.own.back();
+    at.context = out.block != nullptr ? out.block : &out.own.emplace_back(c.context(stages, i, kind));
     out.places.push_back(at);
   }
 }
 
 void fill_ranges(const ClusterCosts& c, const Pipeline& pipeline, const ScatteredStages* spread, std::size_t kind,
                  PipelineRanges& out) {
-  if (spread != nullptr)
+  if (spread != nullptr) {
+    out.block = c.block_context(pipeline);
     place_scattered(c, *spread, pipeline, kind, out);
-  else
+  } else {
     for (const Stage& stage : pipeline.stages) out.places.push_back(c.place(stage));
+  }
   const Schedule& schedule = pipeline.schedule;
   for (std::int32_t n = 0; n < schedule.chunks(); ++n) {
     const ChunkPlace at = place_of_chunk(schedule, n);
@@ -394,7 +403,9 @@ namespace {
 
 void price_stages(const ClusterCosts& c, const PipelineRanges& pipeline, const ProgramStructure& structure, Costs& out,
                   Program* program) {
-  price_ranges(*pipeline.chunks.front().front().on, structure, pipeline.chunks, out, program, &c, &pipeline.places);
+  const bool alike = pipeline.block != nullptr;
+  price_ranges(*pipeline.chunks.front().front().on, structure, pipeline.chunks, out, program, alike ? nullptr : &c,
+               alike ? nullptr : &pipeline.places);
 }
 
 /// What the ranks of kind `k` of each stage cost, of one pipeline after the other.

@@ -11,7 +11,9 @@
 // nobody (Costs::delays). Engines that wait for every message wait for its way too.
 //
 // A plan of one pipeline on a run of neighbouring devices of one group, in any of the rank orders, costs what it costs on that group as a cluster
-// of its own (plan/device_block.h): each group is priced as the cluster that Cluster::alone returns, whatever else the cluster has.
+// of its own (plan/device_block.h): each group is priced as the cluster that Cluster::alone returns, whatever else the cluster has. So is such a
+// pipeline in a plan where stages of others, or its own rank order, make scattered stages (scattered_stages.h): these then say how gradients meet between
+// pipelines, and the plan takes no less than any such pipeline alone.
 //
 // Any other stage lies on consecutive devices of one group, in the order tp-cp-dp-pp. Everything inside it (compute, TP, CP, EP, ZeRO, the reduction
 // over its own replicas) costs what it costs on that group. Between stages:
@@ -78,6 +80,8 @@ class ClusterCosts {
   /// The context under which all stages of a plan are priced: of the group in which the plan lies as a block (plan/device_block.h), or of equal devices
   /// whose groups lie alike in the plan's own order of devices (plan/listed_devices.h), which `placed` then holds. Null: stages are priced one by one.
   const CostContext* shared_context(const Plan& plan, std::optional<CostContext>& placed) const;
+  /// The context of the group in which a pipeline lies as a block, as which it is priced also next to scattered pipelines; null: it is no block.
+  [[nodiscard]] const CostContext* block_context(const Pipeline& pipeline) const;
   /// Needs a stage of consecutive devices of one group (is_scattered: others).
   [[nodiscard]] StagePlace place(const Stage& stage) const;
   /// What devices of kind `k` cost in stage `i` of a spread pipeline.

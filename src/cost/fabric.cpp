@@ -28,7 +28,7 @@ Fabric::Fabric(const Cluster& cluster, const EngineModel& engine)
 
 void Fabric::place(const Plan& plan) {
   listed = nullptr;
-  if (const std::optional<std::int64_t> first = first_in_order(plan)) {
+  if (const std::optional<std::int64_t> first = first_in_order(plan.only_pipeline())) {
     // From the first device of a domain of every level on, groups lie as they do from device 0 on.
     bool alike = node_levels == 0 || *first % levels[static_cast<std::size_t>(node_levels) - 1].span == 0;
     for (std::size_t k = 0; k + 1 < levels.size(); ++k) alike = alike && *first % levels[k].span == 0;

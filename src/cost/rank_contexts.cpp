@@ -30,6 +30,10 @@ RankContexts rank_contexts(const ClusterCosts& c, const Plan& plan, const Progra
       of.push_back({&out.sampled.of(here, samples_of_stage(plan.pipelines[pipeline], stage, 0)), 0});
       continue;
     }
+    if (const CostContext* block = c.block_context(plan.pipelines[pipeline])) {
+      of.push_back({&out.sampled.of(*block, samples_of_stage(plan.pipelines[pipeline], stage, 0)), 0});
+      continue;
+    }
     for (std::size_t k = 0; k < spread[pipeline].kinds(stage).size(); ++k) {
       const std::int64_t samples = spread[pipeline].kinds(stage)[k].samples;
       out.own.push_back(c.context(spread[pipeline], stage, k));

@@ -11,6 +11,7 @@
 #include "base/invariant.h"
 #include "plan/engine.h"
 #include "plan/process_groups.h"
+#include "plan/program.h"
 
 namespace espalier::cost {
 namespace {
@@ -249,6 +250,17 @@ ScatteredStages::Way ScatteredStages::joining(std::int64_t node) const {
   return {std::max(rate(level) * devices, alone), std::max(rate(level), alone)};
 }
 
+BytesPerSecond joined_node_rate(const Cluster& cluster, std::size_t group) {
+  const NodeGroup& at = cluster.groups[group];
+  const auto devices = static_cast<double>(at.devices_per_node);
+  const FabricLevel& joined = cluster.inter.back();
+  const double joining = std::max(rate(joined) * devices, joined.bandwidth_alone.count() * joined.efficiency);
+  if (at.inter.empty())
+    return BytesPerSecond(at.node_bandwidth.count() > 0 ? std::min(joining, at.node_bandwidth.count()) : joining);
+  const FabricLevel& own = at.inter.front();
+  return BytesPerSecond(std::min(joining, std::max(rate(own) * devices, own.bandwidth_alone.count() * own.efficiency)));
+}
+
 /// The interfaces of a node by which a device leaves it: one that consecutive devices share where the level gives one device alone as much as
 /// these together, else all of them.
 ScatteredStages::Port ScatteredStages::port_of(std::int64_t device) const {
@@ -317,25 +329,57 @@ FabricLevel ScatteredStages::link(std::size_t from, std::size_t to) const { retu
 
 namespace {
 
-std::int32_t first_layer(const Stage& stage) { return stage.chunks.front().ranges.front().first; }
+std::vector<LayerSpan> held_layers(const Stage& stage) {
+  std::vector<LayerSpan> out;
+  for (const Chunk& chunk : stage.chunks) out.push_back({chunk.ranges.front().first, chunk.ranges.back().last});
+  return out;
+}
 
-std::size_t holder_of(const Pipeline& pipeline, std::int32_t layer) {
-  for (std::size_t i = 0; i < pipeline.stages.size(); ++i)
-    for (const Chunk& chunk : pipeline.stages[i].chunks)
-      for (const LayerRange& range : chunk.ranges)
-        if (range.first <= layer && layer <= range.last) return i;
-  ESPALIER_CHECK(false);
+/// Whether stage i of `a` and stage j of `b` hold layers in common: [i][j].
+std::vector<std::vector<bool>> shared_layers(const Pipeline& a, const Pipeline& b) {
+  std::vector<std::vector<bool>> out(a.stages.size(), std::vector<bool>(b.stages.size(), false));
+  for (std::size_t i = 0; i < a.stages.size(); ++i)
+    for (std::size_t j = 0; j < b.stages.size(); ++j)
+      for (const LayerSpan& x : held_layers(a.stages[i]))
+        for (const LayerSpan& y : held_layers(b.stages[j]))
+          if (x.first <= y.last && y.first <= x.last) out[i][j] = true;
+  return out;
+}
+
+void raise(ScatteredStages::Loads& to, const ScatteredStages::Loads& by) {
+  for (const auto& [part, load] : by) to[part] = std::max(to[part], load);
+}
+
+void add(ScatteredStages::Loads& to, const ScatteredStages::Loads& by) {
+  for (const auto& [part, load] : by) to[part] += load;
 }
 
 }  // namespace
 
 ScatteredStages::Loads ScatteredStages::meetings(const ScatteredStages& other) const {
-  Loads out, theirs;
-  for (std::size_t i = 0; i < devices_.size(); ++i)
-    add_loads(devices_[i], other.devices_[holder_of(*other.pipeline_, first_layer(pipeline_->stages[i]))], out);
-  for (std::size_t j = 0; j < other.devices_.size(); ++j)
-    add_loads(devices_[holder_of(*pipeline_, first_layer(other.pipeline_->stages[j]))], other.devices_[j], theirs);
-  for (const auto& [part, load] : theirs) out[part] = std::max(out[part], load);
+  const std::vector<std::vector<bool>> meets = shared_layers(*pipeline_, *other.pipeline_);
+  // A stage meets one stage at a time, so that of its own messages the largest load of any meeting counts.
+  Loads here, there;
+  std::vector<Loads> theirs(other.devices_.size());
+  for (std::size_t i = 0; i < devices_.size(); ++i) {
+    Loads most;
+    for (std::size_t j = 0; j < other.devices_.size(); ++j) {
+      if (!meets[i][j]) continue;
+      Loads own;
+      add_loads(devices_[i], other.devices_[j], own);
+      raise(most, own);
+      raise(theirs[j], own);
+    }
+    add(here, most);
+  }
+  for (const Loads& most : theirs) add(there, most);
+  Loads out;
+  for (const auto& [part, load] : here) {
+    const double other_load = there.at(part);
+    const bool leaves = part.kind == PartKind::out || part.kind == PartKind::joined_out || part.kind == PartKind::link_out;
+    const bool arrives = part.kind == PartKind::in || part.kind == PartKind::joined_in || part.kind == PartKind::link_in;
+    out[part] = leaves ? load : arrives ? other_load : std::min(load, other_load);
+  }
   return out;
 }
 

@@ -23,8 +23,10 @@
 //                                         all of them are one part
 //     inter_group, out and in             of a node, W as above; one device has no more than it has alone
 //     links                               a line; of a node, out and in; of a pair of nodes
-// Parts other than lines carry at once the messages of all stages of a pipeline to their next stages, and where the gradients of two pipelines meet
-// those of all stages, each with the stage of the other pipeline that holds its first layers; of the two ways to count these the larger load counts.
+// Parts other than lines carry at once the messages of all stages of a pipeline to their next stages. Where the gradients of two pipelines meet, every stage
+// meets one stage of the other pipeline at a time, and all stages of a pipeline may meet at once: a part of a node carries the sum over the stages of that
+// node's pipeline, of each the largest load of any of its meetings; a pair of nodes the smaller of both such sums. Summed over the parts of one side the
+// bytes of all gradients pass at most at what these parts carry, so that no meeting of two pipelines takes less than all bytes at joined_node_rate.
 #pragma once
 
 #include <compare>
@@ -114,6 +116,10 @@ class ScatteredStages {
   Loads usual_;                                     ///< of messages from all stages to their next ones
   std::shared_ptr<const StageDevices> listed_;      ///< renumbered
 };
+
+/// Bytes/s that leave a node of `group` at most for nodes of other groups, of clusters of several groups without links: of the node's interfaces and of
+/// what joins the groups.
+BytesPerSecond joined_node_rate(const Cluster& cluster, std::size_t group);
 
 /// Whether some stage of a pipeline does not lie on consecutive devices of one node group in the order tp-cp-dp-pp, or has unequal replicas.
 bool is_scattered(const Cluster& cluster, const Pipeline& pipeline);

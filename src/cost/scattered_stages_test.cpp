@@ -89,6 +89,11 @@ TEST(ScatteredStages, GradientsOfAllStagesMeetAtOnce) {
   EXPECT_NEAR(a.link(1, b, 1, a.meetings(b)).bandwidth.count(), 0.25e9, 1e3);
   EXPECT_NEAR(b.link(1, a, 1, b.meetings(a)).bandwidth.count(), 0.25e9, 1e3);
   EXPECT_NEAR(a.link(1, b, 1, {}).bandwidth.count(), 1e9, 1e3) << "of no other stages";
+  // Two stages on the quad meet four on single nodes, one of them each at a time: two messages out of the quad.
+  const Pipeline two = holding({{0}, {1}}, 2);
+  const ScatteredStages e(c, two);
+  EXPECT_NEAR(e.link(0, b, 1, e.meetings(b)).bandwidth.count(), 0.5e9, 1e3);
+  EXPECT_NEAR(b.link(1, e, 0, b.meetings(e)).bandwidth.count(), 0.5e9, 1e3);
   // Each of the four sends half of its part to either of two nodes: four halves of messages, twice, out of the quad.
   EXPECT_NEAR(a.link(0, d, 0, a.meetings(d)).bandwidth.count(), 0.25e9, 1e3);
 }

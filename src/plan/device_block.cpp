@@ -57,12 +57,12 @@ bool one_layout(const Pipeline& pipeline) {
 
 }  // namespace
 
-std::optional<DeviceBlock> device_block(const Plan& plan, const Cluster& cluster) {
-  const std::optional<std::int64_t> first = first_in_order(plan);
-  if (!first || !one_order(plan.only_pipeline())) return std::nullopt;
-  if (!cluster.homogeneous() && !one_layout(plan.only_pipeline())) return std::nullopt;
+std::optional<DeviceBlock> device_block(const Pipeline& pipeline, const Cluster& cluster) {
+  const std::optional<std::int64_t> first = first_in_order(pipeline);
+  if (!first || !one_order(pipeline)) return std::nullopt;
+  if (!cluster.homogeneous() && !one_layout(pipeline)) return std::nullopt;
   std::int64_t count = 0;
-  for (const Stage& stage : plan.only_pipeline().stages) {
+  for (const Stage& stage : pipeline.stages) {
     std::int64_t held = 0;
     for (const DeviceRange& range : stage.devices) held += range.count;
     if (uneven_replicas(stage) || !spread_over(stage, held)) return std::nullopt;
@@ -77,6 +77,10 @@ std::optional<DeviceBlock> device_block(const Plan& plan, const Cluster& cluster
     return device.device >= *first && device.device < *first + count;
   });
   return alike ? std::optional(DeviceBlock{group, *first}) : std::nullopt;
+}
+
+std::optional<DeviceBlock> device_block(const Plan& plan, const Cluster& cluster) {
+  return plan.pipelines.size() == 1 ? device_block(plan.pipelines.front(), cluster) : std::nullopt;
 }
 
 }  // namespace espalier

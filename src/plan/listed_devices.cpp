@@ -127,9 +127,7 @@ std::string text_of(const DeviceRange& r) {
   return cat(r.first, "-", r.first + (r.count - 1) * r.stride, r.stride == 1 ? "" : cat(":", r.stride));
 }
 
-std::optional<std::int64_t> first_in_order(const Plan& plan) {
-  if (plan.pipelines.size() != 1) return std::nullopt;
-  const Pipeline& pipeline = plan.pipelines.front();
+std::optional<std::int64_t> first_in_order(const Pipeline& pipeline) {
   const StageDevices devices = stage_devices(pipeline);
   if (devices.empty() || devices.front().empty()) return std::nullopt;
   const std::int64_t first = devices.front().front();  // every order begins with rank 0 of stage 0
@@ -148,7 +146,9 @@ std::optional<std::int64_t> first_in_order(const Plan& plan) {
   return first;
 }
 
-bool devices_in_order(const Plan& plan) { return first_in_order(plan) == std::optional<std::int64_t>(0); }
+bool devices_in_order(const Plan& plan) {
+  return plan.pipelines.size() == 1 && first_in_order(plan.pipelines.front()) == std::optional<std::int64_t>(0);
+}
 
 Status unpriced_placement(const Plan& plan, const Model& model, const Cluster& cluster) {
   if (devices_in_order(plan) || device_block(plan, cluster)) return std::nullopt;
