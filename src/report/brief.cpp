@@ -87,7 +87,7 @@ std::string space_of(const PhaseSummary& phase, const SearchSummary& s) {
   if (phase.name == "each group") return "uniform plans on one node group or some of its nodes";
   if (phase.name == "device groups") return cat("chains of stages under ", zero_bubble ? "1f1b and zb-h1" : "1f1b");
   if (phase.name == "whole cluster") return "uniform plans across node groups";
-  if (phase.name == "unlike pipelines") return "one pipeline on each of several node groups, ranks in order tp-cp-dp-pp";
+  if (phase.name == "unlike pipelines") return "one pipeline on each of several node groups";
   if (phase.name == "unequal replicas") return "one stage with uneven replicas on several node groups";
   return cat(phase.name, " plans");
 }

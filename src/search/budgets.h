@@ -33,7 +33,7 @@ inline constexpr Budget<std::size_t> kMostColumns{
     "most-columns", 6, "pipelines of a group from one search, each with another number of samples a micro-batch", true};
 inline constexpr Budget<std::int64_t> kMostExactSearches{"most-exact-searches", 96,
                                                          "searches of one group with one number of samples", true};
-inline constexpr Budget<std::int64_t> kMostExactChoices{"most-exact-choices", 400'000,
+inline constexpr Budget<std::int64_t> kMostExactChoices{"most-exact-choices", 1'200'000,
                                                         "layer choices bounded in all of these searches", true};
 inline constexpr Budget<std::size_t> kMostMissing{"most-missing", 8, "numbers of samples searched for a group that holds no plan",
                                                   true};
@@ -49,7 +49,7 @@ inline constexpr Budget<std::size_t> kMostPipelineSets{"most-pipeline-sets", 200
                                                        "sets of pipelines listed to close the phase", true};
 inline constexpr Budget<std::int64_t> kMostClosing{"most-closing", 3'000, "sets of pipelines simulated to close the phase", true};
 inline constexpr Budget<std::int64_t> kMostSplitChoices{
-    "most-split-choices", 400'000, "layer choices bounded to learn how many samples groups train in a time", true};
+    "most-split-choices", 1'200'000, "layer choices bounded to learn how many samples groups train in a time", true};
 inline constexpr Budget<int> kSplitRounds{"split-rounds", 8, "halvings of the time in the bound of all splits of the samples",
                                           true};
 

@@ -142,7 +142,7 @@ void MultiPipelineSearch::search_exact(std::size_t group, std::int64_t nodes, st
   const Cluster alone = nodes_alone(*problem_.cluster, group, nodes);
   Problem own = problem_;
   own.cluster = &alone;
-  own.space = space_of_pipelines(problem_.space);
+  own.space = space_alone(problem_.space);
   own.training.global_batch = samples;
   Options how;
   how.threads = options_.threads;
@@ -299,7 +299,6 @@ void MultiPipelineSearch::add_columns(const SingleGroupOutcome& alone) {
     std::vector<std::int64_t> seen;
     for (const Candidate& candidate : alone.groups[g].simulated) {
       if (seen.size() >= kMostColumns || stopped()) break;
-      if (candidate.configuration.strategy.order != RankOrder::tp_cp_dp_pp) continue;
       const std::int64_t samples =
           std::int64_t{candidate.configuration.schedule.micro_batch} * candidate.configuration.strategy.dp;
       if (std::find(seen.begin(), seen.end(), samples) != seen.end()) continue;
@@ -429,7 +428,7 @@ class Splits {
     const Cluster cluster = nodes_alone(*problem.cluster, g, nodes);
     Problem own = problem;
     own.cluster = &cluster;
-    own.space = space_of_pipelines(problem.space);
+    own.space = space_alone(problem.space);
     for (std::int64_t samples = 1; samples < problem.training.global_batch; ++samples) {
       own.training.global_batch = samples;
       // Searched for fewer samples a group has other configurations than those counted for the whole batch.

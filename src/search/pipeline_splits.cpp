@@ -71,7 +71,7 @@ bool GroupReach::trains_on(std::size_t group, std::int64_t nodes, std::int64_t s
   if (!known_) return true;
   Problem own = problem_;
   own.cluster = &alone;
-  own.space = space_of_pipelines(problem_.space);
+  own.space = space_alone(problem_.space);
   own.training.global_batch = samples;
   own.at_least = true;
   std::atomic<bool> found = false, stopped = false;
@@ -152,13 +152,25 @@ double named_side_s(const Problem& problem, std::size_t a, std::size_t b, std::s
   return pair_s(*problem.engine, link, bytes / static_cast<double>(at.nodes * at.devices_per_node));
 }
 
-/// The least time in which `bytes` of gradients meet between two groups; without named links by the smaller group, at the slower rate of both.
+/// Without links, by the devices of group `g`, of scattered stages: the nodes of the group let all bytes out once.
+double joined_side_s(const Problem& problem, std::size_t g, double bytes) {
+  const NodeGroup& at = problem.cluster->groups[g];
+  FabricLevel link;
+  link.bandwidth = link.bandwidth_alone = cost::joined_node_rate(*problem.cluster, g);
+  link.efficiency = 1.0;
+  return pair_s(*problem.engine, link, bytes / static_cast<double>(at.nodes));
+}
+
+/// The least time in which `bytes` of gradients meet between two groups. Without named links: of stages on neighbouring devices by the smaller group, at the
+/// slower rate of both; of scattered stages, whose messages may have whole interfaces, by the slower side.
 double meeting_s(const Problem& problem, const cost::ClusterCosts& costs, std::size_t a, std::size_t b, double bytes) {
   const Cluster& cluster = *problem.cluster;
   if (!cluster.links.empty()) return std::max(named_side_s(problem, a, b, a, bytes), named_side_s(problem, a, b, b, bytes));
   const auto devices = [&](std::size_t g) { return cluster.groups[g].nodes * cluster.groups[g].devices_per_node; };
   const std::int64_t fewest = std::min(devices(a), devices(b));
-  return pair_s(*problem.engine, costs.link(first_device_of(a), first_device_of(b)), bytes / static_cast<double>(fewest));
+  const double neighbouring =
+      pair_s(*problem.engine, costs.link(first_device_of(a), first_device_of(b)), bytes / static_cast<double>(fewest));
+  return std::min(neighbouring, std::max(joined_side_s(problem, a, bytes), joined_side_s(problem, b, bytes)));
 }
 
 }  // namespace

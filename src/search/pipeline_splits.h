@@ -53,8 +53,9 @@ class GroupReach {
 };
 
 /// R: the least over pairs of groups of an all-reduce of two members. A rank answers for its part of all trained parameters, at least the share of a device of
-/// the smaller group, over the link between the groups at full rate; over named links the slower side counts, each device at the most that links and
-/// interfaces give one. Only what grows with the bytes counts.
+/// the smaller group, over the link between the groups at full rate, or where that is less, all bytes leave the nodes of each side once
+/// (cost/scattered_stages.h); over named links the slower side counts, each device at the most that links and interfaces give one. Only what grows with
+/// the bytes counts.
 std::int64_t meeting_floor_ns(const Problem& problem);
 /// No plan of two or more pipelines takes less than all work, nor than R and the forward part of it.
 std::int64_t pipelines_floor_ns(const Problem& problem);

@@ -38,13 +38,6 @@ SearchSpace space_alone(SearchSpace space) {
   return space;
 }
 
-SearchSpace space_of_pipelines(SearchSpace space) {
-  space = space_alone(std::move(space));
-  for (const RankOrder order : {RankOrder::tp_cp_pp_dp, RankOrder::tp_dp_cp_pp})
-    space.forbid["order"].push_back(static_cast<std::int64_t>(order));
-  return space;
-}
-
 namespace {
 
 /// A group's devices all as fast as the fastest of them.

@@ -39,8 +39,6 @@ Cluster nodes_alone(const Cluster& cluster, std::size_t group, std::int64_t node
 Plan in_cluster(const Problem& problem, const Cluster& alone, std::int64_t first_device, const Configuration& found);
 /// The uniform part of a space.
 SearchSpace space_alone(SearchSpace space);
-/// The same with ranks in the order tp-cp-dp-pp, as pipelines next to others have them: only then does no plan take less than each of its pipelines alone.
-SearchSpace space_of_pipelines(SearchSpace space);
 
 /// `incumbent_ns` of other phases; 0: none. `whole`: groups as they are, and their parts; false: parts alone, where the uniform search has the whole of the
 /// only group.

@@ -83,8 +83,6 @@ TEST(SingleGroup, AGroupAlone) {
   EXPECT_EQ(space.kind, SpaceKind::uniform);
   EXPECT_EQ(space.allow.at("tp"), std::vector<std::int64_t>{2});
   EXPECT_TRUE(space.admits("order", static_cast<std::int64_t>(RankOrder::tp_cp_pp_dp)));
-  EXPECT_FALSE(space_of_pipelines(space).admits("order", static_cast<std::int64_t>(RankOrder::tp_cp_pp_dp)));
-  EXPECT_TRUE(space_of_pipelines(space).admits("order", static_cast<std::int64_t>(RankOrder::tp_cp_dp_pp)));
 }
 
 }  // namespace
