@@ -142,7 +142,7 @@ class JsonEvents {
     const std::string expected = expectation(message);
     std::string_view before = text_.substr(0, offset);
     before = before.substr(0, before.find_last_not_of(" \t\r\n") + 1);
-    return tree_.fail(place, token.empty() ? "the end of the file" : quoted(token), expected,
+    return tree_.fail(place, token.empty() ? "the end of the file" : in_quotes(token), expected,
                       syntax_hint(token, before, expected));
   }
 
@@ -168,14 +168,14 @@ class JsonEvents {
     const bool leading_zero = magnitude.size() > 1 && magnitude[0] == '0' && magnitude[1] >= '0' && magnitude[1] <= '9';
     if (leading_zero || magnitude.find_first_not_of("0123456789.eE+-") != std::string_view::npos) {
       syntax_ = true;
-      return tree_.fail(place, quoted(token_), "a number", leading_zero ? "remove the leading zero" : "put text in quotes");
+      return tree_.fail(place, in_quotes(token_), "a number", leading_zero ? "remove the leading zero" : "put text in quotes");
     }
     auto node = number_node(token_);
     if (!node) return beyond_double(token_, place);
     return tree_.scalar(std::move(*node), place);
   }
   bool beyond_double(std::string_view token, TextPosition place) {
-    return tree_.fail(place, "the number " + quoted(token), "a number that a double can hold (below 1.8e308)",
+    return tree_.fail(place, "the number " + in_quotes(token), "a number that a double can hold (below 1.8e308)",
                       "check the exponent");
   }
   bool bad_string(const std::string& message, TextPosition start, TextPosition place, std::size_t offset) {
@@ -187,7 +187,7 @@ class JsonEvents {
       return tree_.fail(place, "a line end or tab inside a string", "one line, escapes such as \\n and \\t for the rest",
                         "is the closing quote missing?");
     }
-    return tree_.fail(place, "a bad escape in a string, at " + quoted(near), "\\\" \\\\ \\/ \\b \\f \\n \\r \\t or \\uXXXX",
+    return tree_.fail(place, "a bad escape in a string, at " + in_quotes(near), "\\\" \\\\ \\/ \\b \\f \\n \\r \\t or \\uXXXX",
                       "write \\\\ for a backslash");
   }
 

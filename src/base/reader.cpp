@@ -25,10 +25,10 @@ std::string described(const Node& node) {
     case NodeKind::boolean: return node.boolean ? "true" : "false";
     case NodeKind::integer:
     case NodeKind::real: {
-      const std::string text = quoted(node.text);
+      const std::string text = in_quotes(node.text);
       return text.substr(1, text.size() - 2);
     }
-    case NodeKind::string: return quoted(node.text);
+    case NodeKind::string: return in_quotes(node.text);
     case NodeKind::sequence:
       return "a list of " + std::to_string(node.items.size()) + (node.items.size() == 1 ? " value" : " values");
     case NodeKind::mapping: return node.members.empty() ? "an empty mapping" : "a mapping";
@@ -125,7 +125,7 @@ void Reader::fail(std::string_view key, std::string found, std::string expected,
   place.column = member != nullptr ? member->column : column_;
   // No message without what stands there and where to read on.
   if (found.empty()) found = member != nullptr ? described(*member) : "nothing";
-  if (hint.empty()) hint = "docs/file-formats.md explains " + (key.empty() ? "this part" : quoted(key));
+  if (hint.empty()) hint = "docs/file-formats.md explains " + (key.empty() ? "this part" : in_quotes(key));
   sink_->add({ErrorKind::bad_input, where(place, key), std::move(found), std::move(expected), std::move(hint)});
 }
 
@@ -194,7 +194,7 @@ std::size_t Reader::optional_choice(std::string_view key, const std::vector<std:
   const std::vector<std::string> words(choices.begin(), choices.end());
   const auto suggestion = node->kind == NodeKind::string ? did_you_mean(node->text, words) : std::nullopt;
   fail(key, described(*node), listed(words),
-       suggestion ? "did you mean " + quoted(*suggestion) + "?" : "choose one of these words");
+       suggestion ? "did you mean " + in_quotes(*suggestion) + "?" : "choose one of these words");
   return fallback;
 }
 
@@ -306,8 +306,8 @@ void Reader::finish() {
     if (known_[i]) continue;
     const std::string& key = node_->members[i].first;
     const auto suggestion = did_you_mean(key, asked_);
-    fail(key, "the unknown key " + quoted(key), asked_.empty() ? "no keys here" : listed(asked_),
-         suggestion ? "did you mean " + quoted(*suggestion) + "?" : "remove it, or check its spelling");
+    fail(key, "the unknown key " + in_quotes(key), asked_.empty() ? "no keys here" : listed(asked_),
+         suggestion ? "did you mean " + in_quotes(*suggestion) + "?" : "remove it, or check its spelling");
     return;
   }
 }
@@ -323,12 +323,12 @@ std::vector<std::string> Reader::unread() const {
 // Absent, the likeliest reason is a misspelt key: the closest one that nobody has asked for is to be renamed.
 void Reader::missing(std::string_view key, const std::string& expected) {
   if (const auto written = did_you_mean(key, unread())) {
-    fail(*written, "the unknown key " + quoted(*written) + " and no " + quoted(key), expected,
-         "rename " + quoted(*written) + " to " + quoted(key));
+    fail(*written, "the unknown key " + in_quotes(*written) + " and no " + in_quotes(key), expected,
+         "rename " + in_quotes(*written) + " to " + in_quotes(key));
     return;
   }
   fail(
-      key, "no " + quoted(key), expected,
+      key, "no " + in_quotes(key), expected,
       path_ == "$" ? "add it to the file: " + std::string(key) + ": …" : "add " + std::string(key) + " under " + path_.substr(2));
 }
 

@@ -69,7 +69,7 @@ std::string json_string(std::string_view text) {
   return writer.text();
 }
 
-std::string quoted(std::string_view text) {
+std::string in_quotes(std::string_view text) {
   std::string out = "\"";
   std::size_t i = 0;
   while (i < text.size() && i < kQuoteBytes) {

@@ -24,7 +24,7 @@ TextPosition place_of(std::string_view text, std::size_t offset);
 /// Length in bytes of the valid UTF-8 sequence at `offset` (1–4), or 0 (overlong, surrogate, truncated, above U+10FFFF).
 std::size_t utf8_length(std::string_view text, std::size_t offset);
 /// The text in double quotes, control characters escaped, cut after about 60 bytes: for error messages.
-std::string quoted(std::string_view text);
+std::string in_quotes(std::string_view text);
 /// The whole text as a JSON string, which YAML reads as well.
 std::string json_string(std::string_view text);
 /// "a, b, c or d", at most `most` of them, then "…".

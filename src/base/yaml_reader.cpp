@@ -175,7 +175,7 @@ class YamlEvents : public YAML::EventHandler {
     } else {
       const std::string_view unsigned_part = std::string_view(value).substr(value[0] == '-' || value[0] == '+' ? 1 : 0);
       if (is_one_of(unsigned_part, {".inf", ".Inf", ".INF", ".nan", ".NaN", ".NAN"})) {
-        require(tree_.fail(place, quoted(value), "a finite number",
+        require(tree_.fail(place, in_quotes(value), "a finite number",
                            "write a finite number, or leave the key out where it is optional"));
       }
       string(value, place);
@@ -184,7 +184,7 @@ class YamlEvents : public YAML::EventHandler {
 
   void number(const std::string& value, TextPosition place) {
     auto node = number_node(with_digits_around_the_dot(value));
-    require(node.has_value() || tree_.fail(place, "the number " + quoted(value),
+    require(node.has_value() || tree_.fail(place, "the number " + in_quotes(value),
                                            "a number that a double can hold (below 1.8e308)", "check the exponent"));
     node->text = value;
     require(tree_.scalar(std::move(*node), place));

@@ -104,7 +104,7 @@ Status take_shell(const ImportedFlags& flags, ConfigurationRequest& request) {
   for (const std::string& argument : flags.arguments) {
     const std::size_t equals = argument.find('=');
     if (equals == std::string::npos || equals == 0)
-      return Error{ErrorKind::usage, "--arg", base::quoted(argument), "NAME=VALUE, or 1=VALUE for the first parameter",
+      return Error{ErrorKind::usage, "--arg", base::in_quotes(argument), "NAME=VALUE, or 1=VALUE for the first parameter",
                    "--arg TP=4"};
     const std::size_t first = argument.front() == '$' ? 1 : 0;
     request.variables[argument.substr(first, equals - first)] = argument.substr(equals + 1);

@@ -37,7 +37,7 @@ void each_row(base::Reader& reader, std::string_view key, const ClusterFiles& fi
   const auto read_file = [&](const std::string& place, const Node& name) {
     const auto file = files.find(place);
     if (file == files.end()) {
-      reader.fail(key, base::quoted(name.text), "rows in place",
+      reader.fail(key, base::in_quotes(name.text), "rows in place",
                   "files are opened for a cluster file, not for a text without a folder");
       return;
     }
@@ -76,7 +76,7 @@ std::optional<ClusterTarget> read_target(base::Reader& row, std::string_view key
     return std::nullopt;
   }
   if (std::find(kinds.begin(), kinds.end(), target->kind) != kinds.end()) return *target;
-  row.fail(key, base::quoted(name), expected);
+  row.fail(key, base::in_quotes(name), expected);
   return std::nullopt;
 }
 
@@ -125,7 +125,7 @@ void read_bucket(base::Reader& row, Cluster& cluster, CapacityRead& read) {
   const std::string size = given.required_string("bucket");
   const auto bytes = bytes_of(size);
   if (given.sink().ok() && (!bytes || *bytes < 1 || *bytes > 1e18))
-    given.fail("bucket", base::quoted(size), "a size in bits or bytes, e.g. 4.5Tb or 560GB");
+    given.fail("bucket", base::in_quotes(size), "a size in bits or bytes, e.g. 4.5Tb or 560GB");
   if (bytes && given.sink().ok()) bucket.bucket = Bytes(std::llround(*bytes));
   given.finish();
   row.finish();
@@ -174,10 +174,10 @@ void read_route(base::Reader& row, const Cluster& cluster, ClusterEvent& event) 
   const std::vector<std::string> names = names_of_ends(cluster);
   const GroupLink& link = cluster.links[static_cast<std::size_t>(target->index)];
   if (std::find(names.begin(), names.end(), event.via) == names.end())
-    return row.fail("value", base::quoted(event.via), "the group or site that traffic goes by way of: " + base::listed(names),
+    return row.fail("value", base::in_quotes(event.via), "the group or site that traffic goes by way of: " + base::listed(names),
                     base::suggestion(event.via, names));
   for (const std::string& hop : {link.from + "-" + event.via, event.via + "-" + link.to})
-    if (!cluster.link_called(hop)) row.fail("value", base::quoted(event.via), "a way that has links; there is no link " + hop);
+    if (!cluster.link_called(hop)) row.fail("value", base::in_quotes(event.via), "a way that has links; there is no link " + hop);
 }
 
 ClusterEvent read_event(base::Reader& row, const Cluster& cluster, double& before) {

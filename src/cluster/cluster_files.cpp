@@ -33,7 +33,7 @@ Status open_one(const base::Document& cluster, const Node& name, const TableKey&
   if (!text) {
     const std::string similar = base::similar_path(folder, name.text);
     return Error{ErrorKind::bad_input, base::at(cluster.where, {name.line, name.column}) + " ($." + place + ")",
-                 base::quoted(name.text) + ", " + text.error().found,
+                 base::in_quotes(name.text) + ", " + text.error().found,
                  "a CSV file beside the cluster file: " + base::joined(table.columns, ","),
                  similar.empty() ? "" : "did you mean " + similar + "?"};
   }

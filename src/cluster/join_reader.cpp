@@ -142,7 +142,7 @@ void read_prices(base::Reader& reader, Cluster& cluster) {
     const auto ends = pair_of(key, names);
     const double price = prices.optional_real(key, 0.0, kDearestGigabyte, 0.0);
     if (!ends || ends->first == ends->second) {
-      prices.fail(key, base::quoted(key), "two different names as in a-b, of groups or sites: " + base::listed(names));
+      prices.fail(key, base::in_quotes(key), "two different names as in a-b, of groups or sites: " + base::listed(names));
       return;
     }
     cluster.egress.push_back({ends->first, ends->second, price});

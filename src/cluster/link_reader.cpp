@@ -31,7 +31,7 @@ class LinkList {
   std::string end(base::Reader& reader, std::string_view key) const {
     std::string name = reader.required_string(key);
     if (!reader.sink().ok() || std::find(names_.begin(), names_.end(), name) != names_.end()) return name;
-    reader.fail(key, base::quoted(name), "a group or site: " + base::listed(names_), base::suggestion(name, names_));
+    reader.fail(key, base::in_quotes(name), "a group or site: " + base::listed(names_), base::suggestion(name, names_));
     return name;
   }
 
@@ -64,7 +64,7 @@ void read_link(base::Reader& item, LinkSharing usual, LinkList& list, std::vecto
   const bool both = item.optional_bool("both", false);
   item.finish();
   if (item.sink().ok() && link.from == link.to)
-    item.fail("to", base::quoted(link.to), "another group or site than " + base::quoted(link.from));
+    item.fail("to", base::in_quotes(link.to), "another group or site than " + base::in_quotes(link.from));
   list.add(item, link);
   std::swap(link.from, link.to);
   if (both) list.add(item, link);

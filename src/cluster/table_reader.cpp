@@ -100,10 +100,10 @@ Result<base::Document> read_table(std::string_view text, const std::string& wher
   for (const base::Node& cell : rows->front().cells) {
     const base::TextPosition place{cell.line, cell.column};
     if (std::find(columns.begin(), columns.end(), cell.text) == columns.end())
-      return at_place(where, place, "column " + base::quoted(cell.text), "the header " + header,
+      return at_place(where, place, "column " + base::in_quotes(cell.text), "the header " + header,
                       base::suggestion(cell.text, columns));
     if (std::find(names.begin(), names.end(), cell.text) != names.end())
-      return at_place(where, place, "column " + base::quoted(cell.text) + " a second time", "the header " + header);
+      return at_place(where, place, "column " + base::in_quotes(cell.text) + " a second time", "the header " + header);
     names.push_back(cell.text);
   }
   if (names.size() < columns.size())

@@ -27,7 +27,7 @@ bool is_name(std::string_view text) {
 std::string read_name(base::Reader& reader, std::string_view key) {
   std::string name = reader.required_string(key);
   if (reader.has(key) && reader.sink().ok() && !is_name(name))
-    reader.fail(key, base::quoted(name), "a name of letters, digits, '-', '_' and '.', at most 64 long",
+    reader.fail(key, base::in_quotes(name), "a name of letters, digits, '-', '_' and '.', at most 64 long",
                 "links are called by two names, as in a-b");
   return name;
 }
@@ -67,7 +67,7 @@ void read_speed(base::Reader& reader, std::int64_t first_node, std::int64_t firs
     const bool known = (node && *node >= first_node && *node < first_node + group.nodes) ||
                        (rank && *rank >= first_device && *rank < first_device + devices);
     if (!known) {
-      speed.fail(key, base::quoted(key),
+      speed.fail(key, base::in_quotes(key),
                  cat("a node or device of this group: ", range_text("node", first_node, group.nodes), ", ",
                      range_text("rank", first_device, devices)),
                  "nodes and devices are numbered through the whole cluster, group by group");
@@ -117,7 +117,7 @@ void check_names(base::Reader& reader, const Cluster& cluster) {
     const auto [before, fresh] = seen.emplace(names[i], i);
     if (fresh) continue;
     const bool site = i >= cluster.groups.size();
-    reader.fail("groups", cat(site ? "a site" : "a second group", " called ", base::quoted(names[i])),
+    reader.fail("groups", cat(site ? "a site" : "a second group", " called ", base::in_quotes(names[i])),
                 site ? "another name than that of a group" : "a name for each group",
                 cat("groups without a name are called a, b, …; here groups[", before->second, "] has it"));
     return;

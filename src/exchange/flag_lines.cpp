@@ -197,8 +197,9 @@ class FlagScan {
     }
     if (!fresh && at->second.value != setting.value && has_no_effect(setting.key)) return;
     if (!fresh && at->second.value != setting.value) {
-      error_ = Error{ErrorKind::bad_input, cat(where_, ":", setting.line), cat(setting.written, " ", base::quoted(setting.value)),
-                     cat(base::quoted(at->second.value), ", as line ", at->second.line, " says"), "one value for each flag"};
+      error_ =
+          Error{ErrorKind::bad_input, cat(where_, ":", setting.line), cat(setting.written, " ", base::in_quotes(setting.value)),
+                cat(base::in_quotes(at->second.value), ", as line ", at->second.line, " says"), "one value for each flag"};
       return;
     }
     if (!fresh) return;

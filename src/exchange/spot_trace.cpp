@@ -25,7 +25,7 @@ constexpr std::size_t kMostEvents = 100'000;  ///< what a cluster file may hold
 Error wrong(const TraceRequest& request, const TableRow& row, std::size_t column, const std::string& expected) {
   const Node* cell = column < row.cells.size() ? &row.cells[column] : nullptr;
   const base::TextPosition place{row.line, cell == nullptr ? 1 : cell->column};
-  const std::string found = cell == nullptr ? cat(row.cells.size(), " values") : base::quoted(cell->text);
+  const std::string found = cell == nullptr ? cat(row.cells.size(), " values") : base::in_quotes(cell->text);
   return {ErrorKind::bad_input, base::at(request.name, place), found, expected, "espalier import trace --help lists the formats"};
 }
 

@@ -82,7 +82,7 @@ Result<std::vector<LengthShare>> read_length_table(std::string_view text, const 
     if (line.ends_with('\r')) line.remove_suffix(1);
     if (line.empty() || line.front() == '#') continue;
     const auto share = share_of_line(line);
-    if (!share) return refuse(base::quoted(line.substr(0, kShown)));
+    if (!share) return refuse(base::in_quotes(line.substr(0, kShown)));
     if (!out.empty() && out.back().tokens >= share->tokens)
       return refuse(cat(share->tokens, " tokens after ", out.back().tokens));
     if (out.size() == kMostBins) return refuse(cat("more than ", kMostBins, " lengths"));

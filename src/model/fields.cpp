@@ -255,7 +255,7 @@ bool harmless(const std::string& key) { return std::binary_search(kHarmless.begi
 
 /// A key as messages show it: control characters escaped, cut.
 std::string plain(const std::string& key) {
-  const std::string text = base::quoted(key);
+  const std::string text = base::in_quotes(key);
   return text.substr(1, text.size() - 2);
 }
 
@@ -307,7 +307,7 @@ void judge_unread(Fields& fields, const std::string& family) {
     if (++count > kMost) continue;
     fields.note(
         ModelNote::Kind::ignored, name,
-        sizes ? name + " = " + base::quoted(value.text) + " is not read for " + family + ", though it may change sizes or work"
+        sizes ? name + " = " + base::in_quotes(value.text) + " is not read for " + family + ", though it may change sizes or work"
               : name + " is not read for " + family + ": no effect on size or cost is known");
   }
   if (refused.count > 0) {

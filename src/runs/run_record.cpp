@@ -139,7 +139,7 @@ Error placed(Error error, std::int64_t number, const std::string& where) {
 Error not_json(std::string_view line, const std::string& place) {
   constexpr std::size_t kShown = 40;
   while (!line.empty() && (line.back() == '\r' || line.back() == ' ')) line.remove_suffix(1);
-  const std::string shown = base::quoted(line.substr(0, kShown)) + (line.size() > kShown ? " …" : "");
+  const std::string shown = base::in_quotes(line.substr(0, kShown)) + (line.size() > kShown ? " …" : "");
   const std::string table = line.find(',') == std::string_view::npos ? "" : "a CSV table is not read; ";
   return Error{ErrorKind::bad_input, place, "text that is not JSON (" + shown + ")", "one JSON object per line (JSONL)",
                table + "docs/file-formats.md, \"Measured runs\", shows a record"};
