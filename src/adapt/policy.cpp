@@ -2,14 +2,14 @@
 #include "adapt/policy.h"
 
 #include <algorithm>
-#include <limits>
 
+#include "base/infinity.h"
 #include "base/invariant.h"
 
 namespace espalier::adapt {
 namespace {
 
-constexpr double kInfinite = std::numeric_limits<double>::infinity();
+using base::kInfinity;
 
 /// The online policy at work.
 class Online {
@@ -42,7 +42,7 @@ class Online {
     if (left > 0 || blind == epochs_->length_s[e]) begin_noticed(e);
     while (left > 0) {
       const double rate = loss(e, plan_);
-      const double until = rate > 0 ? std::max(0.0, threshold_ - counters_[plan_]) / rate : kInfinite;
+      const double until = rate > 0 ? std::max(0.0, threshold_ - counters_[plan_]) / rate : kInfinity;
       const double step = std::min(left, until);
       pass(e, step, true);
       left -= step;
@@ -79,7 +79,7 @@ class Online {
     for (std::size_t a = 0; a < counters_.size(); ++a) any |= open(a);
     if (!any) std::fill(counters_.begin(), counters_.end(), 0.0);
     std::size_t best = plan_;
-    double least = any ? kInfinite : loss(e, plan_);
+    double least = any ? kInfinity : loss(e, plan_);
     for (std::size_t a = 0; a < counters_.size(); ++a) {
       if (a == plan_ || !open(a)) continue;
       const bool nearer = loss(e, a) == least && best != plan_ && epochs_->move_s[plan_][a] < epochs_->move_s[plan_][best];
@@ -107,7 +107,7 @@ class Online {
 }  // namespace
 
 double cheapest_move(const Epochs& epochs) {
-  double least = kInfinite;
+  double least = kInfinity;
   for (std::size_t a = 0; a < epochs.plans(); ++a)
     for (std::size_t b = 0; b < epochs.plans(); ++b)
       if (a != b) least = std::min(least, epochs.move_s[a][b]);
@@ -167,7 +167,7 @@ namespace {
 /// Values of all plans after a chance to move, and where each came from.
 std::vector<double> moved(const Epochs& epochs, const std::vector<double>& value, const std::vector<double>& stay,
                           std::vector<std::size_t>& from) {
-  std::vector<double> next(value.size(), kInfinite);
+  std::vector<double> next(value.size(), kInfinity);
   from.assign(value.size(), 0);
   for (std::size_t a = 0; a < value.size(); ++a)
     for (std::size_t b = 0; b < value.size(); ++b) {

@@ -4,10 +4,10 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <limits>
 #include <map>
 #include <numeric>
 
+#include "base/infinity.h"
 #include "base/invariant.h"
 #include "solve/layer_search.h"
 #include "solve/stage_balance.h"
@@ -15,7 +15,7 @@
 namespace espalier::galvatron {
 namespace {
 
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
+using base::kInfinity;
 constexpr std::int64_t kMostChunks = 1 << 16;
 constexpr double kMostMb = 1e12;
 

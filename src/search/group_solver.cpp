@@ -6,6 +6,7 @@
 #include <set>
 #include <utility>
 
+#include "base/infinity.h"
 #include "plan/engine.h"
 #include "plan/program.h"
 #include "search/budgets.h"
@@ -15,7 +16,7 @@
 namespace espalier::search {
 namespace {
 
-constexpr double kNever = std::numeric_limits<double>::infinity();
+using base::kInfinity;
 constexpr int kMemoryRounds = 8;        // times a stage that came out too large is solved again with less room
 constexpr double kRounding = 1 - 1e-9;  // of sums in floating point
 constexpr double kNear = 1.02;          // times the incumbent: chunks whose boundaries are worth moving
@@ -30,7 +31,7 @@ solve::LayerProblem without_transitions(solve::LayerProblem p) {
 
 /// C_k of chunk_bound.h.
 double least_coefficient(const std::vector<ChunkOrders::Coefficients>& coefficients, const OptionTable::ForwardShare& share) {
-  double least = kNever;
+  double least = kInfinity;
   for (const ChunkOrders::Coefficients& c : coefficients)
     for (const double r : {share.least, share.most}) least = std::min(least, r * c.forward + (1 - r) * c.backward);
   return std::max(0.0, least);
@@ -70,7 +71,7 @@ GroupResult GroupSolver::run() {
   }
   for (const ScheduleKind kind : {ScheduleKind::interleaved, ScheduleKind::zb_v})
     if (admits(kind) && tools().group.stages > 1) solve_chunked(kind);
-  if (judge_.hosts_lacked() && judge_.best_ns() == kNever) solve_for_hosts();
+  if (judge_.hosts_lacked() && judge_.best_ns() == kInfinity) solve_for_hosts();
   if (judge_.over()) result.bound_ns = tools().group.bound_ns;
   return std::move(result);
 }
@@ -86,7 +87,7 @@ void GroupSolver::solve_for_hosts() {
   const std::vector<Overlap> overlaps = judge_.overlaps();
   const auto try_it = [&](const Assignment& a) {
     judge_.judge(schedule, a, {overlaps.front()});  // what lies on hosts is the same with all of them
-    if (judge_.last_ns() < kNever) judge_.judge(schedule, a, overlaps);
+    if (judge_.last_ns() < kInfinity) judge_.judge(schedule, a, overlaps);
   };
   Assignment a;
   for (std::int32_t i = 0; i < table.strategies() && !overlaps.empty() && !judge_.over(); ++i) {
@@ -130,7 +131,7 @@ solve::StageOracle GroupSolver::watched(solve::StageOracle oracle) {
 /// head share a table the value is that of plans in which each has it as it likes, which bounds all others; candidates have it in the
 /// layout that is best for both at the prices of memory found then.
 double GroupSolver::solve_plain(GroupProgram& program, ScheduleKind kind, const Mode& mode) {
-  double bound = kNever;
+  double bound = kInfinity;
   program.forget_margins();
   program.hold_table(kAnyTable);
   const double constant = program.constant_ns(mode);
@@ -152,7 +153,7 @@ double GroupSolver::solve_plain(GroupProgram& program, ScheduleKind kind, const 
   for (int round = 0; round < kMemoryRounds && !judge_.over(); ++round) {
     const double best = judge_.best_ns();
     const auto found = least();
-    const double value = found ? (found->time + constant) * kRounding : kNever;
+    const double value = found ? (found->time + constant) * kRounding : kInfinity;
     if (round == 0 && !tied) bound = std::min(value, best);  // nothing below `best` was found: none is
     if (value >= best) return bound;
     Schedule schedule;
@@ -245,7 +246,7 @@ double GroupSolver::bound_by_stage_memory(const GroupProgram& program, const Sch
       if (y <= 0) continue;
       solve::LayerProblem mixed = all;
       for (auto& options : mixed.options) {
-        double fastest = kNever;
+        double fastest = kInfinity;
         for (solve::LayerOption& o : options) {
           fastest = std::min(fastest, x * (m * o.steady + o.sync));
           o.steady = y * (m * o.steady + o.sync);

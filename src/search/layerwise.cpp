@@ -8,6 +8,7 @@
 #include <tuple>
 #include <utility>
 
+#include "base/infinity.h"
 #include "base/invariant.h"
 #include "base/parallel.h"
 #include "plan/engine.h"
@@ -22,10 +23,10 @@
 namespace espalier::search {
 namespace {
 
-constexpr double kNever = std::numeric_limits<double>::infinity();
+using base::kInfinity;
 // Fixed sizes: they shape the order of work, so they must not depend on the number of threads.
-constexpr std::size_t kBatch = 4;   // groups solved side by side
-constexpr std::size_t kKept = 64;   // simulated candidates remembered
+constexpr std::size_t kBatch = 4;  // groups solved side by side
+constexpr std::size_t kKept = 64;  // simulated candidates remembered
 
 class LayerwiseSearch {
  public:
@@ -35,7 +36,7 @@ class LayerwiseSearch {
         options_(options),
         space_(*problem.model, *problem.cluster, problem.training, *problem.engine, problem.space, problem.partitions),
         book_(problem),
-        incumbent_(options.uniform ? static_cast<double>(options.uniform->iteration_ns) : kNever) {
+        incumbent_(options.uniform ? static_cast<double>(options.uniform->iteration_ns) : kInfinity) {
     out_.prints = options.simulated;
   }
 
@@ -43,7 +44,7 @@ class LayerwiseSearch {
     groups_ = groups_by_bound();
     const std::vector<GroupChoices>& groups = groups_;
     out_.outer = static_cast<std::int64_t>(groups.size());
-    double open = kNever;  // least bound of what is not closed
+    double open = kInfinity;  // least bound of what is not closed
     std::size_t next = 0;
     while (next < groups.size() && groups[next].bound_ns < incumbent_ && !stop()) {
       const std::size_t end = std::min(groups.size(), next + kBatch);
@@ -57,7 +58,8 @@ class LayerwiseSearch {
         take(r);
       }
       next = end;
-      report("pipelines and batches", next, groups.size(), std::min(open, next < groups.size() ? groups[next].bound_ns : kNever));
+      report("pipelines and batches", next, groups.size(),
+             std::min(open, next < groups.size() ? groups[next].bound_ns : kInfinity));
     }
     if (next < groups.size()) open = std::min(open, groups[next].bound_ns);
     finish(open);
@@ -233,7 +235,7 @@ class LayerwiseSearch {
     const OptionTable table = table_of(*group);
     if (stop()) return;
     GroupResult looked;
-    report("stages", 0, 1, kNever);
+    report("stages", 0, 1, kInfinity);
     out_.balance = stage_report({problem_, space_, book_, evaluator_, 0, *group, table}, from, patience_of(1), looked);
     take(looked);
   }
@@ -241,7 +243,7 @@ class LayerwiseSearch {
   void refine(const GroupChoices& group, const OptionTable& table, const LayeredCandidate& from, LayerRefinement::Depth depth,
               std::int64_t tries, Refinement& done) {
     const Patience patience = patience_of(1);
-    GroupSolver solver({problem_, space_, book_, evaluator_, 0, group, table}, kNever, patience);
+    GroupSolver solver({problem_, space_, book_, evaluator_, 0, group, table}, kInfinity, patience);
     GroupResult more = solver.refine(from, depth, tries, done);
     take(more);
   }
@@ -258,11 +260,12 @@ class LayerwiseSearch {
       const Schedule& s = c.configuration.schedule;
       if (seen.size() >= kLayerStarts || stop()) return;
       const GroupChoices* group = group_of(c);
-      if (group == nullptr || s.virtual_stages > kMostLayerwiseChunks || !seen.insert({s.stages, s.microbatches, s.kind}).second) continue;
+      if (group == nullptr || s.virtual_stages > kMostLayerwiseChunks || !seen.insert({s.stages, s.microbatches, s.kind}).second)
+        continue;
       const OptionTable table = table_of(*group);
       const std::optional<LayeredCandidate> start = layered(c, table);
       Refinement done;
-      report("starts", seen.size(), kLayerStarts, kNever);
+      report("starts", seen.size(), kLayerStarts, kInfinity);
       if (start && !stop())
         refine(*group, table, *start, LayerRefinement::Depth::edges, tries_within(s, kStartTries, kStartInstructions), done);
     }
@@ -290,7 +293,7 @@ class LayerwiseSearch {
     if (group == nullptr || s.virtual_stages > kMostLayerwiseChunks) return;
     const OptionTable table = table_of(*group);
     const std::optional<LayeredCandidate> start = out_.best ? out_.best : layered(*options_.uniform, table);
-    report("changes of the answer", 0, 0, kNever);
+    report("changes of the answer", 0, 0, kInfinity);
     if (!start || stop()) return;
     out_.refinement.emplace();
     refine(*group, table, *start, LayerRefinement::Depth::all, tries_within(s, kAnswerTries, kAnswerInstructions),

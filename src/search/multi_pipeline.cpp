@@ -6,10 +6,10 @@
 #include <bit>
 #include <cmath>
 #include <functional>
-#include <limits>
 #include <map>
 #include <numeric>
 
+#include "base/infinity.h"
 #include "base/invariant.h"
 #include "plan/engine.h"
 #include "plan/engine_rules.h"
@@ -562,16 +562,16 @@ std::vector<std::int64_t> deal_samples(const std::vector<PipelineEstimate>& pipe
   for (const PipelineEstimate& p : pipelines) step = std::gcd(step, p.samples);
   const std::int64_t cells = batch / step;
   if (cells > kMostSampleCells) return {};
-  constexpr double kNever = std::numeric_limits<double>::infinity();
-  std::vector<double> best(static_cast<std::size_t>(cells) + 1, kNever);  // by samples dealt so far: the slowest pipeline
+  using base::kInfinity;
+  std::vector<double> best(static_cast<std::size_t>(cells) + 1, kInfinity);  // by samples dealt so far: the slowest pipeline
   best[0] = 0;
   std::vector<std::vector<std::int32_t>> taken;  // micro-batches of each pipeline at each number of samples
   for (const PipelineEstimate& p : pipelines) {
-    std::vector<double> next(best.size(), kNever);
+    std::vector<double> next(best.size(), kInfinity);
     std::vector<std::int32_t> own(best.size(), 0);
     const auto stride = static_cast<std::size_t>(p.samples / step);
     for (std::size_t have = 0; have < best.size(); ++have) {
-      if (best[have] == kNever) continue;
+      if (best[have] == kInfinity) continue;
       std::int32_t m = 1;
       for (std::size_t then = have + stride; then < best.size(); then += stride, ++m) {
         const double slowest = std::max(best[have], p.alpha + p.tau * m);
@@ -583,7 +583,7 @@ std::vector<std::int64_t> deal_samples(const std::vector<PipelineEstimate>& pipe
     best = std::move(next);
     taken.push_back(std::move(own));
   }
-  if (best.back() == kNever) return {};
+  if (best.back() == kInfinity) return {};
   std::vector<std::int64_t> out(pipelines.size());
   auto at = static_cast<std::size_t>(cells);
   for (std::size_t k = pipelines.size(); k-- > 0;) {

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "base/infinity.h"
 #include "plan/program.h"
 #include "plan/split.h"
 #include "search/search.h"
@@ -11,7 +12,7 @@
 namespace espalier::search {
 namespace {
 
-constexpr double kNever = std::numeric_limits<double>::infinity();
+using base::kInfinity;
 
 /// Both memories must fit: that of the passes held together, and that of one pass while it runs.
 double least(const solve::LayerProblem& held, const solve::LayerProblem& alone, const solve::LayerObjective& objective,
@@ -92,7 +93,7 @@ const std::optional<solve::LayerSolution>& VirtualProgram::solution_of(std::int3
   if (fresh || at->second.first != margin) {
     const solve::LayerObjective objective = program_.objective(kTotal);
     at->second = {margin, solve::best_layers(coarse(layers_of(stage, passes_of(stage)), objective), objective,
-                                             program_.capacity() - margin, kNever)};
+                                             program_.capacity() - margin, kInfinity)};
   }
   return at->second.second;
 }

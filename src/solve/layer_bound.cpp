@@ -3,12 +3,13 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
+
+#include "base/infinity.h"
 
 namespace espalier::solve {
 namespace {
 
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
+using base::kInfinity;
 constexpr std::size_t kSlopesEachSide = 8;
 
 /// An item as a point (memory, cost); `memory` includes the transient for the last layer.

@@ -3,14 +3,14 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
+#include "base/infinity.h"
 #include "base/invariant.h"
 
 namespace espalier::solve {
 namespace {
 
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
+using base::kInfinity;
 
 /// Infinite stays infinite at weight 0: what is not allowed costs nothing to nobody.
 double weighted(double weight, double x) { return std::isinf(x) ? kInfinity : weight * x; }

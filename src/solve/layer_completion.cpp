@@ -3,12 +3,13 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
+
+#include "base/infinity.h"
 
 namespace espalier::solve {
 namespace {
 
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
+using base::kInfinity;
 constexpr std::int32_t kShortRun = 3;  // runs up to this length are not worth blocks
 constexpr std::size_t kBlocks = 4;     // every block doubles the positions of its run
 constexpr double kEqualCost = 1e-13;   // choices this close (relative) are taken as equal

@@ -4,15 +4,15 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
-#include <limits>
 #include <numeric>
 
+#include "base/infinity.h"
 #include "base/invariant.h"
 
 namespace espalier::solve {
 namespace {
 
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
+using base::kInfinity;
 constexpr std::size_t kNoLink = static_cast<std::size_t>(-1);
 /// A level that rose by less than this since its key was computed counts as the same.
 constexpr double kSameLevel = 1e-12;

@@ -5,13 +5,14 @@
 #include <numeric>
 #include <tuple>
 
+#include "base/infinity.h"
 #include "base/invariant.h"
 #include "solve/operator_tables.h"
 
 namespace espalier::solve {
 namespace {
 
-constexpr double kInfinite = std::numeric_limits<double>::infinity();
+using base::kInfinity;
 
 std::vector<std::int32_t> distinct(std::vector<std::int32_t> ids) {
   std::sort(ids.begin(), ids.end());
@@ -66,7 +67,7 @@ OperatorNode collapse(const std::vector<OperatorOption>& options, std::int32_t b
 
 /// A layout between two nodes with the cheapest way to it.
 struct OperatorChain::Source {
-  double cost = kInfinite;
+  double cost = kInfinity;
   std::int32_t layout = 0;  ///< index
   std::int32_t option = -1;
 };
@@ -150,7 +151,7 @@ std::vector<std::int32_t> OperatorChain::beam(double lambda, std::size_t width) 
     if (i == 1 && problem_->closed) came_from.back().assign(n.ins.size(), 0);  // what leaves decides what enters
     if (i > (problem_->closed ? 1 : 0)) {
       const OperatorNode& previous = node(i - 1);
-      std::vector<double> reach(n.ins.size(), kInfinite);
+      std::vector<double> reach(n.ins.size(), kInfinity);
       came_from.back().assign(n.ins.size(), 0);
       const auto& from = sources.back();
       for (std::size_t in = 0; in < n.ins.size(); ++in)
@@ -278,7 +279,7 @@ void OperatorChain::forward(Bounds& b, const std::vector<std::vector<double>>& o
         if (reached[p] < s.cost) s = {reached[p], previous.out_at[p], 0};
       }
       std::sort(sources.begin(), sources.end(), [](const Source& x, const Source& y) { return x.cost < y.cost; });
-      std::vector<double> least_own(n.ins.size(), kInfinite), reach(n.ins.size(), kInfinite);
+      std::vector<double> least_own(n.ins.size(), kInfinity), reach(n.ins.size(), kInfinity);
       for (std::size_t p = 0; p < value.size(); ++p) {
         double& least = least_own[static_cast<std::size_t>(n.in_at[p])];
         least = std::min(least, value[p]);
@@ -297,7 +298,7 @@ void OperatorChain::forward(Bounds& b, const std::vector<std::vector<double>>& o
     }
     for (double& v : value)
       if (v > most) {
-        v = kInfinite;
+        v = kInfinity;
         b.pruned = true;
       }
     b.before.push_back(std::move(value));
@@ -317,13 +318,13 @@ void OperatorChain::backward(Bounds& b, const std::vector<std::vector<double>>& 
       const auto& next_before = b.before[static_cast<std::size_t>(i + 1)];
       std::vector<Source> sources(next.ins.size());
       for (std::size_t p = 0; p < next_own.size(); ++p) {
-        if (next_before[p] == kInfinite) continue;
+        if (next_before[p] == kInfinity) continue;
         Source& s = sources[static_cast<std::size_t>(next.in_at[p])];
         const double total = next_own[p] + next_after[p];
         if (total < s.cost) s = {total, next.in_at[p], 0};
       }
       std::sort(sources.begin(), sources.end(), [](const Source& x, const Source& y) { return x.cost < y.cost; });
-      std::vector<double> least(n.outs.size(), kInfinite), onward(n.outs.size(), kInfinite);
+      std::vector<double> least(n.outs.size(), kInfinity), onward(n.outs.size(), kInfinity);
       for (std::size_t p = 0; p < before.size(); ++p) {
         double& l = least[static_cast<std::size_t>(n.out_at[p])];
         l = std::min(l, before[p]);
@@ -341,9 +342,9 @@ void OperatorChain::backward(Bounds& b, const std::vector<std::vector<double>>& 
       for (std::size_t p = 0; p < value.size(); ++p) value[p] = onward[static_cast<std::size_t>(n.out_at[p])];
     }
     for (std::size_t p = 0; p < value.size(); ++p) {
-      if (before[p] == kInfinite) continue;
+      if (before[p] == kInfinity) continue;
       if (before[p] + value[p] > b.limit) {
-        before[p] = kInfinite;
+        before[p] = kInfinity;
         b.pruned = true;
       } else
         ++b.kept;
@@ -356,7 +357,7 @@ double OperatorChain::root(double lambda, std::int64_t capacity) const {
   double sum = -credit(lambda, capacity);
   for (std::int32_t i = 0; i <= last(); ++i) {
     const std::vector<double> own = own_costs(i, lambda);
-    sum += own.empty() ? kInfinite : *std::min_element(own.begin(), own.end());
+    sum += own.empty() ? kInfinity : *std::min_element(own.begin(), own.end());
   }
   return sum;
 }
@@ -372,13 +373,13 @@ Bounds OperatorChain::ways_before(double lambda, double time_limit, std::int64_t
   std::vector<double> rest(nodes_.size(), 0.0);
   for (std::int32_t i = 0; i <= last(); ++i) own.push_back(own_costs(i, lambda));
   for (std::size_t i = nodes_.size() - 1; i-- > 0;)
-    rest[i] = rest[i + 1] + (own[i + 1].empty() ? kInfinite : *std::min_element(own[i + 1].begin(), own[i + 1].end()));
+    rest[i] = rest[i + 1] + (own[i + 1].empty() ? kInfinity : *std::min_element(own[i + 1].begin(), own[i + 1].end()));
   b.least = root(lambda, capacity);
   forward(b, own, rest);
   if (!b.complete) return b;
   const auto& ends = b.before.back();
   // Dropped ends lie above the limit: if there are any, the least of all plans is at least the smaller of the two.
-  b.least = std::max(b.least, std::min(b.limit, ends.empty() ? kInfinite : *std::min_element(ends.begin(), ends.end())) - credit);
+  b.least = std::max(b.least, std::min(b.limit, ends.empty() ? kInfinity : *std::min_element(ends.begin(), ends.end())) - credit);
   return b;
 }
 

@@ -6,13 +6,14 @@
 #include <numeric>
 #include <optional>
 
+#include "base/infinity.h"
 #include "base/invariant.h"
 #include "solve/operator_tables.h"
 
 namespace espalier::solve {
 namespace {
 
-constexpr double kInfinite = std::numeric_limits<double>::infinity();
+using base::kInfinity;
 constexpr std::size_t kBeam = 12;          ///< layouts kept between two nodes while a first plan is sought
 constexpr int kSweeps = 6;                 ///< of coordinate descent
 constexpr int kBisections = 8;             ///< of λ
@@ -142,7 +143,7 @@ class OperatorSearch {
     if (first.plan) answer_.plans = {*first.plan};
     list_transients(chain.least_transient());
     const double root = std::max(chain.root(first.lambda, request_.capacity), static_cast<double>(chain.least_time()));
-    double open = kInfinite;  // least bound of what the budget left open
+    double open = kInfinity;  // least bound of what the budget left open
     std::vector<Part> parts = {{0, transients_.size(), root, root}};
     while (!parts.empty()) {
       const Part part = parts.back();
@@ -176,7 +177,7 @@ class OperatorSearch {
 
   /// Below it nothing is left to find: what was found is kept apart.
   [[nodiscard]] double enough() const {
-    if (answer_.plans.size() < static_cast<std::size_t>(request_.best)) return kInfinite;
+    if (answer_.plans.size() < static_cast<std::size_t>(request_.best)) return kInfinity;
     return static_cast<double>(answer_.plans.back().time);
   }
 
@@ -188,11 +189,11 @@ class OperatorSearch {
     request.budget = request_.budget - answer_.steps;
     const OperatorChain chain(restricted.problem, request);
     const std::int64_t spent = answer_.steps;
-    if (chain.least_footprint() > request_.capacity) return kInfinite;
+    if (chain.least_footprint() > request_.capacity) return kInfinity;
     double bound = std::max(part.bound, chain.root(answer_.lambda, request_.capacity));
     double step = std::max(1.0, kFirstWidening * bound);
     for (double limit = std::min(enough(), std::max(part.limit, bound + step));; step *= kWidening) {
-      if (bound > enough()) return kInfinite;
+      if (bound > enough()) return kInfinity;
       const Bounds bounds = chain.bounds(answer_.lambda, limit, request_.capacity);
       answer_.steps = spent + chain.steps();
       answer_.kept = bounds.kept;
@@ -202,7 +203,7 @@ class OperatorSearch {
         const std::size_t middle = (part.begin + part.end) / 2;
         parts.push_back({middle, part.end, bound, limit});
         parts.push_back({part.begin, middle, bound, limit});
-        return kInfinite;
+        return kInfinity;
       }
       OperatorTables tables(chain, bounds, request);
       answer_.steps = spent + chain.steps();
@@ -210,7 +211,7 @@ class OperatorSearch {
       if (!tables.complete()) return bound;
       const std::size_t below = take(tables.plans(), restricted, limit);
       if (below >= static_cast<std::size_t>(request_.best) || (!bounds.pruned && !tables.pruned()) || limit >= enough())
-        return kInfinite;
+        return kInfinity;
       limit = std::min(enough(), limit + step);
     }
   }
@@ -233,10 +234,10 @@ class OperatorSearch {
   }
 
   void finish(double open) {
-    const double found = answer_.plans.empty() ? kInfinite : static_cast<double>(answer_.plans.front().time);
-    answer_.certified = open == kInfinite || (request_.best == 1 && open > found);
+    const double found = answer_.plans.empty() ? kInfinity : static_cast<double>(answer_.plans.front().time);
+    answer_.certified = open == kInfinity || (request_.best == 1 && open > found);
     const double bound = answer_.certified ? found : std::min(found, std::ceil(open - 0.5));
-    answer_.lower_bound = bound == kInfinite ? kNoCapacity : static_cast<std::int64_t>(bound);
+    answer_.lower_bound = bound == kInfinity ? kNoCapacity : static_cast<std::int64_t>(bound);
   }
 
   const OperatorProblem& problem_;
@@ -300,11 +301,11 @@ BlockMatrix matrix_below(const OperatorProblem& problem, double time_limit) {
 
 /// c = a ⊗ b: c_ij = min_k a_ik + b_kj.
 std::vector<double> min_plus(const std::vector<double>& a, const std::vector<double>& b, std::size_t n) {
-  std::vector<double> c(n * n, kInfinite);
+  std::vector<double> c(n * n, kInfinity);
   for (std::size_t i = 0; i < n; ++i)
     for (std::size_t k = 0; k < n; ++k) {
       const double left = a[i * n + k];
-      if (left == kInfinite) continue;
+      if (left == kInfinity) continue;
       const double* right = b.data() + k * n;
       double* out = c.data() + i * n;
       for (std::size_t j = 0; j < n; ++j) out[j] = std::min(out[j], left + right[j]);
@@ -314,20 +315,20 @@ std::vector<double> min_plus(const std::vector<double>& a, const std::vector<dou
 
 }  // namespace
 
-BlockMatrix block_matrix(const OperatorProblem& problem) { return matrix_below(problem, kInfinite); }
+BlockMatrix block_matrix(const OperatorProblem& problem) { return matrix_below(problem, kInfinity); }
 
 std::int64_t stack_blocks(const BlockMatrix& block, std::int64_t count) {
   ESPALIER_CHECK(count >= 1);
   const std::size_t n = block.layouts.size();
   std::vector<double> power(n * n), result;
   for (std::size_t i = 0; i < n * n; ++i)
-    power[i] = block.time[i] >= kNoCapacity ? kInfinite : static_cast<double>(block.time[i]);
+    power[i] = block.time[i] >= kNoCapacity ? kInfinity : static_cast<double>(block.time[i]);
   for (std::int64_t left = count; left > 0; left /= 2) {
     if (left % 2 == 1) result = result.empty() ? power : min_plus(result, power, n);
     if (left > 1) power = min_plus(power, power, n);
   }
-  const double best = result.empty() ? kInfinite : *std::min_element(result.begin(), result.end());
-  return best == kInfinite ? kNoCapacity : static_cast<std::int64_t>(best);
+  const double best = result.empty() ? kInfinity : *std::min_element(result.begin(), result.end());
+  return best == kInfinity ? kNoCapacity : static_cast<std::int64_t>(best);
 }
 
 std::int64_t best_stack(const OperatorProblem& problem, std::int64_t count) {

@@ -3,20 +3,20 @@
 #include "solve/operator_tables.h"
 
 #include <algorithm>
-#include <limits>
 
+#include "base/infinity.h"
 #include "base/invariant.h"
 
 namespace espalier::solve {
 namespace {
-constexpr double kInfinite = std::numeric_limits<double>::infinity();
+using base::kInfinity;
 }
 
 OperatorTables::OperatorTables(const OperatorChain& chain, const Bounds& bounds, const OperatorRequest& request)
     : chain_(chain), bounds_(bounds), request_(request) {
   for (std::int32_t i = 0; i <= chain.last(); ++i) {
     const OperatorNode& n = chain.node(i);
-    std::vector<double> least(n.outs.size(), kInfinite);
+    std::vector<double> least(n.outs.size(), kInfinity);
     for (std::size_t p = 0; p < n.options.size(); ++p) {
       double& l = least[static_cast<std::size_t>(n.out_at[p])];
       l = std::min(l, bounds.before[static_cast<std::size_t>(i)][p]);
@@ -116,9 +116,9 @@ OperatorTables::Table OperatorTables::extend(const Table& table, bool root) {
     return static_cast<double>(o.time) + bounds_.lambda * static_cast<double>(o.memory) + after[q];
   };
   std::vector<std::vector<std::int32_t>> with_input(n.ins.size());
-  std::vector<double> onward(n.ins.size(), kInfinite);
+  std::vector<double> onward(n.ins.size(), kInfinity);
   for (std::size_t q = 0; q < n.options.size(); ++q) {
-    if (reached[q] == kInfinite) continue;
+    if (reached[q] == kInfinity) continue;
     const auto in = static_cast<std::size_t>(n.in_at[q]);
     with_input[in].push_back(static_cast<std::int32_t>(q));
     onward[in] = std::min(onward[in], completion(q));
@@ -131,7 +131,7 @@ OperatorTables::Table OperatorTables::extend(const Table& table, bool root) {
   const std::int64_t outside_before = memory_outside(a, j - 1), outside = memory_outside(a, j);
   for (std::size_t row = 0; row < table.rows.size() && complete_; ++row) {
     const double start = start_before_[static_cast<std::size_t>(a)][row];
-    if (start == kInfinite) continue;
+    if (start == kInfinity) continue;
     std::vector<Cell> layouts;
     if (table.end == a) {
       layouts.push_back({static_cast<std::int32_t>(row), {Label{}}});
@@ -143,7 +143,7 @@ OperatorTables::Table OperatorTables::extend(const Table& table, bool root) {
     };
     std::vector<std::pair<double, std::size_t>> cheapest;  // least label of each layout, rising: what comes later is dearer
     for (std::size_t c = 0; c < layouts.size(); ++c) {
-      double least = kInfinite;
+      double least = kInfinity;
       for (const Label& label : layouts[c].labels) least = std::min(least, weight(label));
       cheapest.emplace_back(least, c);
     }
@@ -151,7 +151,7 @@ OperatorTables::Table OperatorTables::extend(const Table& table, bool root) {
     for (std::size_t in = 0; in < n.ins.size(); ++in) {
       if (with_input[in].empty()) continue;
       std::vector<Label> arrived;
-      double best = kInfinite;  // without a capacity or other plans to keep, only the fastest arrives
+      double best = kInfinity;  // without a capacity or other plans to keep, only the fastest arrives
       for (const auto& [least, c] : cheapest) {
         if (start + least + onward[in] > bounds_.limit) {
           pruned_ = true;
@@ -255,7 +255,7 @@ void OperatorTables::add_long_edges(Table& table) {
 /// What comes before an inner interval is known by now, long edges included: no less than F.
 void OperatorTables::tighten_start(const Table& table) {
   const OperatorNode& n = chain_.node(table.end);
-  std::vector<double> least(n.outs.size(), kInfinite);
+  std::vector<double> least(n.outs.size(), kInfinity);
   for (std::size_t row = 0; row < table.rows.size(); ++row) {
     const double start = start_before_[static_cast<std::size_t>(table.begin)][row];
     for (const Cell& cell : table.rows[row])

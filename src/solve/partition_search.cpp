@@ -3,12 +3,13 @@
 
 #include <algorithm>
 
+#include "base/infinity.h"
 #include "base/invariant.h"
 
 namespace espalier::solve {
 namespace {
 
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
+using base::kInfinity;
 /// Totals this near are equal: sums of the same values in another order. Less than 1 for integers below 2^46.
 constexpr double kRounding = 64 * std::numeric_limits<double>::epsilon();
 

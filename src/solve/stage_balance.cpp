@@ -8,6 +8,7 @@
 #include <set>
 #include <utility>
 
+#include "base/infinity.h"
 #include "base/invariant.h"
 #include "solve/partition_search.h"
 #include "solve/stage_memo.h"
@@ -15,7 +16,7 @@
 namespace espalier::solve {
 namespace {
 
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
+using base::kInfinity;
 using Firsts = std::vector<std::int32_t>;
 
 void check_problem(const BalanceProblem& problem) {

@@ -10,10 +10,12 @@
 #include <random>
 #include <string>
 
+#include "base/infinity.h"
+
 namespace espalier::solve {
 namespace {
 
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
+using base::kInfinity;
 using Firsts = std::vector<std::int32_t>;
 
 TEST(StageBalance, SmallestExample) {

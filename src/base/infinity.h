@@ -1,0 +1,11 @@
+// SPDX-License-Identifier: Apache-2.0
+// The cost of what is impossible, and a limit that limits nothing.
+#pragma once
+
+#include <limits>
+
+namespace espalier::base {
+
+inline constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+}  // namespace espalier::base
