@@ -19,8 +19,8 @@ namespace {
 
 constexpr std::size_t kKeptRows = 600;  // of a table, about
 constexpr double kOtherShapes =
-    0.01;                       // weight of a row whose shape training does not meet: it decides where training says nothing
-constexpr double kHuber = 0.1;  // a row that is off by more than 10 % pulls no harder
+    0.01;  // weight of a row whose shape training does not meet: it decides where training says nothing
+constexpr double kDeviceHuber = 0.1;  // a row that is off by more than 10 % pulls no harder
 constexpr double kLargeProduct = 1e12,
                  kLeastShare = 0.05;  // operations of a product that counts whole, and what a small one counts for
 
@@ -96,7 +96,7 @@ void solve(const Problem& problem, DeviceKind& device, DeviceFit& fit) {
   parameters.insert(parameters.end(), problem.program.begin(), problem.program.end());
   std::vector<const Sample*> kept;
   calibrate::FitOptions options;
-  options.huber = kHuber;
+  options.huber = kDeviceHuber;
   for (const Sample& s : problem.samples)
     if (s.kept) {
       kept.push_back(&s);

@@ -13,7 +13,7 @@
 namespace espalier::lab {
 namespace {
 
-constexpr double kHuber = 0.10, kHuberOverlap = 0.03;
+constexpr double kFabricHuber = 0.10, kHuberOverlap = 0.03;
 constexpr double kTcpHop = 30;       ///< µs, prior of a hop through the kernels of two hosts
 constexpr double kManagedHop = 100;  ///< µs, prior of a hop of a shared network that is known to be slow
 
@@ -211,7 +211,7 @@ FabricFit fit_level(const std::vector<CollectiveSample>& samples, const std::vec
   }
   std::vector<char> held;
   for (const CollectiveSample& s : samples) held.push_back(s.held);
-  const auto [values, logs] = fit(parameters, held, kHuber, [&](std::size_t i, std::span<const double> x) {
+  const auto [values, logs] = fit(parameters, held, kFabricHuber, [&](std::size_t i, std::span<const double> x) {
     auto changed = levels;
     for (std::size_t k = 0; k < fields.size(); ++k) fields[k]->set(changed[fitted], x[k]);
     return std::log(predicted_s(samples[i], changed) / samples[i].seconds);

@@ -112,18 +112,18 @@ std::vector<std::size_t> every_nth(std::vector<std::size_t> all) {
 double loss(double error, double noise) { return calibrate::robust_loss(error / noise, kTrainingHuber, kTrainingFar); }
 
 /// Rows of a source that are asked what others of it, without the fold that is judged, have taught.
-struct Lesson {
+struct FoldLesson {
   std::vector<std::size_t> asked;
   Predictions seconds;
 };
 
 /// Models with experts, or without, outside fold `f`: each of their folds left out beside it, or, of a single one, each of its configurations.
-std::vector<Lesson> lessons_without(Source& s, int f, bool experts, const std::map<std::pair<int, int>, Predictions>& pairs) {
+std::vector<FoldLesson> lessons_without(Source& s, int f, bool experts, const std::map<std::pair<int, int>, Predictions>& pairs) {
   const auto of_kind = [&](std::size_t i) { return has_experts(s.rows[i].run.job.model) == experts; };
   std::map<int, std::vector<std::size_t>> by_fold;
   for (std::size_t i = 0; i < s.rows.size(); ++i)
     if (s.fold[i] != f && of_kind(i)) by_fold[s.fold[i]].push_back(i);
-  std::vector<Lesson> out;
+  std::vector<FoldLesson> out;
   if (by_fold.size() > 1) {
     for (const auto& [g, asked] : by_fold) out.push_back({asked, pairs.at(std::minmax(f, g))});
     return out;
@@ -143,10 +143,10 @@ std::vector<Lesson> lessons_without(Source& s, int f, bool experts, const std::m
 
 /// What predicts best in the lessons: the least that is not worse than the best by more than the standard error of the difference over the lessons
 /// (the rule of one standard error, Breiman et al. 1984).
-std::size_t chosen(const Source& s, const std::vector<Lesson>& lessons) {
+std::size_t chosen(const Source& s, const std::vector<FoldLesson>& lessons) {
   std::vector<std::array<double, kAdaptations>> losses;
   std::array<double, kAdaptations> total{};
-  for (const Lesson& lesson : lessons) {
+  for (const FoldLesson& lesson : lessons) {
     losses.emplace_back();
     for (const std::size_t i : lesson.asked) {
       const auto fails = [&](const Seconds& t) { return !std::isfinite(t[i]) || t[i] <= 0; };

@@ -37,14 +37,14 @@ bool teaches(const calibrate::CorpusRow& row, const std::string& without) {
 }
 
 /// Rows of one architecture by engine; of a family on one device every n-th, so that at most kMostOfOne remain: they count for a few anyway.
-using Rows = std::map<std::string, std::vector<const calibrate::CorpusRow*>>;
+using RowsByEngine = std::map<std::string, std::vector<const calibrate::CorpusRow*>>;
 constexpr std::size_t kMostOfOne = 120;
 using Views = std::vector<const calibrate::CorpusRow*>;
-Rows rows_of(const Views& rows, const std::vector<std::string>& kin) {
+RowsByEngine rows_of(const Views& rows, const std::vector<std::string>& kin) {
   std::map<std::string, Views> by_source;
   for (const calibrate::CorpusRow* row : rows)
     if (std::find(kin.begin(), kin.end(), row->device) != kin.end()) by_source[row->family + "|" + row->device].push_back(row);
-  Rows out;
+  RowsByEngine out;
   for (const auto& [source, list] : by_source) {
     const std::size_t step = (list.size() + kMostOfOne - 1) / kMostOfOne;
     for (std::size_t i = 0; i < list.size(); i += step) out[list[i]->engine].push_back(list[i]);
@@ -59,7 +59,7 @@ Field field(std::string_view name, const DeviceEfficiency& known, double low, do
   return {name, f.member, low, high, std::clamp(known.*f.member, low, high), sigma};
 }
 
-std::vector<Scalar> scalars_of(const Rows& rows, const std::vector<std::string>& kin, bool from_rows) {
+std::vector<Scalar> scalars_of(const RowsByEngine& rows, const std::vector<std::string>& kin, bool from_rows) {
   std::map<std::vector<std::string>, DeviceEfficiency> all;
   std::set<std::vector<std::string>> eight;
   for (const auto& [engine, list] : rows)
@@ -99,16 +99,17 @@ std::vector<double> seconds_on(std::vector<calibrate::CorpusRow>& rows, const Fr
 }
 
 /// Rows as they are fitted: copies by engine, and their weights in the same order.
-struct Lesson {
+struct TrainingLesson {
   std::map<std::string, std::vector<calibrate::CorpusRow>> rows;
   std::vector<double> weight;
 };
-Lesson lesson_of(const Rows& rows, const std::map<std::string, FrameworkCoefficients>& coefficients, double most_rows) {
+TrainingLesson lesson_of(const RowsByEngine& rows, const std::map<std::string, FrameworkCoefficients>& coefficients,
+                         double most_rows) {
   std::map<std::string, double> total;
   for (const auto& [engine, list] : rows)
     for (const calibrate::CorpusRow* row : list)
       if (coefficients.contains(engine)) total[row->family + "|" + row->device] += row->weight;
-  Lesson lesson;
+  TrainingLesson lesson;
   for (const auto& [engine, list] : rows) {
     if (!coefficients.contains(engine)) continue;
     for (const calibrate::CorpusRow* row : list) {
@@ -119,7 +120,7 @@ Lesson lesson_of(const Rows& rows, const std::map<std::string, FrameworkCoeffici
   return lesson;
 }
 
-std::string families_of(const Lesson& lesson, const std::vector<std::string>& devices) {
+std::string families_of(const TrainingLesson& lesson, const std::vector<std::string>& devices) {
   std::set<std::string> families;
   for (const auto& [engine, rows] : lesson.rows)
     for (const calibrate::CorpusRow& row : rows)
@@ -129,7 +130,8 @@ std::string families_of(const Lesson& lesson, const std::vector<std::string>& de
   return out;
 }
 
-void keep(const std::vector<Scalar>& scalars, const calibrate::FitResult& solved, const Lesson& lesson, TrainingFit& fit) {
+void keep(const std::vector<Scalar>& scalars, const calibrate::FitResult& solved, const TrainingLesson& lesson,
+          TrainingFit& fit) {
   for (std::size_t j = 0; j < scalars.size(); ++j) {
     for (const std::string& device : scalars[j].devices) {
       const std::pair<std::string, std::string> key(device, scalars[j].field.name);
@@ -140,11 +142,11 @@ void keep(const std::vector<Scalar>& scalars, const calibrate::FitResult& solved
   }
 }
 
-void fit_architecture(const Rows& rows, const std::vector<std::string>& kin,
+void fit_architecture(const RowsByEngine& rows, const std::vector<std::string>& kin,
                       const std::map<std::string, FrameworkCoefficients>& coefficients, const TrainingFitOptions& options,
                       TrainingFit& fit) {
   const std::vector<Scalar> scalars = scalars_of(rows, kin, options.from_rows);
-  Lesson lesson = lesson_of(rows, coefficients, options.most_rows);
+  TrainingLesson lesson = lesson_of(rows, coefficients, options.most_rows);
   if (lesson.weight.empty()) return;
   std::vector<calibrate::FitParameter> parameters;
   for (const Scalar& s : scalars)

@@ -30,6 +30,9 @@ struct FitParameter {
 /// Fills residuals from parameters (in their own units). Must be thread-safe when threads > 1, and give finite values.
 using ResidualFunction = std::function<void(std::span<const double> parameters, std::span<double> residuals)>;
 
+/// A posterior sigma above this part of the prior one: the data do not identify the parameter.
+inline constexpr double kIdentified = 0.9;
+
 struct FitOptions {
   double huber = 0;            ///< h, in units of the residual; 0 = plain squares
   double far = 0;              ///< f, thresholds from which on the loss is a logarithm; 0 = never

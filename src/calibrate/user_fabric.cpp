@@ -20,14 +20,11 @@ using base::median;
 using runlog::CollectiveTest;
 using runlog::NcclTable;
 
-constexpr double kNoise = 0.10;
+constexpr double kRowNoise = 0.10;
 constexpr double kSmallWeight = 0.25, kRowsOfTable = 8;
 constexpr std::int64_t kLarge = 1 << 20;
-constexpr double kIdentified = 0.9;
-constexpr std::size_t kFolds = 5;
+constexpr std::size_t kTableFolds = 5;
 constexpr double kSlower = 0.6;
-
-std::span<const cluster::FabricField> fields() { return cluster::fabric_fields(); }
 
 /// One row of a table as an observation.
 struct Point {
@@ -58,7 +55,7 @@ Cluster with_parameters(Cluster cluster, std::span<const double> x) {
   std::size_t k = 0;
   for (std::vector<FabricLevel>* levels : {&cluster.groups.front().intra, &cluster.inter}) {
     for (FabricLevel& level : *levels)
-      for (const cluster::FabricField& field : fields()) field.set(level, x[k++]);
+      for (const cluster::FabricField& field : cluster::fabric_fields()) field.set(level, x[k++]);
   }
   return cluster;
 }
@@ -66,7 +63,7 @@ Cluster with_parameters(Cluster cluster, std::span<const double> x) {
 std::vector<FitParameter> parameters_of(const Cluster& cluster) {
   std::vector<FitParameter> out;
   for (const FabricLevel& level : cluster.levels()) {
-    for (const cluster::FabricField& field : fields()) {
+    for (const cluster::FabricField& field : cluster::fabric_fields()) {
       const double shipped = std::clamp(field.get(level), field.low, field.high);
       out.push_back({level.name + "." + std::string(field.name), shipped, field.low, field.high, true, shipped, field.sigma});
     }
@@ -81,7 +78,7 @@ class CollectiveFit {
 
   [[nodiscard]] const std::vector<Point>& points() const { return points_; }
   [[nodiscard]] const std::vector<FitParameter>& parameters() const { return parameters_; }
-  static int fold(const Point& p) { return static_cast<int>(p.index % kFolds); }
+  static int fold(const Point& p) { return static_cast<int>(p.index % kTableFolds); }
 
   [[nodiscard]] std::vector<double> shipped() const {
     std::vector<double> x;
@@ -107,11 +104,11 @@ class CollectiveFit {
     for (const Point& p : points_) options.weight.push_back(fold(p) == left_out ? 0.0 : p.weight);
     const auto residuals = [&](std::span<const double> x, std::span<double> r) {
       const std::vector<double> logs = log_ratios(filled(which, x));
-      for (std::size_t i = 0; i < logs.size(); ++i) r[i] = logs[i] / kNoise;
+      for (std::size_t i = 0; i < logs.size(); ++i) r[i] = logs[i] / kRowNoise;
     };
     FitResult best = least_squares(free, points_.size(), residuals, options);
     for (std::size_t k = 0; k < which.size(); ++k) {
-      if (fields()[which[k] % fields().size()].name != "efficiency") continue;
+      if (cluster::fabric_fields()[which[k] % cluster::fabric_fields().size()].name != "efficiency") continue;
       std::vector<FitParameter> slower = free;
       slower[k].start = std::max(slower[k].low, kSlower * slower[k].start);
       FitResult other = least_squares(slower, points_.size(), residuals, options);
@@ -167,7 +164,7 @@ class CollectiveFit {
       down[j] = std::max(parameters_[j].low, x[j] * std::exp(-1e-3));
       const std::vector<double> a = log_ratios(up), b = log_ratios(down);
       slopes.emplace_back(a.size());
-      for (std::size_t i = 0; i < a.size(); ++i) slopes[j][i] = (a[i] - b[i]) / (kNoise * std::log(up[j] / down[j]));
+      for (std::size_t i = 0; i < a.size(); ++i) slopes[j][i] = (a[i] - b[i]) / (kRowNoise * std::log(up[j] / down[j]));
     }
     return slopes;
   }
@@ -207,7 +204,7 @@ std::vector<std::size_t> all_of(const CollectiveFit& problem) {
 /// Held-out log ratios: each point by the fit of the folds it is not in.
 std::vector<double> held_out(const CollectiveFit& problem, const std::vector<std::size_t>& which) {
   std::vector<double> out(problem.points().size(), 0.0);
-  for (int f = 0; f < static_cast<int>(kFolds); ++f) {
+  for (int f = 0; f < static_cast<int>(kTableFolds); ++f) {
     const std::vector<double> logs = problem.log_ratios(problem.solve(f, which));
     for (std::size_t i = 0; i < out.size(); ++i)
       if (CollectiveFit::fold(problem.points()[i]) == f) out[i] = logs[i];
@@ -340,17 +337,18 @@ Result<UserFabric> fit_user_fabric(const Cluster& described, const std::vector<N
   for (std::size_t k = 0; k < levels.size(); ++k) {
     LevelFit fit{levels[k].name, levels[k].span <= cluster.groups.front().devices_per_node, {}, direct_bytes};
     bool any = direct_bytes > 0;
-    for (std::size_t f = 0; f < fields().size(); ++f) {
-      const std::size_t j = k * fields().size() + f;
+    for (std::size_t f = 0; f < cluster::fabric_fields().size(); ++f) {
+      const std::size_t j = k * cluster::fabric_fields().size() + f;
       const auto at = std::find(which.begin(), which.end(), j);
       const bool known = at != which.end();
-      const double shipped = fields()[f].get(levels[k]);
-      fit.fields.push_back({&fields()[f], shipped, known ? solved[j] : shipped,
-                            known ? sigma[static_cast<std::size_t>(at - which.begin())] : fields()[f].sigma, known});
+      const double shipped = cluster::fabric_fields()[f].get(levels[k]);
+      fit.fields.push_back({&cluster::fabric_fields()[f], shipped, known ? solved[j] : shipped,
+                            known ? sigma[static_cast<std::size_t>(at - which.begin())] : cluster::fabric_fields()[f].sigma,
+                            known});
       any = any || known;
     }
     if (!any) continue;
-    if (solved[k * fields().size()] >= 0.999)
+    if (solved[k * cluster::fabric_fields().size()] >= 0.999)
       out.warnings.push_back(cat(
           levels[k].name, ": more bandwidth was measured than the level has (", base::fixed(levels[k].bandwidth.count() / 1e9, 1),
           " GB/s a device): in_network_reduction, or a larger bandwidth in the cluster file, would describe it"));

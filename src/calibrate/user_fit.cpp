@@ -15,16 +15,13 @@
 namespace espalier::calibrate {
 namespace {
 
-constexpr double kNoise = 0.04;      // what a step time still misses by when the coefficients are right
-constexpr double kHuber = 2.0;       // in units of the noise
-constexpr double kIdentified = 0.9;  // posterior over prior sigma
+constexpr double kNoise = 0.04;  // what a step time still misses by when the coefficients are right
+constexpr double kHuber = 2.0;   // in units of the noise
 constexpr std::size_t kFewest = 3, kLeaveOneOut = 20, kFolds = 10;  // configurations
 constexpr double kPriorRuns = 4, kPriorSpread = 0.08, kZ80 = 1.2816;
 
-std::span<const CoefficientField> fields() { return coefficient_fields(); }
-
 FrameworkCoefficients with_values(FrameworkCoefficients base, const std::vector<std::size_t>& which, std::span<const double> x) {
-  for (std::size_t k = 0; k < which.size(); ++k) base.*fields()[which[k]].member = x[k];
+  for (std::size_t k = 0; k < which.size(); ++k) base.*coefficient_fields()[which[k]].member = x[k];
   return base;
 }
 
@@ -68,7 +65,7 @@ FrameworkCoefficients solve(const Data& data, const FrameworkCoefficients& shipp
   if (which.empty() || data.rows.empty()) return shipped;
   std::vector<FitParameter> parameters, high;
   for (std::size_t j : which) {
-    const CoefficientField& f = fields()[j];
+    const CoefficientField& f = coefficient_fields()[j];
     const double center = shipped.*f.member;
     parameters.push_back({std::string(f.name), center, f.low, f.high, !f.additive, center, f.sigma});
     high.push_back(parameters.back());
@@ -91,7 +88,7 @@ FrameworkCoefficients solve(const Data& data, const FrameworkCoefficients& shipp
 std::vector<std::vector<double>> jacobian(const Data& data, const FrameworkCoefficients& c) {
   std::vector<std::vector<double>> out;
   std::vector<double> up(data.rows.size()), down(data.rows.size());
-  for (const CoefficientField& f : fields()) {
+  for (const CoefficientField& f : coefficient_fields()) {
     const double x = c.*f.member, h = f.additive ? 1e-3 * f.sigma : 1e-3;
     const double above = std::min(f.high, f.additive ? x + h : x * std::exp(h));
     const double below = std::max(f.low, f.additive ? x - h : x * std::exp(-h));
@@ -110,7 +107,7 @@ std::vector<std::vector<double>> jacobian(const Data& data, const FrameworkCoeff
 /// The stronger of the slopes at the shipped values and one sigma above them.
 std::vector<std::vector<double>> strongest_slopes(const Data& data, const FrameworkCoefficients& shipped) {
   FrameworkCoefficients high = shipped;
-  for (const CoefficientField& f : fields()) high.*f.member = raised(f, shipped.*f.member);
+  for (const CoefficientField& f : coefficient_fields()) high.*f.member = raised(f, shipped.*f.member);
   std::vector<std::vector<double>> out = jacobian(data, shipped);
   const std::vector<std::vector<double>> other = jacobian(data, high);
   for (std::size_t j = 0; j < out.size(); ++j)
@@ -129,19 +126,19 @@ std::vector<double> posterior(const Data& data, const std::vector<std::vector<do
       for (std::size_t i = 0; i < data.rows.size(); ++i)
         matrix[a * n + b] += data.weight[i] * slopes[which[a]][i] * slopes[which[b]][i];
     }
-    const double sigma = fields()[which[a]].sigma;
+    const double sigma = coefficient_fields()[which[a]].sigma;
     matrix[a * n + a] += 1.0 / (sigma * sigma);
   }
   for (std::size_t a = 0; a < n; ++a) {
     std::vector<double> copy = matrix, unit(n, 0.0);
     unit[a] = 1;
-    out.push_back(solve_cholesky(copy, unit) ? std::sqrt(std::max(0.0, unit[a])) : fields()[which[a]].sigma);
+    out.push_back(solve_cholesky(copy, unit) ? std::sqrt(std::max(0.0, unit[a])) : coefficient_fields()[which[a]].sigma);
   }
   return out;
 }
 
 std::vector<std::size_t> all_fields() {
-  std::vector<std::size_t> which(fields().size());
+  std::vector<std::size_t> which(coefficient_fields().size());
   for (std::size_t j = 0; j < which.size(); ++j) which[j] = j;
   return which;
 }
@@ -154,7 +151,7 @@ std::vector<std::size_t> identified(const Data& data, const std::vector<std::vec
     std::size_t worst = 0;
     double most = 0;
     for (std::size_t k = 0; k < which.size(); ++k) {
-      const double ratio = sigma[k] / fields()[which[k]].sigma;
+      const double ratio = sigma[k] / coefficient_fields()[which[k]].sigma;
       if (ratio > most) {
         most = ratio;
         worst = k;
@@ -227,8 +224,8 @@ void describe_parameters(const Data& data, const FrameworkCoefficients& shipped,
                          UserFit& out) {
   const std::vector<double> sigma = posterior(data, jacobian(data, out.coefficients), which);
   std::string unknown;
-  for (std::size_t j = 0; j < fields().size(); ++j) {
-    const CoefficientField& f = fields()[j];
+  for (std::size_t j = 0; j < coefficient_fields().size(); ++j) {
+    const CoefficientField& f = coefficient_fields()[j];
     ParameterFit p{std::string(f.name),
                    std::string(f.meaning),
                    shipped.*f.member,

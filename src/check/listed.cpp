@@ -11,18 +11,18 @@
 namespace espalier::check {
 namespace {
 
-struct Kind {
+struct StridedGroup {
   const char* name;
   std::int64_t count, stride;
 };
 
-std::vector<Kind> kinds_of(const Strategy& s, bool experts) {
+std::vector<StridedGroup> kinds_of(const Strategy& s, bool experts) {
   const std::int64_t stride = s.sp == SequenceParallel::ulysses ? 1 : s.tp;
   const std::int64_t shard = s.shards_optimizer() ? s.shard : s.data_ranks();
-  std::vector<Kind> kinds = {{"tensor", s.tp, 1},
-                             {"context", s.cp, s.order == RankOrder::tp_dp_cp_pp ? std::int64_t{s.tp} * s.dp : s.tp},
-                             {"data", shard, stride},
-                             {"replica", s.data_ranks() / shard, stride * shard}};
+  std::vector<StridedGroup> kinds = {{"tensor", s.tp, 1},
+                                     {"context", s.cp, s.order == RankOrder::tp_dp_cp_pp ? std::int64_t{s.tp} * s.dp : s.tp},
+                                     {"data", shard, stride},
+                                     {"replica", s.data_ranks() / shard, stride * shard}};
   if (!experts) return kinds;
   const std::int64_t replicas = s.expert_data_ranks(), apart = std::int64_t{s.ep} * s.etp;
   const std::int64_t inside = s.shards_optimizer() ? expert_shard(s) : replicas;
@@ -80,7 +80,7 @@ std::string uneven_groups(const Plan& plan, const Listed& stages, const Cluster&
       for (const LayerRange& range : chunk.ranges)
         if (std::find(known.begin(), known.end(), range.strategy) == known.end()) known.push_back(range.strategy);
   for (const Strategy& s : known) {
-    for (const Kind& kind : kinds_of(s, experts)) {
+    for (const StridedGroup& kind : kinds_of(s, experts)) {
       if (kind.count < 2) continue;
       for (const FabricLevel& level : cluster.levels()) {
         std::vector<std::int64_t> first;

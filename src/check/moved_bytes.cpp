@@ -19,7 +19,7 @@ namespace espalier::check {
 namespace {
 
 /// Layers that some ranks hold alike.
-struct Part {
+struct HeldPart {
   std::int32_t first = 0, last = 0;
   std::size_t pipeline = 0;
   HeldUnder how;
@@ -36,12 +36,12 @@ bool uses_table(const Model& model, std::int32_t layer) {
 }
 
 /// All parts of a plan: its ranges, and copies of the token table on stages that use it and do not have the embedding.
-std::vector<Part> parts_of(const PlanOnCluster& placed, const Model& model, std::int64_t row_unit) {
-  std::vector<Part> out;
+std::vector<HeldPart> parts_of(const PlanOnCluster& placed, const Model& model, std::int64_t row_unit) {
+  std::vector<HeldPart> out;
   for (std::size_t p = 0; p < placed.plan->pipelines.size(); ++p) {
     const std::vector<Stage>& stages = placed.plan->pipelines[p].stages;
     for (std::size_t i = 0; i < stages.size(); ++i) {
-      Part part;
+      HeldPart part;
       part.pipeline = p;
       for (const DeviceRange& range : stages[i].devices)
         for (std::int64_t k = 0; k < range.count; ++k)
@@ -49,7 +49,7 @@ std::vector<Part> parts_of(const PlanOnCluster& placed, const Model& model, std:
       part.how.state_shares = stages[i].state_shares;
       part.how.vocabulary = model.vocabulary;
       part.how.row_unit = row_unit;
-      Part copy = part;
+      HeldPart copy = part;
       copy.how.table_only = true;
       bool has_copy = false, has_embedding = false;
       for (const Chunk& chunk : stages[i].chunks)
@@ -71,7 +71,7 @@ std::vector<Part> parts_of(const PlanOnCluster& placed, const Model& model, std:
   return out;
 }
 
-std::vector<std::size_t> parts_with(const std::vector<Part>& parts, std::int32_t layer) {
+std::vector<std::size_t> parts_with(const std::vector<HeldPart>& parts, std::int32_t layer) {
   std::vector<std::size_t> out;
   for (std::size_t i = 0; i < parts.size(); ++i)
     if (parts[i].first <= layer && layer <= parts[i].last) out.push_back(i);
@@ -155,7 +155,7 @@ class Counter {
   }
 
  private:
-  std::vector<Holder> holders(const std::vector<Part>& parts, const std::vector<std::size_t>& which, const LayerKind& kind,
+  std::vector<Holder> holders(const std::vector<HeldPart>& parts, const std::vector<std::size_t>& which, const LayerKind& kind,
                               State state) const {
     std::vector<Holder> out;
     for (const std::size_t p : which)
@@ -292,7 +292,7 @@ class Counter {
   std::map<std::pair<std::size_t, std::size_t>, GroupPath> ways_;
   MovedBytes* out_;
   StatePolicy each_;
-  std::vector<Part> before_, after_;
+  std::vector<HeldPart> before_, after_;
   std::vector<std::int64_t> node_of_;       // of each device
   std::vector<std::size_t> group_of_node_;  // of each node
   std::set<std::int64_t> gone_, narrowed_;

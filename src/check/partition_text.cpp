@@ -80,13 +80,13 @@ std::vector<Cut> read(const std::string& text) {
   return cuts;
 }
 
-enum class Part : std::uint8_t { whole, scores, softmax, values };
+enum class AttentionPart : std::uint8_t { whole, scores, softmax, values };
 
 /// An operator that has a partition of its own, with those that go along.
 struct SplitOperator {
   const Operator* op = nullptr;
   std::string name;
-  Part part = Part::whole;
+  AttentionPart part = AttentionPart::whole;
   std::vector<const Operator*> along;
   bool after_fused_attention = false, gated = false;
 };
@@ -108,7 +108,7 @@ std::vector<SplitOperator> nodes_of(const View& view, const LayerKind& kind) {
       (last && !nodes.empty() ? nodes.back().along : waiting).push_back(&op);
       continue;
     }
-    SplitOperator node{&op, op.name, Part::whole, {}, false, false};
+    SplitOperator node{&op, op.name, AttentionPart::whole, {}, false, false};
     const Operator* next = last ? nullptr : &kind.operators[i + 1];
     node.gated = op.kind == OperatorKind::linear && next != nullptr && next->kind == OperatorKind::activation &&
                  next->in == 2 * next->out && next->in == op.out;
@@ -116,9 +116,9 @@ std::vector<SplitOperator> nodes_of(const View& view, const LayerKind& kind) {
         fused && op.kind == OperatorKind::linear && !nodes.empty() && nodes.back().op->kind == OperatorKind::attention;
     const std::size_t first = nodes.size();
     if (op.kind == OperatorKind::attention && !fused) {
-      nodes.push_back({&op, op.name + ".scores", Part::scores, {}, false, false});
-      nodes.push_back({&op, op.name + ".softmax", Part::softmax, {}, false, false});
-      nodes.push_back({&op, op.name + ".values", Part::values, {}, false, false});
+      nodes.push_back({&op, op.name + ".scores", AttentionPart::scores, {}, false, false});
+      nodes.push_back({&op, op.name + ".softmax", AttentionPart::softmax, {}, false, false});
+      nodes.push_back({&op, op.name + ".values", AttentionPart::values, {}, false, false});
     } else {
       nodes.push_back(std::move(node));
     }
@@ -130,10 +130,10 @@ std::vector<SplitOperator> nodes_of(const View& view, const LayerKind& kind) {
 
 std::string_view letters_of(const SplitOperator& node) {
   switch (node.part) {
-    case Part::scores:
-    case Part::values: return "BMHL";
-    case Part::softmax: return "BMH";
-    case Part::whole: break;
+    case AttentionPart::scores:
+    case AttentionPart::values: return "BMHL";
+    case AttentionPart::softmax: return "BMH";
+    case AttentionPart::whole: break;
   }
   if (node.op->kind == OperatorKind::linear) return "BMNKP";
   return node.op->kind == OperatorKind::attention ? "BMH" : "BMNR";
@@ -169,7 +169,7 @@ class OperatorTile {
 
   [[nodiscard]] std::int64_t parameters() const {
     const Operator& op = *node_.op;
-    if (node_.part != Part::whole || op.kind == OperatorKind::attention) return 0;
+    if (node_.part != AttentionPart::whole || op.kind == OperatorKind::attention) return 0;
     if (op.kind != OperatorKind::linear) return op.parameters / (cut_.n * cut_.h);
     const std::int64_t out = op.out / cut_.k;
     return op.in / cut_.n * out + (op.parameters > op.in * op.out ? out : 0);
@@ -231,10 +231,10 @@ class OperatorTile {
     const double k = keys * shared * op.qk_dim, v = keys * shared * op.v_dim;
     const double scores = tokens_ * heads * all_tokens_ / static_cast<double>(cut_.l);
     switch (node_.part) {
-      case Part::whole: return a_ * (q + k + v + out) + 4 * tokens_ * heads;
-      case Part::scores: return a_ * (q + k);
-      case Part::softmax: return (op.score_dropout ? 2 * a_ + 1 : a_) * scores;
-      case Part::values: return a_ * v;
+      case AttentionPart::whole: return a_ * (q + k + v + out) + 4 * tokens_ * heads;
+      case AttentionPart::scores: return a_ * (q + k);
+      case AttentionPart::softmax: return (op.score_dropout ? 2 * a_ + 1 : a_) * scores;
+      case AttentionPart::values: return a_ * v;
     }
     return 0;
   }

@@ -12,7 +12,6 @@ namespace {
 
 using Kind = InstructionKind;
 
-bool is_pass(Kind kind) { return kind <= Kind::backward_weight; }
 bool is_p2p(Kind kind) { return kind == Kind::send || kind == Kind::recv; }
 
 std::string name_of(const Program& program, std::int32_t index) {

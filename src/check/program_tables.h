@@ -12,6 +12,9 @@
 
 namespace espalier::check {
 
+/// Whether it is a forward pass, a backward pass, or a part of one.
+inline bool is_pass(InstructionKind kind) { return kind <= InstructionKind::backward_weight; }
+
 /// One pass (forward, input gradient or weight gradient) of one chunk and micro-batch; absolute indices.
 struct PassInstructions {
   std::int32_t first = -1, last = -1;

@@ -5,17 +5,13 @@
 #include <cmath>
 
 #include "base/invariant.h"
+#include "check/program_tables.h"
 #include "check/saved_activations.h"
 #include "check/transients.h"
 #include "plan/engine.h"
 
 namespace espalier::check {
 namespace {
-
-bool is_pass(InstructionKind kind) {
-  return kind == InstructionKind::forward || kind == InstructionKind::backward || kind == InstructionKind::backward_input ||
-         kind == InstructionKind::backward_weight;
-}
 
 std::int64_t most_activations(const Program& program, const RankClass& rank, const std::vector<ChunkPeak>& peaks,
                               const std::vector<std::int64_t>& saved) {

@@ -15,8 +15,6 @@ void each_command(const DescribedCommand& command, const std::string& path,
   for (const DescribedCommand& below : command.commands) each_command(below, cat(path, " ", below.name), f);
 }
 
-bool positional(const DescribedOption& option) { return option.long_name.empty() && option.short_name.empty(); }
-
 /// What may stand behind the words of a command: its commands and its flags.
 std::string words_of(const DescribedCommand& command) {
   std::string out;
@@ -62,7 +60,7 @@ std::string option_entry(const DescribedOption& option) {
 std::string synopsis(const DescribedCommand& command, const std::string& path) {
   std::string out = cat("\\fB", roff(path), "\\fR");
   for (const DescribedOption& option : command.options)
-    if (positional(option))
+    if (option.positional())
       out += cat(" ", option.required ? "" : "[", "\\fI", roff(option.value), "\\fR", option.required ? "" : "]");
   return out + (command.commands.empty() ? " [\\fIflags\\fR]" : " \\fICOMMAND\\fR");
 }

@@ -31,8 +31,9 @@ class Option {
   Option* positive();                                      ///< a number above 0
   Option* non_negative();                                  ///< a number, 0 or above
   Option* one_of(const std::vector<std::string>& values);  ///< one of these words
-  Option* suggest(const std::vector<std::string>& values);  ///< words that completion and --help offer; others are left to the command
-  Option* show_default();                                  ///< --help shows the value that the variable has now
+  Option* suggest(
+      const std::vector<std::string>& values);  ///< words that completion and --help offer; others are left to the command
+  Option* show_default();                       ///< --help shows the value that the variable has now
 
  private:
   std::unique_ptr<Impl> impl_;
@@ -46,6 +47,7 @@ struct DescribedOption {
   bool required = false;
   std::vector<std::string> choices{};  ///< words that it takes, where they are listed
   std::string default_value{};         ///< that --help shows
+  [[nodiscard]] bool positional() const { return long_name.empty() && short_name.empty(); }
 };
 struct DescribedCommand {
   std::string name, help;

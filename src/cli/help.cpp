@@ -98,20 +98,18 @@ std::string entry(const std::string& head, const std::string& text, std::size_t 
   return cat(line, std::string(kColumn - used, ' '), wrapped(text, kColumn, kColumn, width));
 }
 
-bool positional(const DescribedOption& option) { return option.long_name.empty() && option.short_name.empty(); }
-
 std::string text_of(const DescribedOption& option) {
   std::string out = option.help;
   const bool told = std::all_of(option.choices.begin(), option.choices.end(),
                                 [&](const std::string& choice) { return option.help.find(choice) != std::string::npos; });
   if (!option.choices.empty() && !told) out += cat(out.empty() ? "" : "; ", "one of ", base::joined(option.choices));
   if (!option.default_value.empty()) out += cat(" (default: ", option.default_value, ")");
-  if (option.required && !positional(option)) out += " (required)";
+  if (option.required && !option.positional()) out += " (required)";
   return out;
 }
 
 std::string head_of(const DescribedOption& option) {
-  if (positional(option)) return option.value;
+  if (option.positional()) return option.value;
   std::string out = option.short_name;
   if (!option.long_name.empty()) out += cat(out.empty() ? "" : ", ", option.long_name);
   return option.value.empty() ? out : cat(out, " ", option.value);
@@ -120,7 +118,7 @@ std::string head_of(const DescribedOption& option) {
 std::string usage_of(const DescribedCommand& command, const std::string& path) {
   std::string out = cat("Usage: ", path);
   for (const DescribedOption& option : command.options)
-    if (positional(option)) out += option.required ? cat(" ", option.value) : cat(" [", option.value, "]");
+    if (option.positional()) out += option.required ? cat(" ", option.value) : cat(" [", option.value, "]");
   if (!command.commands.empty()) out += " COMMAND";
   return out + " [flags]";
 }
@@ -138,7 +136,7 @@ std::string help_text(const DescribedCommand& command, const std::string& path, 
   std::string out = cat(wrapped(command.help, 0, 0, width), "\n", wrapped(usage_of(command, path), 0, 4, width));
   std::string arguments, flags, commands;
   for (const DescribedOption& option : command.options)
-    (positional(option) ? arguments : flags) += entry(head_of(option), text_of(option), width);
+    (option.positional() ? arguments : flags) += entry(head_of(option), text_of(option), width);
   for (const DescribedCommand& below : command.commands) commands += entry(below.name, below.help, width);
   if (!commands.empty()) out += cat("\nCommands\n", commands);
   if (!arguments.empty()) out += cat("\nArguments\n", arguments);

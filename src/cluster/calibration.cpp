@@ -11,7 +11,7 @@ namespace {
 
 using E = DeviceEfficiency;
 
-constexpr std::array<EfficiencyField, 14> kFields = {{
+constexpr std::array<EfficiencyField, 14> kEfficiencyFields = {{
     {"gemm_max", &E::gemm_max, 0.05, 1.0, 0.75, 0.2, "fraction of peak that a large GEMM reaches"},
     {"gemm_memory", &E::gemm_memory, 0.2, 1.0, 0.75, 0.2, "fraction of the memory bandwidth at which GEMM operands stream"},
     {"gemm_fp8", &E::gemm_fp8, 0.3, 1.2, 1.0, 0.2, "fp8 GEMMs relative to gemm_max"},
@@ -37,7 +37,7 @@ DeviceCalibration read_one(base::Reader& r) {
   c.basis = r.required_string("basis");
   c.range = r.optional_string("range", "");
   base::Reader values = r.child("coefficients", true);
-  for (const EfficiencyField& field : kFields)
+  for (const EfficiencyField& field : kEfficiencyFields)
     if (values.has(field.name))
       c.values.emplace_back(field.member, values.optional_real(field.name, field.low, field.high, field.prior));
   if (values.has("kernel_floor_us")) c.kernel_floor_us = values.optional_real("kernel_floor_us", 0.0, 100.0, 0.0);
@@ -49,7 +49,7 @@ DeviceCalibration read_one(base::Reader& r) {
 
 }  // namespace
 
-std::span<const EfficiencyField> efficiency_fields() { return kFields; }
+std::span<const EfficiencyField> efficiency_fields() { return kEfficiencyFields; }
 
 Result<std::vector<DeviceCalibration>> read_device_calibration(std::string_view yaml, const std::string& where) {
   auto document = base::read_yaml(yaml, where);

@@ -13,7 +13,7 @@ namespace {
 using E = DeviceEfficiency;
 using L = FabricLevel;
 
-constexpr std::array<FabricField, 6> kFields = {{
+constexpr std::array<FabricField, 6> kFabricFields = {{
     {"efficiency", 0.05, 0.95, 0.8, 0.2, [](const L& l) { return l.efficiency; }, [](L& l, double v) { l.efficiency = v; },
      "fraction of the bandwidth that very large collectives reach"},
     {"latency_us", 0.1, 100000.0, 1.0, 0.7, [](const L& l) { return l.latency.count() * 1e6; },
@@ -44,7 +44,7 @@ FabricCalibration read_one(base::Reader& r, const char* name) {
     c.kind = read_kind(r, FabricKind::other);
   c.basis = r.required_string("basis");
   base::Reader values = r.child("coefficients", true);
-  for (const FabricField& field : kFields)
+  for (const FabricField& field : kFabricFields)
     if (values.has(field.name))
       c.values.emplace_back(&field, values.optional_real(field.name, field.low, field.high, field.prior));
   values.finish();
@@ -69,7 +69,7 @@ void set_network(const FabricCalibration& c, NetworkSpec& network) {
 
 }  // namespace
 
-std::span<const FabricField> fabric_fields() { return kFields; }
+std::span<const FabricField> fabric_fields() { return kFabricFields; }
 std::span<const EfficiencyField> overlap_fields() { return kOverlap; }
 
 Result<FabricCalibrations> read_fabric_calibration(std::string_view yaml, const std::string& where) {

@@ -5,12 +5,11 @@
 #include <utility>
 
 #include "base/invariant.h"
+#include "cost/rounding.h"
 #include "plan/engine.h"
 
 namespace espalier::cost {
 namespace {
-
-double seconds_of(std::int64_t ns) { return static_cast<double>(ns) * 1e-9; }
 
 /// An operator of the block as its steps name it.
 struct Named {

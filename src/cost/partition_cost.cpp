@@ -55,7 +55,6 @@ std::uint64_t ring_key(const PartitionSequence& sequence) {
   return key;
 }
 
-double seconds_of(std::int64_t ns) { return static_cast<double>(ns) * 1e-9; }
 double whole_ns(double seconds) { return seconds_of(round_ns(seconds)); }
 StepPart part_of(Phase phase) {
   return phase == Phase::forward    ? StepPart::forward

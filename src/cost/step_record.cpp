@@ -6,10 +6,11 @@
 #include "base/invariant.h"
 
 namespace espalier::cost {
-namespace {
 
 /// Where a step stands within its operator.
-enum class Slot : std::uint8_t { before, beside_input, input, beside_weight, weight, after };
+enum class StepSlot : std::uint8_t { before, beside_input, input, beside_weight, weight, after };
+
+namespace {
 
 bool belongs(StepPart part, SumPhase phase) {
   switch (phase) {
@@ -22,11 +23,11 @@ bool belongs(StepPart part, SumPhase phase) {
   return false;
 }
 
-Slot slot_of_compute(StepPart part) { return part == StepPart::weight_gradient ? Slot::weight : Slot::input; }
-Slot slot_of_traffic(const Lie& lie) {
-  if (lie.placement == Placement::before) return Slot::before;
-  if (lie.placement == Placement::after) return Slot::after;
-  return lie.part == StepPart::weight_gradient ? Slot::beside_weight : Slot::beside_input;
+StepSlot slot_of_compute(StepPart part) { return part == StepPart::weight_gradient ? StepSlot::weight : StepSlot::input; }
+StepSlot slot_of_traffic(const Lie& lie) {
+  if (lie.placement == Placement::before) return StepSlot::before;
+  if (lie.placement == Placement::after) return StepSlot::after;
+  return lie.part == StepPart::weight_gradient ? StepSlot::beside_weight : StepSlot::beside_input;
 }
 
 /// Linears whose output is split: what is gathered for one of a region is gathered for all.
@@ -43,7 +44,7 @@ bool sends_what_was_computed(CollectiveKind kind) {
 /// A step and where it stands.
 struct StepRecord::Placed {
   std::int32_t place = 0;  ///< operators in the order of their places
-  Slot slot = Slot::before;
+  StepSlot slot = StepSlot::before;
   Step step;
   StepCost cost;
 };

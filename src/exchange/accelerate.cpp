@@ -14,9 +14,9 @@
 namespace espalier::exchange {
 namespace {
 
-constexpr const char* kName = "accelerate-fsdp";
+constexpr const char* kAccelerate = "accelerate-fsdp";
 constexpr const char* kEngine = "accelerate-fsdp";
-constexpr const char* kPrefix = "ACC";
+constexpr const char* kAcceleratePrefix = "ACC";
 
 /// The class that FSDP wraps: of transformers' modelling files.
 std::string block_class(const std::string& family) {
@@ -48,16 +48,16 @@ std::string other_groups(const Job& job, const Plan& plan) {
 }
 
 // Rows for engines whose plans hold more than this file: plans of accelerate-fsdp keep all of them by rules of the engine.
-constexpr std::array kOwn = {
+constexpr std::array kAccelerateOnly = {
     FormatRow{"SELECTIVE", "no selective recomputation", selective, "none or full"},
     FormatRow{"RECOMP-ALL", "all blocks are recomputed or none", partial, "of all of them"},
     FormatRow{"NODE-SHARDS", "FSDP1 shards over all ranks or over those of a node", other_groups,
               "all ranks, or those of a node"},
 };
-constexpr FormatRows kRows = {kName, kEngine, kPrefix, kOwn};
+constexpr FormatRows kAccelerateRows = {kAccelerate, kEngine, kAcceleratePrefix, kAccelerateOnly};
 
-std::vector<FormatRule> rules() { return rules_of(kRows); }
-std::optional<FormatFault> fault(const Job& job, const Plan& plan) { return fault_of(kRows, job, plan); }
+std::vector<FormatRule> accelerate_rules() { return rules_of(kAccelerateRows); }
+std::optional<FormatFault> accelerate_fault(const Job& job, const Plan& plan) { return fault_of(kAccelerateRows, job, plan); }
 
 /// How FSDP shards, in the words of its version.
 std::string sharding(const Plan& plan) {
@@ -91,7 +91,7 @@ std::string degrees(const Job& job, const Plan& plan) {
              "\n  parallelism_config_cp_size: ", s.cp, s.cp > 1 ? "\n  parallelism_config_cp_comm_strategy: alltoall" : "", "\n");
 }
 
-std::string configuration(const ExportRequest& request) {
+std::string accelerate_yaml(const ExportRequest& request) {
   const Job& job = request.job;
   const Plan& plan = request.plan;
   const Strategy& s = plan.strategy();
@@ -115,9 +115,9 @@ std::string configuration(const ExportRequest& request) {
              degrees(job, plan));
 }
 
-Result<std::string> write(const ExportRequest& request) {
-  if (const auto broken = fault(request.job, request.plan)) return to_error(*broken, accelerate_fsdp());
-  std::string text = configuration(request);
+Result<std::string> write_accelerate(const ExportRequest& request) {
+  if (const auto broken = accelerate_fault(request.job, request.plan)) return to_error(*broken, accelerate_fsdp());
+  std::string text = accelerate_yaml(request);
   if (!request.launcher) return text;
   return to_text(LaunchFile{"Accelerate 1.15", "accelerate.yaml", std::move(text),
                             "accelerate launch --config_file FILE --machine_rank RANK --main_process_ip ADDRESS "
@@ -129,14 +129,10 @@ Result<std::string> write(const ExportRequest& request) {
 }  // namespace
 
 Exporter accelerate_fsdp() {
-  return {kName,
-          "a configuration file of Hugging Face Accelerate (1.15, FSDP2)",
-          "accelerate.yaml",
-          write,
-          kEngine,
-          all_launchers(),
-          rules,
-          fault};
+  return {kAccelerate,       "a configuration file of Hugging Face Accelerate (1.15, FSDP2)",
+          "accelerate.yaml", write_accelerate,
+          kEngine,           all_launchers(),
+          accelerate_rules,  accelerate_fault};
 }
 
 }  // namespace espalier::exchange

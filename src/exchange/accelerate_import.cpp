@@ -7,9 +7,6 @@
 namespace espalier::exchange {
 namespace {
 
-constexpr std::int64_t kMostDegree = 1 << 20;
-constexpr std::int64_t kMostRanks = 1 << 30;
-
 class AccelerateReader {
  public:
   AccelerateReader(const ConfigurationRequest& request, const base::Node& root)
@@ -198,9 +195,9 @@ class AccelerateReader {
     const std::string precision = out_.precision;
     const bool said = in_.has("mixed_precision");
     if (said && inner.precision.empty()) inner.precision = precision;
-    auto read = read_deepspeed(inner);
-    if (!read) return read;
-    out_ = std::move(*read);
+    auto read_accelerate = read_deepspeed(inner);
+    if (!read_accelerate) return read_accelerate;
+    out_ = std::move(*read_accelerate);
     out_.name = request_.name;
     if (path == nullptr)
       out_.precision = precision;
@@ -256,7 +253,7 @@ class AccelerateReader {
   std::int64_t machines_ = 1;
 };
 
-Result<ImportedConfiguration> read(const ConfigurationRequest& request) {
+Result<ImportedConfiguration> read_accelerate(const ConfigurationRequest& request) {
   const auto document = base::read_yaml(request.text, request.name);
   if (!document) return document.error();
   if (document->root.kind != base::NodeKind::mapping)
@@ -268,7 +265,7 @@ Result<ImportedConfiguration> read(const ConfigurationRequest& request) {
 }  // namespace
 
 ConfigurationFormat accelerate_configuration() {
-  return {"accelerate", "Hugging Face Accelerate's YAML (1.15): FSDP, DeepSpeed, or plain data parallelism", read};
+  return {"accelerate", "Hugging Face Accelerate's YAML (1.15): FSDP, DeepSpeed, or plain data parallelism", read_accelerate};
 }
 
 }  // namespace espalier::exchange

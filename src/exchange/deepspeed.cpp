@@ -12,13 +12,13 @@
 namespace espalier::exchange {
 namespace {
 
-constexpr const char* kName = "deepspeed";
-constexpr const char* kPrefix = "DS";
+constexpr const char* kDeepspeed = "deepspeed";
+constexpr const char* kDeepspeedPrefix = "DS";
 
-constexpr FormatRows kRows = {kName, kName, kPrefix};
+constexpr FormatRows kDeepspeedRows = {kDeepspeed, kDeepspeed, kDeepspeedPrefix};
 
-std::vector<FormatRule> rules() { return rules_of(kRows); }
-std::optional<FormatFault> fault(const Job& job, const Plan& plan) { return fault_of(kRows, job, plan); }
+std::vector<FormatRule> deepspeed_rules() { return rules_of(kDeepspeedRows); }
+std::optional<FormatFault> deepspeed_fault(const Job& job, const Plan& plan) { return fault_of(kDeepspeedRows, job, plan); }
 
 bool states_in_bf16(const Plan& plan) { return has_engine_option(plan, "bf16-states"); }
 
@@ -42,7 +42,7 @@ void write_zero(base::JsonWriter& json, const Strategy& s, bool bf16_states) {
   json.end_object();
 }
 
-std::string configuration(const ExportRequest& request) {
+std::string deepspeed_settings(const ExportRequest& request) {
   const Plan& plan = request.plan;
   const Strategy& s = plan.strategy();
   const Schedule& schedule = plan.only_pipeline().schedule;
@@ -80,9 +80,9 @@ std::string configuration(const ExportRequest& request) {
   return json.text() + "\n";
 }
 
-Result<std::string> write(const ExportRequest& request) {
-  if (const auto broken = fault(request.job, request.plan)) return to_error(*broken, deepspeed_json());
-  std::string text = configuration(request);
+Result<std::string> write_deepspeed(const ExportRequest& request) {
+  if (const auto broken = deepspeed_fault(request.job, request.plan)) return to_error(*broken, deepspeed_json());
+  std::string text = deepspeed_settings(request);
   if (!request.launcher) return text;
   return to_text(LaunchFile{"DeepSpeed 0.19; your script takes deepspeed.add_config_arguments", "ds_config.json", std::move(text),
                             torchrun_starter(request.job), "--deepspeed --deepspeed_config FILE"},
@@ -92,8 +92,10 @@ Result<std::string> write(const ExportRequest& request) {
 }  // namespace
 
 Exporter deepspeed_json() {
-  return {kName, "DeepSpeed's JSON (0.19), of plans without a pipeline", "ds_config.json", write, kName, all_launchers(), rules,
-          fault};
+  return {kDeepspeed,       "DeepSpeed's JSON (0.19), of plans without a pipeline",
+          "ds_config.json", write_deepspeed,
+          kDeepspeed,       all_launchers(),
+          deepspeed_rules,  deepspeed_fault};
 }
 
 }  // namespace espalier::exchange

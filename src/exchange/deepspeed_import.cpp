@@ -9,9 +9,6 @@
 namespace espalier::exchange {
 namespace {
 
-constexpr std::int64_t kMostDegree = 1 << 20;
-constexpr std::int64_t kMostSamples = std::int64_t{1} << 31;
-
 class DeepSpeedReader {
  public:
   DeepSpeedReader(const ConfigurationRequest& request, const base::Node& root)

@@ -19,11 +19,10 @@
 namespace espalier::exchange {
 namespace {
 
-using Verdict = KeyRow::Verdict;
-
-constexpr std::array<std::pair<const char*, Verdict>, 6> kVerdicts = {
-    std::pair{"reads", Verdict::reads}, {"noted", Verdict::noted},     {"effect", Verdict::without_effect},
-    {"changes", Verdict::changes},      {"refused", Verdict::refused}, {"alias", Verdict::alias}};
+constexpr std::array<std::pair<const char*, KeyRow::Verdict>, 6> kVerdicts = {
+    std::pair{"reads", KeyRow::Verdict::reads},  {"noted", KeyRow::Verdict::noted},
+    {"effect", KeyRow::Verdict::without_effect}, {"changes", KeyRow::Verdict::changes},
+    {"refused", KeyRow::Verdict::refused},       {"alias", KeyRow::Verdict::alias}};
 
 std::vector<std::string> words_in(base::Reader& reader, const char* key) {
   std::vector<std::string> out;
@@ -80,7 +79,8 @@ std::string index_of(KeyTable& table) {
 
 std::string broken_reference(const KeyTable& table) {
   for (const KeyRow& row : table.rows) {
-    if (row.verdict == Verdict::without_effect && table.reasons.count(row.text) == 0) return cat(row.key, " of class ", row.text);
+    if (row.verdict == KeyRow::Verdict::without_effect && table.reasons.count(row.text) == 0)
+      return cat(row.key, " of class ", row.text);
     for (const std::string* key : {&row.with, &row.same_as})
       if (!key->empty() && table.index.count(*key) == 0) return cat(row.key, " that refers to ", *key);
   }
@@ -91,7 +91,7 @@ KeyTable shipped(std::string_view text, const char* file) { return base::shipped
 
 }  // namespace
 
-std::string_view to_string(Verdict verdict) {
+std::string_view to_string(KeyRow::Verdict verdict) {
   for (const auto& [name, value] : kVerdicts)
     if (value == verdict) return name;
   return "";

@@ -8,12 +8,12 @@
 #include "base/invariant.h"
 #include "exchange/file_edits.h"
 #include "exchange/launch_script.h"
+#include "exchange/plan_settings.h"
 #include "exchange/shell_words.h"
 
 namespace espalier::exchange {
 namespace {
 
-constexpr const char* kSwitch = "on";
 constexpr const char* kCheckpointing = "--activation_checkpoint.mode";  ///< or a subcommand of torchtitan 0.3
 constexpr char kRemoved = '\x01';  ///< stands where words were until the lines are put in order
 
@@ -217,7 +217,7 @@ class FlagFile {
 };
 
 /// NAME of "$NAME" and "${NAME}"; empty: another value.
-std::string variable_in(std::string_view value) {
+std::string plain_variable(std::string_view value) {
   if (!value.starts_with('$')) return "";
   value.remove_prefix(1);
   if (value.starts_with('{') && value.ends_with('}')) value = value.substr(1, value.size() - 2);
@@ -257,7 +257,7 @@ class Edits {
   }
   void change(const FlagSite& place, const WantedValue& w) {
     const std::string value = file_.text_of(place.value);
-    if (const std::string name = variable_in(value); !name.empty() && assign(name, w.after)) return;
+    if (const std::string name = plain_variable(value); !name.empty() && assign(name, w.after)) return;
     edits_.push_back({place.name, place.has_value() ? value : kSwitch, w.after, place.line});
     file_.set(place, w.after, w.words == WantedValue::Words::several);
   }

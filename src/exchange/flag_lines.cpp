@@ -14,7 +14,7 @@
 namespace espalier::exchange {
 namespace {
 
-constexpr std::size_t kMostBytes = 4u << 20;
+constexpr std::size_t kMostScriptBytes = 4u << 20;
 constexpr std::size_t kMostFlags = 5000;
 
 bool is_flag(const ShellWord& word) { return !word.token.is_word && !word.token.ends && is_flag_word(word.token.text); }
@@ -227,7 +227,7 @@ ShellContext shell_context(const ConfigurationRequest& request) {
 }
 
 Result<FlagLines> read_flag_lines(std::string_view text, const std::string& where, const ShellContext& context) {
-  if (Status problem = base::check_text(text, where, kMostBytes)) return *problem;
+  if (Status problem = base::check_text(text, where, kMostScriptBytes)) return *problem;
   auto script = read_shell_script(text, where, context);
   if (!script) return script.error();
   return FlagScan(std::move(*script), where).read();

@@ -12,11 +12,11 @@
 namespace espalier::exchange {
 namespace {
 
-constexpr FormatRows kRows = {"fsdp2-recipe", "fsdp2", "FSDP"};
+constexpr FormatRows kFsdp2Rows = {"fsdp2-recipe", "fsdp2", "FSDP"};
 
 /// Blocks may differ (engine rule FSDP-LAYERS says in what), so that no row asks for one strategy.
-std::vector<FormatRule> rules() { return {}; }
-std::optional<FormatFault> fault(const Job& job, const Plan& plan) { return engine_fault_of(kRows, job, plan); }
+std::vector<FormatRule> fsdp2_rules() { return {}; }
+std::optional<FormatFault> fsdp2_fault(const Job& job, const Plan& plan) { return engine_fault_of(kFsdp2Rows, job, plan); }
 
 /// Wrapping of one layer in the module.
 struct WrappedLayer {
@@ -113,8 +113,8 @@ constexpr const char* kImports =
     "from torch.distributed.fsdp import CPUOffloadPolicy, MixedPrecisionPolicy, OffloadPolicy, fully_shard\n"
     "from torch.utils.checkpoint import CheckpointPolicy, create_selective_checkpoint_contexts\n\n";
 
-Result<std::string> write(const ExportRequest& request) {
-  if (const auto broken = fault(request.job, request.plan)) return to_error(*broken, fsdp2_recipe());
+Result<std::string> write_fsdp2(const ExportRequest& request) {
+  if (const auto broken = fsdp2_fault(request.job, request.plan)) return to_error(*broken, fsdp2_recipe());
   std::string text =
       cat(recipe_head(request, "PyTorch 2.11",
                       "planned(model, blocks, mesh()) shards a model whose blocks are a ModuleList; the script that trains "
@@ -130,14 +130,10 @@ Result<std::string> write(const ExportRequest& request) {
 }  // namespace
 
 Exporter fsdp2_recipe() {
-  return {"fsdp2-recipe",
-          "a Python module for PyTorch's fully_shard: mesh, sharding and recomputation of every block",
-          "planned_fsdp.py",
-          write,
-          "fsdp2",
-          all_launchers(),
-          rules,
-          fault};
+  return {"fsdp2-recipe",    "a Python module for PyTorch's fully_shard: mesh, sharding and recomputation of every block",
+          "planned_fsdp.py", write_fsdp2,
+          "fsdp2",           all_launchers(),
+          fsdp2_rules,       fsdp2_fault};
 }
 
 }  // namespace espalier::exchange

@@ -19,8 +19,8 @@ namespace {
 
 using Flags = std::vector<LaunchFlag>;
 
-constexpr const char* kName = "megatron-core";
-constexpr const char* kPrefix = "MEG";
+constexpr const char* kMegatron = "megatron-core";
+constexpr const char* kMegatronPrefix = "MEG";
 
 /// What config.json says under the names of transformers; absent keys are what its classes take.
 class Config {
@@ -154,7 +154,7 @@ Flags option_flags(const Plan& plan) {
   return out;
 }
 
-Flags batch(const Plan& plan) {
+Flags megatron_batch(const Plan& plan) {
   Flags out{{"--micro-batch-size", std::to_string(plan.only_pipeline().schedule.micro_batch), ""},
             {"--global-batch-size", std::to_string(plan.training.global_batch),
              cat(plan.only_pipeline().schedule.microbatches, " micro-batches")},
@@ -165,7 +165,7 @@ Flags batch(const Plan& plan) {
   return out;
 }
 
-Flags recomputation(const Job& job, const Plan& plan) {
+Flags megatron_recomputation(const Job& job, const Plan& plan) {
   const Recompute r = strategy_of_all(plan).recompute;
   if (r.kind == RecomputeKind::none) return {};
   if (r.kind == RecomputeKind::selective) {
@@ -279,21 +279,21 @@ std::string unknown_option(const Job&, const Plan& plan) {
   return "";
 }
 
-constexpr std::array kOwn = {
+constexpr std::array kMegatronOnly = {
     FormatRow{"OPTIONS", "flags can say the options of the engine", unknown_option,
               "flex-dispatcher, overlap-experts, cuda-graphs, bf16-gradients or bf16-moments",
               "it is set in the script that trains; the plan of the engine without it can be written"},
 };
 
-constexpr FormatRows kRows = {kName, kName, kPrefix, kOwn};
+constexpr FormatRows kMegatronRows = {kMegatron, kMegatron, kMegatronPrefix, kMegatronOnly};
 
-std::vector<FormatRule> rules() { return rules_of(kRows); }
-std::optional<FormatFault> fault(const Job& job, const Plan& plan) { return fault_of(kRows, job, plan); }
+std::vector<FormatRule> megatron_rules() { return rules_of(kMegatronRows); }
+std::optional<FormatFault> megatron_fault(const Job& job, const Plan& plan) { return fault_of(kMegatronRows, job, plan); }
 
-Result<std::string> write(const ExportRequest& request) {
+Result<std::string> write_megatron(const ExportRequest& request) {
   const Job& job = request.job;
   const Plan& plan = request.plan;
-  if (const auto broken = fault(job, plan)) return to_error(*broken, megatron_core());
+  if (const auto broken = megatron_fault(job, plan)) return to_error(*broken, megatron_core());
   const auto document = base::read_json(plan.model_source, "plan: $.model.source");
   if (!document) return document.error();
   const Config config(document->root);
@@ -308,8 +308,8 @@ Result<std::string> write(const ExportRequest& request) {
   script.groups = {{"model", known ? architecture(job, plan, config) : sizes_alone(job.model)},
                    {"parallelism", parallelism(job, plan)},
                    {"data parallelism", data_parallelism(plan.strategy())},
-                   {"batch", batch(plan)},
-                   {"recomputation", recomputation(job, plan)},
+                   {"batch", megatron_batch(plan)},
+                   {"recomputation", megatron_recomputation(job, plan)},
                    {"options of the engine", option_flags(plan)},
                    {"precision", precision(plan.training)}};
   return to_text(script, request);
@@ -319,7 +319,8 @@ Result<std::string> write(const ExportRequest& request) {
 
 std::vector<LaunchFlag> megatron_plan_flags(const Job& job, const Plan& plan) {
   Flags out = parallelism(job, plan);
-  for (const Flags& more : {data_parallelism(plan.strategy()), batch(plan), recomputation(job, plan), option_flags(plan)})
+  for (const Flags& more :
+       {data_parallelism(plan.strategy()), megatron_batch(plan), megatron_recomputation(job, plan), option_flags(plan)})
     out.insert(out.end(), more.begin(), more.end());
   return out;
 }
@@ -359,10 +360,10 @@ std::string megatron_layout(const Model& model, const Pipeline& pipeline) {
 }
 
 Exporter megatron_core() {
-  return {kName,           "a script that launches the plan with Megatron-LM (core 0.19, 0.20)",
-          "launch.sh",     write,
+  return {kMegatron,       "a script that launches the plan with Megatron-LM (core 0.19, 0.20)",
+          "launch.sh",     write_megatron,
           "megatron-core", all_launchers(),
-          rules,           fault};
+          megatron_rules,  megatron_fault};
 }
 
 }  // namespace espalier::exchange

@@ -17,23 +17,23 @@ namespace {
 
 using Settings = std::vector<PythonSetting>;
 
-constexpr const char* kName = "megatron-bridge";
-constexpr const char* kPrefix = "MEG";  // its checks are Megatron's own
+constexpr const char* kBridge = "megatron-bridge";
+constexpr const char* kBridgePrefix = "MEG";  // its checks are Megatron's own
 
 std::string options_of(const Job&, const Plan& plan) {
   const auto options = engine_options(plan);
   return options.empty() ? "" : cat("options of the engine: ", base::joined(options));
 }
 
-constexpr std::array kOwn = {
+constexpr std::array kBridgeOnly = {
     FormatRow{"NO-OPTIONS", "the engine has no options", options_of, "the engine without options",
               "they are set in the recipe that this one changes; the plan of the engine without them can be written"},
 };
 
-constexpr FormatRows kRows = {kName, kName, kPrefix, kOwn};
+constexpr FormatRows kBridgeRows = {kBridge, kBridge, kBridgePrefix, kBridgeOnly};
 
-std::vector<FormatRule> rules() { return rules_of(kRows); }
-std::optional<FormatFault> fault(const Job& job, const Plan& plan) { return fault_of(kRows, job, plan); }
+std::vector<FormatRule> bridge_rules() { return rules_of(kBridgeRows); }
+std::optional<FormatFault> bridge_fault(const Job& job, const Plan& plan) { return fault_of(kBridgeRows, job, plan); }
 
 std::string number(std::int64_t value) { return std::to_string(value); }
 
@@ -69,7 +69,7 @@ void add_degrees(const Job& job, const Strategy& s, Settings& out) {
   out.push_back({"model.expert_tensor_parallel_size", number(s.etp), "None would mean the tensor degree"});
 }
 
-Settings recomputation(const Job& job, const Plan& plan) {
+Settings bridge_recomputation(const Job& job, const Plan& plan) {
   const Recompute r = strategy_of_all(plan).recompute;
   if (r.kind == RecomputeKind::none)
     return {{"model.recompute_granularity", "None", ""},
@@ -109,14 +109,14 @@ void add_data_parallelism(const Job& job, const Strategy& s, Settings& out) {
     out.push_back({"optimizer.use_precision_aware_optimizer", "True", "asked for by the offload; types as without it"});
 }
 
-std::string recipe(const ExportRequest& r) {
+std::string bridge_recipe(const ExportRequest& r) {
   const Plan& plan = r.plan;
   ESPALIER_CHECK(plan.pipelines.size() == 1);  // the rules of the format were asked
   const Strategy s = strategy_of_all(plan);
   Settings out;
   add_degrees(r.job, s, out);
   add_pipeline(r.job, plan, out);
-  for (PythonSetting& setting : recomputation(r.job, plan)) out.push_back(std::move(setting));
+  for (PythonSetting& setting : bridge_recomputation(r.job, plan)) out.push_back(std::move(setting));
   add_data_parallelism(r.job, s, out);
   out.push_back({"train.micro_batch_size", number(plan.only_pipeline().schedule.micro_batch), ""});
   out.push_back({"train.global_batch_size", number(plan.training.global_batch),
@@ -145,9 +145,9 @@ std::string recipe(const ExportRequest& r) {
       "    pretrain(planned(getattr(importlib.import_module(module), function)()), forward_step)\n");
 }
 
-Result<std::string> write(const ExportRequest& request) {
-  if (const auto broken = fault(request.job, request.plan)) return to_error(*broken, megatron_bridge());
-  std::string text = recipe(request);
+Result<std::string> write_bridge(const ExportRequest& request) {
+  if (const auto broken = bridge_fault(request.job, request.plan)) return to_error(*broken, megatron_bridge());
+  std::string text = bridge_recipe(request);
   if (!request.launcher) return text;
   return to_text(LaunchFile{"Megatron-Bridge 0.6; RECIPE=MODULE:FUNCTION names the recipe", "planned.py", std::move(text),
                             torchrun_starter(request.job) + " FILE", ""},
@@ -157,10 +157,10 @@ Result<std::string> write(const ExportRequest& request) {
 }  // namespace
 
 Exporter megatron_bridge() {
-  return {kName,        "a Python recipe of Megatron-Bridge (0.6): what the plan sets on a ConfigContainer",
-          "planned.py", write,
-          kName,        all_launchers(),
-          rules,        fault};
+  return {kBridge,      "a Python recipe of Megatron-Bridge (0.6): what the plan sets on a ConfigContainer",
+          "planned.py", write_bridge,
+          kBridge,      all_launchers(),
+          bridge_rules, bridge_fault};
 }
 
 }  // namespace espalier::exchange

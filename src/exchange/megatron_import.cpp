@@ -13,9 +13,7 @@
 namespace espalier::exchange {
 namespace {
 
-constexpr const char* kFormat = "megatron-args";
-constexpr std::int64_t kMostDegree = 1 << 20;
-constexpr std::int64_t kMostSamples = std::int64_t{1} << 31;
+constexpr const char* kMegatronArgs = "megatron-args";
 
 // ---- the file ----------------------------------------------------------------------------------------------------------------
 
@@ -23,7 +21,7 @@ constexpr std::int64_t kMostSamples = std::int64_t{1} << 31;
 std::vector<Setting> arguments_of(const FlagLines& lines) {
   std::vector<Setting> out;
   for (const Setting& setting : lines.flags) {
-    const KeyRow* row = key_table(kFormat).find(setting.key);
+    const KeyRow* row = key_table(kMegatronArgs).find(setting.key);
     const bool launcher = row != nullptr && row->text.starts_with("launcher_");
     if (!launcher || setting.condition == 0) out.push_back(setting);
   }
@@ -41,7 +39,7 @@ struct MegatronFile {
 void set_by_programs(MegatronFile& file) {
   const auto has = [&](const std::string& key) {
     return std::any_of(file.settings.begin(), file.settings.end(), [&](const Setting& s) {
-      const KeyRow* row = key_table(kFormat).find(s.key);
+      const KeyRow* row = key_table(kMegatronArgs).find(s.key);
       return (row == nullptr ? s.key : row->key) == key;
     });
   };
@@ -57,7 +55,7 @@ void set_by_programs(MegatronFile& file) {
   }
 }
 
-Result<MegatronFile> read_file(const ConfigurationRequest& request) {
+Result<MegatronFile> read_megatron_file(const ConfigurationRequest& request) {
   const auto block = runlog::read_argument_block(request.text, request.name);
   if (!block) return block.error();
   MegatronFile file;
@@ -77,7 +75,7 @@ Result<MegatronFile> read_file(const ConfigurationRequest& request) {
 // ---- the plan ----------------------------------------------------------------------------------------------------------------
 
 /// "['p2p']", "[a, b]", "a b" -> words.
-std::vector<std::string> words_of(std::string text) {
+std::vector<std::string> words_without_brackets(std::string text) {
   for (char& c : text)
     if (c == '[' || c == ']' || c == '\'' || c == '"' || c == ',') c = ' ';
   std::istringstream stream(text);
@@ -89,7 +87,7 @@ std::vector<std::string> words_of(std::string text) {
 class MegatronReader {
  public:
   MegatronReader(const ConfigurationRequest& request, MegatronFile file)
-      : request_(request), in_(request, std::move(file.settings), key_table(kFormat)), sources_(std::move(file.sources)) {
+      : request_(request), in_(request, std::move(file.settings), key_table(kMegatronArgs)), sources_(std::move(file.sources)) {
     for (ImportedKey& variable : file.variables) in_.list(std::move(variable));
     for (const std::string& program : file.programs) out_.notes.push_back(program);
   }
@@ -202,7 +200,7 @@ class MegatronReader {
   void context() {
     const Setting* kinds = in_.find("cp_comm_type");
     if (out_.strategy.cp == 1 || kinds == nullptr) return;
-    const std::vector<std::string> words = words_of(kinds->value);
+    const std::vector<std::string> words = words_without_brackets(kinds->value);
     const auto all = [&](const char* word) {
       return !words.empty() && std::all_of(words.begin(), words.end(), [&](const std::string& w) { return w == word; });
     };
@@ -377,7 +375,7 @@ class MegatronReader {
     const std::int64_t layers = in_.integer("recompute_num_layers", 0, kMostDegree, 0, "recompute layers");
     const std::string modules = in_.text("recompute_modules", "core_attn", "recomputed modules");
     if (own == "selective") {
-      const std::string names = base::joined(words_of(modules));
+      const std::string names = base::joined(words_without_brackets(modules));
       const auto named = parse_recompute_modules(names);
       r.kind = RecomputeKind::selective;
       if (named)
@@ -456,17 +454,18 @@ class MegatronReader {
   std::int64_t layers_ = 0;
 };
 
-Result<ImportedConfiguration> read(const ConfigurationRequest& request) {
-  auto file = read_file(request);
+Result<ImportedConfiguration> read_megatron(const ConfigurationRequest& request) {
+  auto file = read_megatron_file(request);
   if (!file) return file.error();
-  const Status broken = broken_assertions(assertion_table(kFormat), request, file->settings);
+  const Status broken = broken_assertions(assertion_table(kMegatronArgs), request, file->settings);
   return with_assertions(MegatronReader(request, std::move(*file)).run(), broken);
 }
 
 }  // namespace
 
 ConfigurationFormat megatron_arguments() {
-  return {kFormat, "Megatron-LM: the arguments it prints (also inside a log), a list of flags, or a launch script", read};
+  return {kMegatronArgs, "Megatron-LM: the arguments it prints (also inside a log), a list of flags, or a launch script",
+          read_megatron};
 }
 
 }  // namespace espalier::exchange

@@ -11,7 +11,7 @@
 namespace espalier::exchange {
 namespace {
 
-constexpr std::size_t kLongest = 1 << 16;  ///< characters after all repetitions
+constexpr std::size_t kLongestLayout = 1 << 16;  ///< characters after all repetitions
 
 /// The layout without repetitions, or why it cannot be read.
 class LayoutExpansion {
@@ -50,13 +50,13 @@ class LayoutExpansion {
     if (at_ < text_.size() && text_[at_] == '*') {
       const char* begin = text_.data() + at_ + 1;
       const auto [end, code] = std::from_chars(begin, text_.data() + text_.size(), times);
-      if (code != std::errc() || times > kLongest) {
+      if (code != std::errc() || times > kLongestLayout) {
         fault_ = "a '*' without a number of repetitions";
         return;
       }
       at_ = static_cast<std::size_t>(end - text_.data());
     }
-    if (out.size() + times * unit.size() > kLongest) {
+    if (out.size() + times * unit.size() > kLongestLayout) {
       fault_ = "more stages and layers than any model has";
       return;
     }

@@ -24,11 +24,9 @@
 namespace espalier::exchange {
 namespace {
 
-constexpr std::size_t kMostBytes = 4u << 20;
-constexpr std::size_t kMostDevices = 64;
+constexpr std::size_t kMostTopologyBytes = 4u << 20;
 constexpr std::size_t kMostNics = 256;
-constexpr int kDeepest = 64;
-constexpr double kGB = 1e9;
+constexpr int kDeepestElement = 64;
 
 struct FoundGpu {
   std::string bus, gcn;
@@ -134,7 +132,7 @@ class NcclTopology {
   }
 
   void walk(const pugi::xml_node& parent, std::vector<std::size_t>& above, double slot, int depth) {
-    if (depth > kDeepest) return fail(parent, cat("elements ", depth, " deep"), cat("at most ", kDeepest));
+    if (depth > kDeepestElement) return fail(parent, cat("elements ", depth, " deep"), cat("at most ", kDeepestElement));
     for (const pugi::xml_node child : parent.children()) {
       if (error_ || child.type() != pugi::node_element) continue;
       const std::string name = child.name();
@@ -179,8 +177,8 @@ class NcclTopology {
   }
 
   void gpu(const pugi::xml_node& node, const pugi::xml_node& pci, const std::vector<std::size_t>& above, double slot) {
-    if (gpus_.size() == kMostDevices)
-      return fail(node, "more GPUs than a node has", cat("at most ", static_cast<std::int64_t>(kMostDevices)));
+    if (gpus_.size() == kMostNodeDevices)
+      return fail(node, "more GPUs than a node has", cat("at most ", static_cast<std::int64_t>(kMostNodeDevices)));
     FoundGpu out;
     out.bus = lower_bus(pci.attribute("busid").as_string());
     out.line = line_of(node.offset_debug());
@@ -321,10 +319,10 @@ Status other_device(const ClusterRequest& request, std::int64_t sm) {
                cat("sm ", sm, " is one of", row->prefixes)};
 }
 
-Result<ImportedCluster> read(const ClusterRequest& request) {
-  if (request.text.size() > kMostBytes)
+Result<ImportedCluster> read_nccl_topology(const ClusterRequest& request) {
+  if (request.text.size() > kMostTopologyBytes)
     return Error{ErrorKind::bad_input, request.name, cat(static_cast<std::int64_t>(request.text.size()), " bytes"),
-                 cat("at most ", static_cast<std::int64_t>(kMostBytes)), ""};
+                 cat("at most ", static_cast<std::int64_t>(kMostTopologyBytes)), ""};
   NcclTopology topology(request);
   const auto links = topology.read();
   if (!links) return links.error();
@@ -335,6 +333,8 @@ Result<ImportedCluster> read(const ClusterRequest& request) {
 
 }  // namespace
 
-ClusterFormat nccl_topology() { return {"nccl-xml", "topology of NCCL or RCCL (NCCL_TOPO_DUMP_FILE); needs --device", read}; }
+ClusterFormat nccl_topology() {
+  return {"nccl-xml", "topology of NCCL or RCCL (NCCL_TOPO_DUMP_FILE); needs --device", read_nccl_topology};
+}
 
 }  // namespace espalier::exchange

@@ -9,11 +9,10 @@
 #include "base/format.h"
 #include "base/invariant.h"
 #include "cluster/catalogue.h"
+#include "runlog/lines.h"
 
 namespace espalier::exchange {
 namespace {
-
-constexpr double kGB = 1e9;
 
 struct Generation {
   const char* prefix;  ///< of names of the catalogue
@@ -271,6 +270,13 @@ class NodeLinksImport {
 };
 
 }  // namespace
+
+std::optional<std::size_t> gpu_of(std::string_view word) {
+  if (!word.starts_with("GPU")) return std::nullopt;
+  const auto number = runlog::whole_integer(word.substr(3));
+  if (!number || *number < 0 || *number >= static_cast<std::int64_t>(kMostNodeDevices)) return std::nullopt;
+  return static_cast<std::size_t>(*number);
+}
 
 Result<ImportedCluster> cluster_of(const NodeLinks& links, const ClusterRequest& request) {
   ESPALIER_CHECK(links.devices() > 0 && links.nvlinks.size() == links.devices());

@@ -12,13 +12,21 @@
 // as well where a table may hide the links: `nvidia-smi topo -mp` prints PCIe alone.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "espalier/imported_cluster.h"
 
 namespace espalier::exchange {
+
+inline constexpr double kGB = 1e9;  ///< bytes
+inline constexpr std::size_t kMostNodeDevices = 64;
+/// "GPU3" -> 3; nothing where it is no device of a node.
+std::optional<std::size_t> gpu_of(std::string_view word);
 
 /// How near two devices are over PCIe.
 enum class PciePath : std::uint8_t { same, pix, pxb, phb, node, sys };

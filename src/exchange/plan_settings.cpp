@@ -16,8 +16,6 @@
 namespace espalier::exchange {
 namespace {
 
-constexpr const char* kSwitch = "on";
-
 /// The exporter's fault; rules of the model's architecture do not matter to a file that holds it already.
 Status refused(const char* exporter, const Job& job, const Plan& plan) {
   if (plan.pipelines.size() != 1 || !plan.uniform())

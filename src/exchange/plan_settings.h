@@ -15,6 +15,7 @@ namespace espalier::exchange {
 /// Key -> value, "on" for a switch. Keys are flags with their dashes, or paths ("zero_optimization.stage"). Keys that begin with '@' are arguments of the
 /// training script, which the file does not hold ("@micro-batch").
 using PlanSettings = std::map<std::string, std::string>;
+inline constexpr const char* kSwitch = "on";
 
 /// check_failed: the format cannot express the plan; the rule is named.
 Result<PlanSettings> plan_settings(const std::string& format, const Job& job, const Plan& plan);

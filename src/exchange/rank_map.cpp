@@ -37,7 +37,7 @@ std::map<std::int64_t, RankCoordinates> places_of(const Plan& plan) {
   return out;
 }
 
-Result<std::string> write(const ExportRequest& request) {
+Result<std::string> write_rank_map(const ExportRequest& request) {
   const Job& job = request.job;
   const Plan& plan = request.plan;
   const bool several = plan.pipelines.size() > 1;
@@ -56,7 +56,8 @@ Result<std::string> write(const ExportRequest& request) {
 }  // namespace
 
 Exporter rank_map() {
-  return {"rank-map", "which rank runs on which device of which node, and its place in the plan (tabs)", "ranks.tsv", write};
+  return {"rank-map", "which rank runs on which device of which node, and its place in the plan (tabs)", "ranks.tsv",
+          write_rank_map};
 }
 
 }  // namespace espalier::exchange

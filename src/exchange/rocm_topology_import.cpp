@@ -22,16 +22,7 @@
 namespace espalier::exchange {
 namespace {
 
-constexpr std::size_t kMostDevices = 64;
 constexpr std::int64_t kOneHop = 15;
-
-/// "GPU3" -> 3.
-std::optional<std::size_t> gpu_of(std::string_view word) {
-  if (!word.starts_with("GPU")) return std::nullopt;
-  const auto number = runlog::whole_integer(word.substr(3));
-  if (!number || *number < 0 || *number >= static_cast<std::int64_t>(kMostDevices)) return std::nullopt;
-  return static_cast<std::size_t>(*number);
-}
 
 enum class Table { none, weights, types, numa };
 
@@ -76,8 +67,8 @@ class RocmTables {
     if (words.size() == 1) return;
     auto& rows = table_ == Table::weights ? weights_ : types_;
     RocmTableRow row{number, {words.begin() + 1, words.end()}};
-    if (row.cells.size() > kMostDevices)
-      return fail(number, cat(row.cells.size(), " cells"), cat("at most ", kMostDevices, " devices"));
+    if (row.cells.size() > kMostNodeDevices)
+      return fail(number, cat(row.cells.size(), " cells"), cat("at most ", kMostNodeDevices, " devices"));
     if (!rows.emplace(*gpu_of(words[0]), std::move(row)).second)
       fail(number, cat("a second row of ", words[0]), "one", "one node a file");
   }
@@ -89,7 +80,7 @@ class RocmTables {
     if (!rest || !node) return;
     const auto device = runlog::leading_number(rest->starts_with("[") ? rest->substr(1) : *rest);
     const auto processor = runlog::leading_number(*node);
-    if (device && processor && *device >= 0 && *device < static_cast<double>(kMostDevices))
+    if (device && processor && *device >= 0 && *device < static_cast<double>(kMostNodeDevices))
       processors_[static_cast<std::size_t>(*device)] = *processor;
   }
 
@@ -116,7 +107,7 @@ class RocmTables {
 
   Result<NodeLinks> links() {
     const std::size_t n = types_.rbegin()->first + 1;
-    ESPALIER_CHECK(n <= kMostDevices);
+    ESPALIER_CHECK(n <= kMostNodeDevices);
     NodeLinks out;
     out.link_name = "Infinity Fabric link";
     out.nvlinks.assign(n, std::vector<std::int64_t>(n, 0));
@@ -155,7 +146,7 @@ class RocmTables {
   Status error_;
 };
 
-Result<ImportedCluster> read(const ClusterRequest& request) {
+Result<ImportedCluster> read_rocm_topology(const ClusterRequest& request) {
   if (Status error = runlog::check_size(request.text, request.name)) return *error;
   if (request.device.empty())
     return Error{ErrorKind::usage, "--device", "no device", "the kind of its GPUs, which the tables do not say",
@@ -170,7 +161,7 @@ Result<ImportedCluster> read(const ClusterRequest& request) {
 }  // namespace
 
 ClusterFormat rocm_smi_topo() {
-  return {"rocm-smi-topo", "what `rocm-smi --showtopo` prints on a node of AMD GPUs; needs --device", read};
+  return {"rocm-smi-topo", "what `rocm-smi --showtopo` prints on a node of AMD GPUs; needs --device", read_rocm_topology};
 }
 
 }  // namespace espalier::exchange

@@ -11,7 +11,7 @@
 namespace espalier::exchange {
 namespace {
 
-constexpr const char* kName = "schedule-csv";
+constexpr const char* kScheduleCsv = "schedule-csv";
 
 char letter(InstructionKind kind) {
   switch (kind) {
@@ -31,16 +31,16 @@ std::string several_pipelines(const Job&, const Plan& plan) {
 std::string no_pipeline(const Job&, const Plan& plan) {
   return plan.only_pipeline().schedule.stages > 1 ? "" : "a plan without a pipeline";
 }
-constexpr std::array kRows = {
+constexpr std::array kCsvRows = {
     FormatRow{"ONE-PIPELINE", "one pipeline", several_pipelines, "one", "each has a schedule of its own"},
     FormatRow{"STAGES", "two stages or more", no_pipeline, "two stages or more", "one stage needs no schedule"},
 };
 
-std::vector<FormatRule> rules() { return rules_of_rows("CSV", kRows); }
-std::optional<FormatFault> fault(const Job& job, const Plan& plan) { return fault_of_rows("CSV", kRows, job, plan); }
+std::vector<FormatRule> csv_rules() { return rules_of_rows("CSV", kCsvRows); }
+std::optional<FormatFault> csv_fault(const Job& job, const Plan& plan) { return fault_of_rows("CSV", kCsvRows, job, plan); }
 
-Result<std::string> write(const ExportRequest& request) {
-  if (const auto broken = fault(request.job, request.plan)) return to_error(*broken, schedule_csv());
+Result<std::string> write_csv(const ExportRequest& request) {
+  if (const auto broken = csv_fault(request.job, request.plan)) return to_error(*broken, schedule_csv());
   const Schedule& schedule = request.plan.only_pipeline().schedule;
   std::string out;
   for (std::int32_t rank = 0; rank < schedule.stages; ++rank) {
@@ -57,14 +57,14 @@ Result<std::string> write(const ExportRequest& request) {
 }  // namespace
 
 Exporter schedule_csv() {
-  return {kName,
+  return {kScheduleCsv,
           "the pipeline's order of compute as CSV, for torchtitan and PyTorch's pipelines",
           "schedule.csv",
-          write,
+          write_csv,
           {},
           {},
-          rules,
-          fault};
+          csv_rules,
+          csv_fault};
 }
 
 }  // namespace espalier::exchange

@@ -21,7 +21,7 @@ std::string asked(const std::vector<std::string>& names) {
   return out;
 }
 
-std::string shown(const std::string& value) { return value.size() > kShown ? value.substr(0, kShown) + "…" : value; }
+std::string shortened(const std::string& value) { return value.size() > kShown ? value.substr(0, kShown) + "…" : value; }
 
 std::string text_of(const base::Node& node) {
   if (node.kind == base::NodeKind::null) return "None";
@@ -183,7 +183,7 @@ void SettingReader::guarded(const Setting& setting) {
       fault.error.found += cat(", and ", spelled(setting.key));
       return;
     }
-  fail(setting.key, cat("\"", shown(setting.value), "\" under the condition of line ", setting.condition),
+  fail(setting.key, cat("\"", shortened(setting.value), "\" under the condition of line ", setting.condition),
        "a condition that the script, its #SBATCH lines, the cluster or --arg decide",
        cat(asked(setting.deciding), setting.deciding.empty() ? "" : ", or ", "--ignore ", setting.key, " takes it out"));
   if (!errors_.empty() && errors_.back().key == setting.key) {
@@ -214,7 +214,7 @@ std::int64_t SettingReader::number_of(const Setting& setting, std::int64_t low, 
   const std::string& text = setting.value;
   const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (code == std::errc() && end == text.data() + text.size() && value >= low && value <= high) return value;
-  fail(setting.key, cat("\"", shown(text), "\""), cat("a whole number from ", low, " to ", high), asked(setting.missing));
+  fail(setting.key, cat("\"", shortened(text), "\""), cat("a whole number from ", low, " to ", high), asked(setting.missing));
   if (!errors_.empty() && errors_.back().key == setting.key) errors_.back().names = setting.missing;
   return low;
 }
@@ -241,7 +241,8 @@ bool SettingReader::flag(std::string_view key, bool fallback, std::string_view m
   }
   const std::string text = base::lower(setting->value);
   const bool yes = text == "true" || text == "1" || text == "yes" || text == "on";
-  if (!yes && !switched_off(setting->value) && text != "off") fail(key, cat("\"", shown(setting->value), "\""), "true or false");
+  if (!yes && !switched_off(setting->value) && text != "off")
+    fail(key, cat("\"", shortened(setting->value), "\""), "true or false");
   note_read(*setting, said(yes));
   return yes;
 }
@@ -257,7 +258,7 @@ double SettingReader::real(std::string_view key, double low, double high, double
   const std::string& text = setting->value;
   const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (code != std::errc() || end != text.data() + text.size() || !(value >= low && value <= high))
-    fail(key, cat("\"", shown(text), "\""), cat("a number from ", base::six_digits(low), " to ", base::six_digits(high)));
+    fail(key, cat("\"", shortened(text), "\""), cat("a number from ", base::six_digits(low), " to ", base::six_digits(high)));
   note_read(*setting, cat(meaning, " ", text));
   return value;
 }
@@ -273,7 +274,7 @@ std::string SettingReader::word(std::string_view key, const std::vector<std::str
   const auto at = std::find_if(choices.begin(), choices.end(),
                                [&](const std::string& choice) { return base::lower(choice) == base::lower(setting->value); });
   if (at == choices.end()) {
-    fail(key, cat("\"", shown(setting->value), "\""), cat("one of ", base::joined(choices)),
+    fail(key, cat("\"", shortened(setting->value), "\""), cat("one of ", base::joined(choices)),
          base::suggestion(setting->value.substr(0, kShown), choices));
     return fallback;
   }
@@ -287,7 +288,7 @@ std::string SettingReader::text(std::string_view key, const std::string& fallbac
     note_default(key, fallback, cat(meaning, " ", fallback.empty() ? "not said" : fallback));
     return fallback;
   }
-  note_read(*setting, cat(meaning, " ", shown(setting->value)));
+  note_read(*setting, cat(meaning, " ", shortened(setting->value)));
   return setting->value;
 }
 
@@ -407,7 +408,7 @@ void SettingReader::judge(const Setting& setting) {
   if (row->verdict == Verdict::noted) return list_as(ImportedKey::Kind::read, row->text);
   if (row->verdict == Verdict::changes) return list_as(ImportedKey::Kind::not_modelled, row->text);
   const bool other_model = !row->model.empty() && request_.model_state == ConfigurationRequest::ModelState::given;
-  fail(setting.key, shown(setting.value),
+  fail(setting.key, shortened(setting.value),
        cat("a configuration without it: ", other_model ? "the model that is given has another value" : row->text),
        cat("--ignore ", setting.key, " takes it out, where the plan may be predicted as if it were not there"));
 }
@@ -427,7 +428,7 @@ void SettingReader::judge_unknown(const Setting& setting) {
   const std::string similar = base::suggestion(setting.key, known);
   if (speaks == table_.words.end() && similar.empty()) return list_as(ImportedKey::Kind::not_understood, "not known here");
   const std::string why = speaks == table_.words.end() ? "" : cat(": by its name (\"", *speaks, "\") it may change the plan");
-  fail(setting.key, shown(setting.value), cat("a key that is known here", why),
+  fail(setting.key, shortened(setting.value), cat("a key that is known here", why),
        cat(similar, similar.empty() ? "" : "; ", "--ignore ", setting.key, " takes it out, where it does not"));
 }
 

@@ -25,6 +25,9 @@
 
 namespace espalier::exchange {
 
+/// The largest numbers that are read: degrees and nodes, ranks that degrees multiply to, samples and tokens.
+inline constexpr std::int64_t kMostDegree = 1 << 20, kMostRanks = 1 << 30, kMostSamples = std::int64_t{1} << 31;
+
 struct Setting {
   std::string key;    ///< "tensor_model_parallel_size", "parallelism.tensor_parallel_degree"
   std::string value;  ///< text of a scalar; of a list "[a, b]"

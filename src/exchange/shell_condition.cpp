@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "exchange/shell_condition.h"
 #include "base/invariant.h"
+#include "runlog/lines.h"
 
 #include <algorithm>
 #include <charconv>
@@ -14,17 +15,10 @@ using Kind = ShellVerdict::Kind;
 Kind of(bool yes) { return yes ? Kind::yes : Kind::no; }
 Kind negated(Kind kind) { return kind == Kind::open ? kind : of(kind == Kind::no); }
 
-std::optional<std::int64_t> whole(std::string_view text) {
-  std::int64_t out = 0;
-  const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), out);
-  if (code != std::errc() || end != text.data() + text.size()) return std::nullopt;
-  return out;
-}
-
 Kind compared(std::string_view op, std::string_view left, std::string_view right, bool glob) {
   if (op == "=" || op == "==") return of(glob ? matches_pattern(right, left) : left == right);
   if (op == "!=") return of(glob ? !matches_pattern(right, left) : left != right);
-  const auto a = whole(left), b = whole(right);
+  const auto a = runlog::whole_integer(left), b = runlog::whole_integer(right);
   if (!a || !b) return Kind::open;
   if (op == "-eq") return of(*a == *b);
   if (op == "-ne") return of(*a != *b);

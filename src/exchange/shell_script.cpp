@@ -13,7 +13,7 @@
 namespace espalier::exchange {
 namespace {
 
-using Verdict = ShellVerdict::Kind;
+using Kind = ShellVerdict::Kind;
 
 std::string file_name(std::string_view path) { return std::string(path.substr(path.rfind('/') + 1)); }
 
@@ -148,11 +148,11 @@ class ShellRun {
     const bool tests = !both || c.first == "[" || c.first == "[[ ]]" || c.first == "test" || c.first.empty();
     const std::int64_t line = tokens_[i].line;
     const ShellVerdict verdict = decide(std::span(tokens_).subspan(c.begin, i - c.begin), variables_);
-    if (verdict.kind == Verdict::open || loops_ > 0) {
+    if (verdict.kind == Kind::open || loops_ > 0) {
       (tests ? c.guard : c.after_and) = line;
       if (tests) out_.conditions[line] = verdict.missing;
     } else {
-      c.skips = (verdict.kind == Verdict::yes) != both;
+      c.skips = (verdict.kind == Kind::yes) != both;
     }
     c.begins = true;
     c.begin = i + 1;
@@ -224,39 +224,39 @@ class ShellRun {
     std::vector<std::string> missing;
     for (const ShellBlock::Arm& arm : block.arms) {
       const ShellVerdict verdict = test_of(block, arm);
-      if (verdict.kind == Verdict::no && !open) continue;
-      if (verdict.kind == Verdict::open) {
+      if (verdict.kind == Kind::no && !open) continue;
+      if (verdict.kind == Kind::open) {
         open = true;
         for (const std::string& name : verdict.missing)
           if (std::find(missing.begin(), missing.end(), name) == missing.end()) missing.push_back(name);
         out_.conditions[line] = missing;
       }
-      if (verdict.kind == Verdict::no) continue;
+      if (verdict.kind == Kind::no) continue;
       commands(arm.body, arm.body_end, open ? line : condition, depth);
-      if (verdict.kind == Verdict::yes) return;
+      if (verdict.kind == Kind::yes) return;
     }
   }
   ShellVerdict test_of(const ShellBlock& block, const ShellBlock::Arm& arm) {
     const bool otherwise = block.kind == ShellBlock::Kind::branch && arm.test == arm.test_end;
-    if (otherwise) return {Verdict::yes, {}};
+    if (otherwise) return {Kind::yes, {}};
     if (block.kind == ShellBlock::Kind::choice) return choice(block, arm);
     ShellVerdict out = decide(std::span(tokens_).subspan(arm.test, arm.test_end - arm.test), variables_);
-    if (loops_ > 0) out.kind = Verdict::open;
+    if (loops_ > 0) out.kind = Kind::open;
     return out;
   }
   ShellVerdict choice(const ShellBlock& block, const ShellBlock::Arm& arm) {
     if (block.header < block.first + 2) return {};
     const ShellValue subject = variables_.expand(tokens_[block.first + 1].text);
-    if (!subject.known || loops_ > 0) return {Verdict::open, subject.missing};
+    if (!subject.known || loops_ > 0) return {Kind::open, subject.missing};
     for (std::size_t i = arm.test; i < arm.test_end; ++i) {
       std::string_view rest = tokens_[i].text;
       for (std::size_t bar = 0; bar != std::string_view::npos;) {
         bar = rest.find('|');
-        if (matches_pattern(rest.substr(0, bar), subject.text)) return {Verdict::yes, {}};
+        if (matches_pattern(rest.substr(0, bar), subject.text)) return {Kind::yes, {}};
         if (bar != std::string_view::npos) rest.remove_prefix(bar + 1);
       }
     }
-    return {Verdict::no, {}};
+    return {Kind::no, {}};
   }
 
   /// The body runs once; a variable that takes several values is unknown in it.

@@ -8,22 +8,15 @@
 #include "base/format.h"
 #include "base/invariant.h"
 #include "exchange/shell_words.h"
+#include "runlog/lines.h"
 
 namespace espalier::exchange {
 namespace {
 
-constexpr int kDeepest = 16;               ///< of values inside values
-constexpr std::size_t kLongest = 1 << 16;  ///< bytes of a value
+constexpr int kDeepestValue = 16;               ///< of values inside values
+constexpr std::size_t kLongestValue = 1 << 16;  ///< bytes of a value
 
-std::optional<std::int64_t> whole(std::string_view text) {
-  std::int64_t out = 0;
-  const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), out);
-  if (code != std::errc() || end != text.data() + text.size()) return std::nullopt;
-  return out;
-}
-
-bool is_digit(char c) { return c >= '0' && c <= '9'; }
-bool is_name_part(char c) { return is_digit(c) || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
+using runlog::is_digit;
 
 /// The name or the positional parameter at the beginning.
 std::string_view name_at(std::string_view text) {
@@ -134,7 +127,7 @@ class ShellArithmetic {
       blanks();
       std::size_t end = at_;
       while (end < text_.size() && is_digit(text_[end])) ++end;
-      out = whole(text_.substr(at_, end - at_));
+      out = runlog::whole_integer(text_.substr(at_, end - at_));
       at_ = end;
     }
     --depth_;
@@ -164,7 +157,7 @@ std::string option_of(std::string_view line, std::string_view name, char letter)
 }
 /// "h100:8" and "gpu:8" are 8.
 std::optional<std::int64_t> count_of(const std::string& text) {
-  return whole(std::string_view(text).substr(text.rfind(':') + 1));
+  return runlog::whole_integer(std::string_view(text).substr(text.rfind(':') + 1));
 }
 
 void append(ShellValue& out, const ShellValue& part) {
@@ -244,7 +237,7 @@ const ShellValue* ShellVariables::find(const std::string& name) const {
 
 ShellValue ShellVariables::expand(std::string_view text, int depth) const {
   ESPALIER_CHECK(depth >= 0);
-  if (depth > kDeepest) return {std::string(text), false};
+  if (depth > kDeepestValue) return {std::string(text), false};
   ShellValue out;
   for (std::size_t i = 0; i < text.size();) {
     const bool dollar = text[i] == '$' && i + 1 < text.size();
@@ -267,7 +260,7 @@ ShellValue ShellVariables::expand(std::string_view text, int depth) const {
       out.text += text[i++];
     }
   }
-  out.known = out.known && out.text.size() <= kLongest;
+  out.known = out.known && out.text.size() <= kLongestValue;
   if (!out.known) out.text = std::string(text);
   return out;
 }

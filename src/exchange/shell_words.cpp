@@ -11,7 +11,6 @@ namespace espalier::exchange {
 namespace {
 
 bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
-bool is_name_part(char c) { return is_letter(c) || (c >= '0' && c <= '9'); }
 
 class ShellTokenizer {
  public:
@@ -231,6 +230,7 @@ class ShellTokenizer {
 
 }  // namespace
 
+bool is_name_part(char c) { return is_letter(c) || (c >= '0' && c <= '9'); }
 bool is_shell_name(std::string_view word) {
   return !word.empty() && is_letter(word.front()) && std::all_of(word.begin(), word.end(), is_name_part);
 }

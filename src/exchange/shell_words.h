@@ -28,6 +28,8 @@ inline constexpr const char* kString = "\"";  ///< text of the beginning and the
 /// bad_input: a quote or a `$(` that does not end.
 Result<std::vector<ShellToken>> read_shell_words(std::string_view text, const std::string& where);
 
+/// A letter, a digit or '_'.
+bool is_name_part(char c);
 bool is_shell_name(std::string_view word);
 /// "NAME" of "NAME=…" and "NAME+=…"; empty: it assigns nothing.
 std::string assigned_name(std::string_view word);

@@ -16,24 +16,12 @@
 namespace espalier::exchange {
 namespace {
 
-constexpr std::size_t kMostDevices = 64;
 constexpr std::size_t kMostColumns = 160;
-
-bool is_digit(char c) { return c >= '0' && c <= '9'; }
-
-/// "GPU3" -> 3.
-std::optional<std::size_t> gpu_of(std::string_view word) {
-  if (!word.starts_with("GPU")) return std::nullopt;
-  std::size_t number = 0;
-  const auto [end, code] = std::from_chars(word.data() + 3, word.data() + word.size(), number);
-  if (code != std::errc() || end != word.data() + word.size() || number >= kMostDevices) return std::nullopt;
-  return number;
-}
 
 bool is_nic(std::string_view word) {
   constexpr std::array<std::string_view, 7> kNames = {"NIC", "mlx", "bnxt", "irdma", "hfi", "efa", "ibp"};
   return std::any_of(kNames.begin(), kNames.end(), [&](std::string_view name) {
-    return word.size() > name.size() && word.starts_with(name) && is_digit(word.back());
+    return word.size() > name.size() && word.starts_with(name) && runlog::is_digit(word.back());
   });
 }
 
@@ -41,7 +29,8 @@ bool is_nic(std::string_view word) {
 std::vector<std::string> header_words(std::string_view line) {
   std::vector<std::string> out;
   for (std::string_view word : runlog::words_of(line)) {
-    while (word.size() > 4 && word.starts_with("GPU") && word.find("GPU", 3) != std::string_view::npos && is_digit(word[3])) {
+    while (word.size() > 4 && word.starts_with("GPU") && word.find("GPU", 3) != std::string_view::npos &&
+           runlog::is_digit(word[3])) {
       const std::size_t next = word.find("GPU", 3);
       out.emplace_back(word.substr(0, next));
       word.remove_prefix(next);
@@ -82,7 +71,7 @@ bool add_cells(std::string_view word, std::vector<TopologyCell>& out) {
 }
 
 /// The command before the matrix, where it was pasted with it.
-LinksShown shown(std::string_view text) {
+LinksShown links_shown(std::string_view text) {
   if (text.find("topo -mp") != std::string_view::npos) return LinksShown::no;
   return text.find("topo -m") != std::string_view::npos ? LinksShown::yes : LinksShown::unknown;
 }
@@ -181,7 +170,7 @@ class Matrix {
       out.path.push_back(std::move(path));
     }
     if (Status error = asymmetric(out)) return *error;
-    out.shown = shown(request_.text);
+    out.shown = links_shown(request_.text);
     add_nics(places, out);
     return out;
   }
@@ -221,7 +210,7 @@ class Matrix {
   Status error_;
 };
 
-Result<ImportedCluster> read(const ClusterRequest& request) {
+Result<ImportedCluster> read_topo_matrix(const ClusterRequest& request) {
   if (Status error = runlog::check_size(request.text, request.name)) return *error;
   if (request.device.empty())
     return Error{ErrorKind::usage, "--device", "no device", "the kind of its GPUs, which the matrix does not say",
@@ -234,7 +223,7 @@ Result<ImportedCluster> read(const ClusterRequest& request) {
 }  // namespace
 
 ClusterFormat nvidia_smi_topo() {
-  return {"nvidia-smi-topo", "what `nvidia-smi topo -m` prints on a node; needs --device", read};
+  return {"nvidia-smi-topo", "what `nvidia-smi topo -m` prints on a node; needs --device", read_topo_matrix};
 }
 
 }  // namespace espalier::exchange

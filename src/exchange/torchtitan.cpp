@@ -19,9 +19,9 @@ namespace {
 
 using Flags = std::vector<LaunchFlag>;
 
-constexpr const char* kName = "torchtitan";
+constexpr const char* kTorchtitan = "torchtitan";
 constexpr const char* kRecipe = "torchtitan-recipe";
-constexpr const char* kPrefix = "TT";
+constexpr const char* kTorchtitanPrefix = "TT";
 
 std::string flag(const char* name) { return cat("--parallelism.", name); }
 
@@ -79,13 +79,13 @@ constexpr std::array kFlagRows = {
               "stages that differ as the layers which first and last have less, or export torchtitan-recipe"},
 };
 
-constexpr FormatRows kRows = {kName, kName, kPrefix, kFlagRows};
-constexpr FormatRows kRecipeRows = {kRecipe, kName, kPrefix};
+constexpr FormatRows kTorchtitanRows = {kTorchtitan, kTorchtitan, kTorchtitanPrefix, kFlagRows};
+constexpr FormatRows kRecipeRows = {kRecipe, kTorchtitan, kTorchtitanPrefix};
 
 std::vector<FormatRule> recipe_rules() { return rules_of(kRecipeRows); }
 std::optional<FormatFault> recipe_fault(const Job& job, const Plan& plan) { return fault_of(kRecipeRows, job, plan); }
-std::vector<FormatRule> rules() { return rules_of(kRows); }
-std::optional<FormatFault> fault(const Job& job, const Plan& plan) { return fault_of(kRows, job, plan); }
+std::vector<FormatRule> flag_rules() { return rules_of(kTorchtitanRows); }
+std::optional<FormatFault> flag_fault(const Job& job, const Plan& plan) { return fault_of(kTorchtitanRows, job, plan); }
 
 Flags pipeline_alone(const Plan& plan) {
   const Schedule& schedule = plan.only_pipeline().schedule;
@@ -127,7 +127,7 @@ Flags parallelism(const Plan& plan) {
   return out;
 }
 
-Flags batch(const Plan& plan) {
+Flags torchtitan_batch(const Plan& plan) {
   const Schedule& schedule = plan.only_pipeline().schedule;
   const std::int64_t passes = schedule.stages > 1 ? schedule.microbatches : 1;
   return {{"--training.local_batch_size", std::to_string(schedule.micro_batch * passes),
@@ -166,16 +166,18 @@ const char* eight_bits(const Plan& plan) {
   return plan.training.precision == Precision::fp8 ? ", with its Float8LinearConverter" : "";
 }
 
-Result<std::string> write(const ExportRequest& request) {
+Result<std::string> write_flags(const ExportRequest& request) {
   const Job& job = request.job;
   const Plan& plan = request.plan;
-  if (const auto broken = fault(job, plan)) return to_error(*broken, torchtitan_flags());
+  if (const auto broken = flag_fault(job, plan)) return to_error(*broken, torchtitan_flags());
   LaunchScript script;
   script.engine = cat("torchtitan 0.3; MODULE and CONFIG name the model, as llama3 and llama3_8b", eight_bits(plan));
   script.program = "-m torchtitan.train --module \"${MODULE:?}\" --config \"${CONFIG:?}\"";
   script.in_image = "-m torchtitan.train --module MODULE --config CONFIG";
-  script.groups = {
-      {"parallelism", parallelism(plan)}, {"pipeline", pipeline(job, plan)}, {"batch", batch(plan)}, {"kernels", kernels(plan)}};
+  script.groups = {{"parallelism", parallelism(plan)},
+                   {"pipeline", pipeline(job, plan)},
+                   {"batch", torchtitan_batch(plan)},
+                   {"kernels", kernels(plan)}};
   script.last = recomputation(plan.strategy().recompute);
   return to_text(script, request);
 }
@@ -219,9 +221,9 @@ const char* checkpointing(const Recompute& r) {
   return "FullAC.Config()";
 }
 
-std::string recipe(const ExportRequest& r) {
+std::string recipe_text(const ExportRequest& r) {
   std::vector<PythonSetting> out;
-  for (const Flags& flags : {parallelism(r.plan), pipeline_alone(r.plan), batch(r.plan), kernels(r.plan)})
+  for (const Flags& flags : {parallelism(r.plan), pipeline_alone(r.plan), torchtitan_batch(r.plan), kernels(r.plan)})
     for (const LaunchFlag& flag : flags) out.push_back(setting_of(flag));
   if (r.plan.only_pipeline().schedule.stages > 1)
     out.push_back({"parallelism.module_fqns_per_model_part", modules(r.job, r.plan), ""});
@@ -239,7 +241,7 @@ std::string recipe(const ExportRequest& r) {
 
 Result<std::string> write_recipe(const ExportRequest& request) {
   if (const auto broken = recipe_fault(request.job, request.plan)) return to_error(*broken, torchtitan_recipe());
-  std::string text = recipe(request);
+  std::string text = recipe_text(request);
   if (!request.launcher) return text;
   const std::string path = "PYTHONPATH=\"$(dirname FILE)${PYTHONPATH:+:$PYTHONPATH}\"";
   return to_text(
@@ -262,7 +264,7 @@ std::optional<std::int64_t> layers_a_stage(std::int64_t weighted, std::int64_t s
 
 std::vector<LaunchFlag> titan_plan_flags(const Job& job, const Plan& plan) {
   Flags out = parallelism(plan);
-  for (const Flags& more : {pipeline(job, plan), batch(plan)}) out.insert(out.end(), more.begin(), more.end());
+  for (const Flags& more : {pipeline(job, plan), torchtitan_batch(plan)}) out.insert(out.end(), more.begin(), more.end());
   if (plan.strategy().overlap.tp) out.push_back({"--compile.enable_async_tensor_parallel", "", ""});
   return out;
 }
@@ -295,8 +297,10 @@ std::optional<TitanCut> titan_cut(const std::vector<std::int64_t>& blocks, std::
 }
 
 Exporter torchtitan_flags() {
-  return {kName, "a script that launches the plan with torchtitan (0.3)", "launch.sh", write, kName, all_launchers(), rules,
-          fault};
+  return {kTorchtitan, "a script that launches the plan with torchtitan (0.3)",
+          "launch.sh", write_flags,
+          kTorchtitan, all_launchers(),
+          flag_rules,  flag_fault};
 }
 
 Exporter torchtitan_recipe() {
@@ -304,7 +308,7 @@ Exporter torchtitan_recipe() {
           "a Python recipe of torchtitan (0.3): a function that returns its configuration",
           "planned_recipe.py",
           write_recipe,
-          kName,
+          kTorchtitan,
           all_launchers(),
           recipe_rules,
           recipe_fault};

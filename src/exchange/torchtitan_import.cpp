@@ -14,9 +14,7 @@
 namespace espalier::exchange {
 namespace {
 
-constexpr const char* kFormat = "torchtitan";
-constexpr std::int64_t kMostDegree = 1 << 20;
-constexpr std::int64_t kMostRanks = 1 << 30;
+constexpr const char* kTorchtitanFormat = "torchtitan";
 constexpr std::int64_t kMostTokens = std::int64_t{1} << 40;
 
 // ---- the file ----------------------------------------------------------------------------------------------------------------
@@ -74,7 +72,7 @@ struct TorchtitanFile {
   bool toml = false;
 };
 
-Result<TorchtitanFile> read_file(const ConfigurationRequest& request) {
+Result<TorchtitanFile> read_torchtitan_file(const ConfigurationRequest& request) {
   TorchtitanFile out;
   out.toml = is_toml(request.text);
   if (out.toml) {
@@ -108,7 +106,7 @@ constexpr std::array kSchedules = {
 class TitanReader {
  public:
   TitanReader(const ConfigurationRequest& request, TorchtitanFile file)
-      : request_(request), toml_(file.toml), in_(request, std::move(file.settings), key_table(kFormat)) {
+      : request_(request), toml_(file.toml), in_(request, std::move(file.settings), key_table(kTorchtitanFormat)) {
     for (ImportedKey& variable : file.variables) in_.list(std::move(variable));
   }
 
@@ -345,20 +343,20 @@ class TitanReader {
   ImportedConfiguration out_;
 };
 
-Result<ImportedConfiguration> read(const ConfigurationRequest& request) {
-  auto file = read_file(request);
+Result<ImportedConfiguration> read_torchtitan(const ConfigurationRequest& request) {
+  auto file = read_torchtitan_file(request);
   if (!file) return file.error();
-  const Status broken = broken_assertions(assertion_table(kFormat), request, file->settings);
+  const Status broken = broken_assertions(assertion_table(kTorchtitanFormat), request, file->settings);
   return with_assertions(TitanReader(request, std::move(*file)).run(), broken);
 }
 
 }  // namespace
 
 ConfigurationFormat torchtitan_configuration() {
-  return {kFormat,
+  return {kTorchtitanFormat,
           "torchtitan: TOML (up to 0.2.1), the command line of newer ones (--parallelism.tensor_parallel_degree 2 …), or a "
           "recipe of export",
-          read};
+          read_torchtitan};
 }
 
 }  // namespace espalier::exchange

@@ -8,33 +8,37 @@
 namespace espalier::galvatron {
 namespace {
 
-Error fault(std::string where, std::string found, std::string expected, std::string hint = "") {
+Error not_in_document(std::string where, std::string found, std::string expected, std::string hint = "") {
   return {ErrorKind::bad_input, std::move(where), std::move(found), std::move(expected),
           hint.empty() ? "Galvatron's strategy file cannot say this; plan without it" : std::move(hint)};
 }
 
-std::string text(std::int64_t n) { return std::to_string(n); }
 std::string stage_at(std::size_t i) { return "$.pipelines[0].stages[" + std::to_string(i) + "]"; }
 
 Status check_schedule(const Schedule& s) {
   const std::string where = "$.pipelines[0].schedule";
-  if (s.virtual_stages != 1) return fault(where, text(s.virtual_stages) + " virtual stages", "1");
+  if (s.virtual_stages != 1) return not_in_document(where, std::to_string(s.virtual_stages) + " virtual stages", "1");
   if (s.kind != ScheduleKind::gpipe && s.kind != ScheduleKind::one_f_one_b)
-    return fault(where, "schedule " + std::string(to_string(s.kind)), "gpipe or 1f1b");
+    return not_in_document(where, "schedule " + std::string(to_string(s.kind)), "gpipe or 1f1b");
   return {};
 }
 
 Status check_strategy(const Strategy& s, const std::string& where) {
-  if (s.ep != 1 || s.etp != 1) return fault(where, "ep " + text(s.ep) + ", etp " + text(s.etp), "1: experts are not spread");
-  if (s.zero == ZeroStage::optimizer) return fault(where, "ZeRO-1", "no sharding (ddp), ZeRO-2 or ZeRO-3");
+  if (s.ep != 1 || s.etp != 1)
+    return not_in_document(where, "ep " + std::to_string(s.ep) + ", etp " + std::to_string(s.etp), "1: experts are not spread");
+  if (s.zero == ZeroStage::optimizer) return not_in_document(where, "ZeRO-1", "no sharding (ddp), ZeRO-2 or ZeRO-3");
   if (s.shards_optimizer() && s.shard != s.data_ranks())
-    return fault(where, "shards over " + text(s.shard) + " of " + text(s.data_ranks()) + " ranks",
-                 "over all that hold the same weights");
-  if (s.cp > 1 && s.cp_kind != ContextParallelKind::ring) return fault(where, "context parallelism by all-to-all", "ring");
+    return not_in_document(where, "shards over " + std::to_string(s.shard) + " of " + std::to_string(s.data_ranks()) + " ranks",
+                           "over all that hold the same weights");
+  if (s.cp > 1 && s.cp_kind != ContextParallelKind::ring)
+    return not_in_document(where, "context parallelism by all-to-all", "ring");
   if (s.order != RankOrder::tp_cp_dp_pp)
-    return fault(where, "rank order " + std::string(to_string(s.order)), std::string(to_string(RankOrder::tp_cp_dp_pp)));
-  if (s.recompute.kind == RecomputeKind::selective) return fault(where, "selective recomputation", "whole blocks (full) or none");
-  if (!s.partition.empty()) return fault(where, "an operator partition", "tensor, sequence, context and data parallelism");
+    return not_in_document(where, "rank order " + std::string(to_string(s.order)),
+                           std::string(to_string(RankOrder::tp_cp_dp_pp)));
+  if (s.recompute.kind == RecomputeKind::selective)
+    return not_in_document(where, "selective recomputation", "whole blocks (full) or none");
+  if (!s.partition.empty())
+    return not_in_document(where, "an operator partition", "tensor, sequence, context and data parallelism");
   return {};
 }
 
@@ -45,8 +49,9 @@ Status check_devices(const Plan& plan) {
     const Stage& stage = plan.only_pipeline().stages[i];
     for (const DeviceRange& r : stage.devices) {
       if (r.first != next || r.stride != 1)
-        return fault(stage_at(i) + ".devices", "first " + text(r.first) + ", stride " + text(r.stride),
-                     "the devices in order, stage by stage: first " + text(next) + ", stride 1");
+        return not_in_document(stage_at(i) + ".devices",
+                               "first " + std::to_string(r.first) + ", stride " + std::to_string(r.stride),
+                               "the devices in order, stage by stage: first " + std::to_string(next) + ", stride 1");
       next += r.count;
     }
   }
@@ -77,7 +82,7 @@ Result<std::vector<FileLayer>> placed_layers(const Plan& plan, std::vector<std::
         blocks_of_stage += block ? 1 : 0;
       }
     }
-    if (blocks_of_stage == 0) return fault(stage_at(i) + ".layers", "no block", "at least one a stage");
+    if (blocks_of_stage == 0) return not_in_document(stage_at(i) + ".layers", "no block", "at least one a stage");
     per_stage.push_back(blocks_of_stage);
   }
   return layers;
@@ -90,8 +95,9 @@ Result<DataParallelType> default_type(const std::vector<FileLayer>& layers) {
     const Strategy& s = layer.strategy;
     if (s.data_ranks() == 1 || s.shards_parameters()) continue;
     if (zero && *zero != s.zero)
-      return fault(layer.where, "zero " + text(number_of(s.zero)) + " beside zero " + text(number_of(*zero)),
-                   "ZeRO-3 and one other type for the rest");
+      return not_in_document(layer.where,
+                             "zero " + std::to_string(number_of(s.zero)) + " beside zero " + std::to_string(number_of(*zero)),
+                             "ZeRO-3 and one other type for the rest");
     zero = s.zero;
   }
   return zero == ZeroStage::gradients ? DataParallelType::zero2 : DataParallelType::ddp;
@@ -104,8 +110,8 @@ Status check_tensor_groups(const std::vector<FileLayer>& layers) {
     const Strategy& s = layer.strategy;
     if (s.tp == 1 || s.sp == SequenceParallel::ulysses) continue;
     if (all && *all != s.sp)
-      return fault(layer.where, "sp " + std::string(to_string(s.sp)) + " beside sp " + std::string(to_string(*all)),
-                   "one for all tensor groups: Galvatron has one flag for the run");
+      return not_in_document(layer.where, "sp " + std::string(to_string(s.sp)) + " beside sp " + std::string(to_string(*all)),
+                             "one for all tensor groups: Galvatron has one flag for the run");
     all = s.sp;
   }
   return {};
@@ -116,8 +122,8 @@ bool is_zero3(const Strategy& s) { return s.shards_parameters(); }
 Status check_vocabulary(const FileLayer& embedding, const FileLayer& head) {
   const Strategy &a = embedding.strategy, &b = head.strategy;
   if (a.tp == b.tp && a.cp == b.cp && a.sp == b.sp && a.zero == b.zero) return {};
-  return fault(head.where, "a head spread unlike the embedding",
-               "the same tp, sp, cp and zero: vtp, vsp, vcp and embed_sdp speak of both");
+  return not_in_document(head.where, "a head spread unlike the embedding",
+                         "the same tp, sp, cp and zero: vtp, vsp, vcp and embed_sdp speak of both");
 }
 
 DocumentLayer document_layer(const FileLayer& layer) {

@@ -15,12 +15,11 @@ namespace {
 
 constexpr std::int64_t kMaxSamples = std::numeric_limits<std::int32_t>::max();
 
-Error fault(std::string where, std::string found, std::string expected, std::string hint) {
+Error bad_document(std::string where, std::string found, std::string expected, std::string hint) {
   return {ErrorKind::bad_input, std::move(where), std::move(found), std::move(expected), std::move(hint)};
 }
 
 std::string entry(std::string_view field, std::size_t i) { return "$." + std::string(field) + "[" + std::to_string(i) + "]"; }
-std::string text(std::int64_t n) { return std::to_string(n); }
 
 ZeroStage zero_of(DataParallelType type) {
   switch (type) {
@@ -56,21 +55,24 @@ class Conversion {
     ESPALIER_CHECK(std::accumulate(d_.division.begin(), d_.division.end(), std::size_t{0}) == d_.layers.size());
     const std::int64_t blocks = model_.blocks();
     if (static_cast<std::int64_t>(d_.layers.size()) != blocks || blocks + 2 != static_cast<std::int64_t>(model_.layers.size()))
-      return fault("$.tp_sizes_enc", text(static_cast<std::int64_t>(d_.layers.size())) + " layers",
-                   text(blocks) + ", the blocks of the model", "the file is for another model");
+      return bad_document("$.tp_sizes_enc", std::to_string(static_cast<std::int64_t>(d_.layers.size())) + " layers",
+                          std::to_string(blocks) + ", the blocks of the model", "the file is for another model");
     if (d_.global_batch != training_.global_batch)
-      return fault("$.global_bsz", text(d_.global_batch), text(training_.global_batch) + ", the global batch of the training",
-                   "set the training's global batch to the file's");
+      return bad_document("$.global_bsz", std::to_string(d_.global_batch),
+                          std::to_string(training_.global_batch) + ", the global batch of the training",
+                          "set the training's global batch to the file's");
     if (cluster_.devices() % d_.pp != 0)
-      return fault("$.pp_deg", text(d_.pp) + " stages", "a divisor of the " + text(cluster_.devices()) + " devices",
-                   "the file is for another number of devices");
+      return bad_document("$.pp_deg", std::to_string(d_.pp) + " stages",
+                          "a divisor of the " + std::to_string(cluster_.devices()) + " devices",
+                          "the file is for another number of devices");
     if (d_.global_batch % d_.chunks != 0)
-      return fault("$.chunks", text(d_.chunks), "a divisor of the global batch, " + text(d_.global_batch),
-                   "plans have micro-batches of equal size");
+      return bad_document("$.chunks", std::to_string(d_.chunks),
+                          "a divisor of the global batch, " + std::to_string(d_.global_batch),
+                          "plans have micro-batches of equal size");
     if (d_.chunks > kMaxChunkPasses || samples() > kMaxSamples)
-      return fault("$.chunks", text(d_.chunks) + " of " + text(samples()) + " samples",
-                   "at most " + text(kMaxChunkPasses) + " of at most " + text(kMaxSamples),
-                   "such a step could not be written down");
+      return bad_document("$.chunks", std::to_string(d_.chunks) + " of " + std::to_string(samples()) + " samples",
+                          "at most " + std::to_string(kMaxChunkPasses) + " of at most " + std::to_string(kMaxSamples),
+                          "such a step could not be written down");
     return {};
   }
 
@@ -79,19 +81,21 @@ class Conversion {
     for (std::size_t i = 0; i < d_.layers.size(); ++i) {
       const DocumentLayer& l = d_.layers[i];
       if (!l.tp_consecutive && l.tp > 1 && stage_devices() > std::int64_t{l.tp} * l.cp)
-        return fault(entry("tp_consecutive_flags", i), "0, strided tensor groups", "1: tensor groups are innermost in a plan",
-                     "set the flag to 1; the plan's cost then counts neighbouring ranks");
+        return bad_document(entry("tp_consecutive_flags", i), "0, strided tensor groups",
+                            "1: tensor groups are innermost in a plan",
+                            "set the flag to 1; the plan's cost then counts neighbouring ranks");
       if (l.checkpoint > 1)
-        return fault(entry("checkpoint", i), text(l.checkpoint), "0 (keep) or 1 (recompute)", "use 1 for whole blocks");
+        return bad_document(entry("checkpoint", i), std::to_string(l.checkpoint), "0 (keep) or 1 (recompute)",
+                            "use 1 for whole blocks");
     }
     return {};
   }
 
   Result<Strategy> strategy_of(std::int64_t tp, std::int64_t cp, bool ulysses, bool zero3, const std::string& where) const {
     if (stage_devices() % (tp * cp) != 0)
-      return fault(where, "tp " + text(tp) + " with cp " + text(cp),
-                   "a divisor of the " + text(stage_devices()) + " devices of a stage",
-                   "the file is for another number of devices");
+      return bad_document(where, "tp " + std::to_string(tp) + " with cp " + std::to_string(cp),
+                          "a divisor of the " + std::to_string(stage_devices()) + " devices of a stage",
+                          "the file is for another number of devices");
     Strategy s;
     s.tp = static_cast<std::int32_t>(tp);
     s.cp = static_cast<std::int32_t>(cp);
@@ -102,9 +106,9 @@ class Conversion {
     s.overlap.grad_reduce = s.data_ranks() > 1;
     s.overlap.param_gather = s.shards_parameters();
     if (samples() % s.dp != 0)
-      return fault(where, "dp " + text(s.dp),
-                   "a divisor of the " + text(samples()) + " samples of a micro-batch (global_bsz / chunks)",
-                   "fewer chunks, or a larger group for the layer");
+      return bad_document(where, "dp " + std::to_string(s.dp),
+                          "a divisor of the " + std::to_string(samples()) + " samples of a micro-batch (global_bsz / chunks)",
+                          "fewer chunks, or a larger group for the layer");
     return s;
   }
 
@@ -144,8 +148,8 @@ class Conversion {
       const auto broken = violations(model_, cluster_, training_, s, own);
       if (broken.empty()) continue;
       const bool block = i > 0 && i + 1 < strategies_.size();
-      return fault(block ? entry("tp_sizes_enc", i - 1) : "$.vtp", broken.front().text, "rule " + broken.front().rule,
-                   broken.front().hint);
+      return bad_document(block ? entry("tp_sizes_enc", i - 1) : "$.vtp", broken.front().text, "rule " + broken.front().rule,
+                          broken.front().hint);
     }
     return {};
   }

@@ -17,10 +17,10 @@ namespace {
 
 using base::kInfinity;
 constexpr std::int64_t kMostChunks = 1 << 16;
-constexpr double kMostMb = 1e12;
+constexpr double kBeyondDevicesMb = 1e12;
 
 /// Rounded up. Sizes beyond any device are all one, so that sums over layers stay in 64 bits.
-std::int64_t whole_mb(double mb) { return static_cast<std::int64_t>(std::ceil(std::min(mb, kMostMb))); }
+std::int64_t whole_mb(double mb) { return static_cast<std::int64_t>(std::ceil(std::min(mb, kBeyondDevicesMb))); }
 
 /// Stages, micro-batches and the largest tensor group: what all layers and stages share.
 struct Outer {

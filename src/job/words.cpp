@@ -43,7 +43,7 @@ constexpr std::array kOtherStates =
 
 constexpr std::size_t kLongestWord = 40;
 
-std::string written(const base::Node& node) {
+std::string shortened(const base::Node& node) {
   return node.kind == base::NodeKind::string ? "\"" + node.text.substr(0, kLongestWord) + "\""
                                              : base::to_json(node).substr(0, kLongestWord);
 }
@@ -76,7 +76,7 @@ Precision read_precision(base::Reader& training) {
   std::vector<std::string> words;
   for (int i = 0; i < kPrecisions; ++i) words.emplace_back(to_string(static_cast<Precision>(i)));
   const auto close = node.kind == base::NodeKind::string ? base::did_you_mean(node.text, words) : std::nullopt;
-  training.fail("precision", written(node), "fp32, tf32, fp16, bf16 or fp8",
+  training.fail("precision", shortened(node), "fp32, tf32, fp16, bf16 or fp8",
                 close ? "did you mean \"" + *close + "\"?" : "bf16 is usual; fp8 means fp8 GEMMs beside bf16");
   return Precision::bf16;
 }
@@ -88,7 +88,7 @@ Optimizer read_optimizer(base::Reader& training) {
   if (const auto understood = word ? optimizer_of_word(node.text) : std::nullopt) return *understood;
   const auto close = word ? base::did_you_mean(node.text, {"adam", "adamw", "sgd"}) : std::nullopt;
   const bool other = word && std::find(kOtherStates.begin(), kOtherStates.end(), folded(node.text)) != kOtherStates.end();
-  training.fail("optimizer", written(node), "adam (AdamW is the same to a plan) or sgd",
+  training.fail("optimizer", shortened(node), "adam (AdamW is the same to a plan) or sgd",
                 other   ? "its states take another size than Adam's two moments, and are not modelled"
                 : close ? "did you mean \"" + *close + "\"?"
                         : "choose one of these words");

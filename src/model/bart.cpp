@@ -89,13 +89,9 @@ void add_embedding_rest(Operators& list, const EncoderDecoder& p) {
   add_dropout(list, p, "embed.dropout");
 }
 
-std::string name_of(const char* stack, bool first, bool last) {
-  return std::string(stack) + (first ? ".first" : "") + (last ? ".last" : "");
-}
-
 LayerKind encoder_block(const EncoderDecoder& p, bool first, bool last) {
   const bool opens = first && p.form.frames;
-  LayerKind kind = make_kind(name_of("encoder", opens, last), LayerRole::block, p.hidden, TokenStream::encoder);
+  LayerKind kind = make_kind(name_in_stack("encoder", opens, last), LayerRole::block, p.hidden, TokenStream::encoder);
   if (p.form.frames) {
     kind.carried = TokenStream::decoder;
     kind.carried_hidden = p.hidden;
@@ -109,7 +105,7 @@ LayerKind encoder_block(const EncoderDecoder& p, bool first, bool last) {
 
 LayerKind decoder_block(const EncoderDecoder& p, bool first, bool last) {
   const bool opens = first && !p.form.frames;
-  LayerKind kind = make_kind(name_of("decoder", opens, last), LayerRole::block, p.hidden, TokenStream::decoder);
+  LayerKind kind = make_kind(name_in_stack("decoder", opens, last), LayerRole::block, p.hidden, TokenStream::decoder);
   kind.carried_hidden = last ? 0 : p.hidden;
   if (opens) {
     add_token_embedding(kind.operators, p.vocabulary, p.hidden);

@@ -27,8 +27,6 @@ Operators module_operators(const Model& model, std::int64_t index, const LayerKi
   return list;
 }
 
-constexpr std::int64_t kHuge = std::int64_t{1} << 60;  // hostile sizes end in "too many parameters", never in overflow
-
 }  // namespace
 
 void add_prediction(Model& model, std::int64_t modules, const LayerKind& block) {

@@ -10,8 +10,6 @@
 namespace espalier::model {
 namespace {
 
-constexpr std::int64_t kHuge = std::int64_t{1} << 60;
-
 Operator make(OperatorKind kind, std::string name, std::int64_t in, std::int64_t out, TpSplit split) {
   Operator op;
   op.kind = kind;
@@ -207,6 +205,10 @@ void add_block(Operators& list, const BlockShape& shape, Operators mixer, Operat
   };
   half("attn", mixer);
   half("mlp", mlp);
+}
+
+std::string name_in_stack(const char* stack, bool first, bool last) {
+  return std::string(stack) + (first ? ".first" : "") + (last ? ".last" : "");
 }
 
 LayerKind make_kind(std::string name, LayerRole role, std::int64_t hidden, TokenStream stream) {

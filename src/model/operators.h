@@ -17,7 +17,9 @@ namespace espalier::model {
 
 using Operators = std::vector<Operator>;
 
-/// a·b, saturating at 2^60: hostile sizes end in the "too many parameters" error of finish_model, never in overflow.
+/// Products and sums of sizes saturate here: hostile sizes end in the "too many parameters" error of finish_model, never in overflow.
+inline constexpr std::int64_t kHuge = std::int64_t{1} << 60;
+/// a·b, saturating at kHuge.
 std::int64_t times(std::int64_t a, std::int64_t b);
 
 Operator linear(std::string name, std::int64_t in, std::int64_t out, TpSplit split, bool bias);
@@ -104,6 +106,8 @@ struct BlockShape {
 /// Norms, the operators that mix tokens, addition, norms, those of the MLP, addition.
 void add_block(Operators& list, const BlockShape& shape, Operators mixer, Operators mlp);
 
+/// "decoder.first.last" of a stack whose first and last blocks are kinds of their own.
+std::string name_in_stack(const char* stack, bool first, bool last);
 LayerKind make_kind(std::string name, LayerRole role, std::int64_t hidden, TokenStream stream = TokenStream::main);
 
 /// Puts layers in pipeline order and keeps one copy of each kind, known by its name.

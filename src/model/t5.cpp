@@ -64,12 +64,8 @@ void add_feed_forward(Operators& list, const T5& t) {
   list.push_back(residual("mlp.residual", t.hidden));
 }
 
-std::string name_of(const char* stack, bool first, bool last) {
-  return std::string(stack) + (first ? ".first" : "") + (last ? ".last" : "");
-}
-
 LayerKind encoder_block(const T5& t, bool first, bool last) {
-  LayerKind kind = make_kind(name_of("encoder", first, last), LayerRole::block, t.hidden, TokenStream::encoder);
+  LayerKind kind = make_kind(name_in_stack("encoder", first, last), LayerRole::block, t.hidden, TokenStream::encoder);
   add_self_attention(kind.operators, t, false, first || t.every_bias);
   add_feed_forward(kind.operators, t);
   if (last) {
@@ -80,7 +76,7 @@ LayerKind encoder_block(const T5& t, bool first, bool last) {
 }
 
 LayerKind decoder_block(const T5& t, bool first, bool last) {
-  LayerKind kind = make_kind(name_of("decoder", first, last), LayerRole::block, t.hidden, TokenStream::decoder);
+  LayerKind kind = make_kind(name_in_stack("decoder", first, last), LayerRole::block, t.hidden, TokenStream::decoder);
   kind.carried_hidden = last ? 0 : t.hidden;
   if (first) {
     add_token_embedding(kind.operators, t.vocabulary, t.hidden);

@@ -11,8 +11,6 @@
 namespace espalier {
 namespace {
 
-Extent overlap(const Extent& a, const Extent& b) { return {std::max(a.first, b.first), std::min(a.last, b.last)}; }
-
 /// Slice of a dimension that place `t` of a tensor group has under a sequence.
 Extent slice_of(const partition::PartitionSequence& sequence, char dimension, std::int64_t t, const Extent& whole) {
   const std::int64_t slices = partition::slices(sequence, dimension);

@@ -200,8 +200,6 @@ void add_sums_of_node(std::vector<GradientSum>& sums, std::int64_t first, const 
   add_sum(sums, std::move(elements), sees_otherwise(block.sequence(node), "BM", "K"));
 }
 
-Extent overlap(const Extent& a, const Extent& b) { return {std::max(a.first, b.first), std::min(a.last, b.last)}; }
-
 /// Who has a box, and where in its tiles.
 struct TileCell {
   ActivationBox box;

@@ -10,21 +10,25 @@
 namespace espalier {
 namespace {
 
-using F = FrameworkCoefficients;
+using Coefficients = FrameworkCoefficients;
 
 // Priors: 1 and 0 describe an engine that launches, fuses and communicates as the device model assumes.
 constexpr std::array<CoefficientField, 10> kFields = {{
-    {"compute", &F::compute, 0.9, 2.0, 1.03, 0.08, false, "time of GEMM and attention kernels relative to the device model"},
-    {"elementwise", &F::elementwise, 0.3, 6.0, 1.0, 0.30, false, "bytes of memory-bound operators relative to fused kernels"},
-    {"launch", &F::launch, 0.1, 10.0, 1.0, 0.30, false, "CPU time per kernel launch relative to the device's host"},
-    {"tensor_communication", &F::tensor_communication, 0.5, 5.0, 1.0, 0.30, false, "time of TP, CP and EP collectives"},
-    {"data_communication", &F::data_communication, 0.5, 5.0, 1.0, 0.30, false, "time of data-parallel collectives"},
-    {"exposed_share", &F::exposed_share, 0.0, 1.0, 0.0, 0.20, true, "share of hideable data-parallel communication not hidden"},
-    {"step_s", &F::step_s, 0.0, 5.0, 0.0, 0.05, true, "host seconds per step"},
-    {"micro_batch_s", &F::micro_batch_s, 0.0, 2.0, 0.0, 0.005, true, "host seconds per micro-batch and stage", false},
-    {"collective_wait_s", &F::collective_wait_s, 0.0, 0.002, 0.0, 0.0002, true,
+    {"compute", &Coefficients::compute, 0.9, 2.0, 1.03, 0.08, false,
+     "time of GEMM and attention kernels relative to the device model"},
+    {"elementwise", &Coefficients::elementwise, 0.3, 6.0, 1.0, 0.30, false,
+     "bytes of memory-bound operators relative to fused kernels"},
+    {"launch", &Coefficients::launch, 0.1, 10.0, 1.0, 0.30, false, "CPU time per kernel launch relative to the device's host"},
+    {"tensor_communication", &Coefficients::tensor_communication, 0.5, 5.0, 1.0, 0.30, false,
+     "time of TP, CP and EP collectives"},
+    {"data_communication", &Coefficients::data_communication, 0.5, 5.0, 1.0, 0.30, false, "time of data-parallel collectives"},
+    {"exposed_share", &Coefficients::exposed_share, 0.0, 1.0, 0.0, 0.20, true,
+     "share of hideable data-parallel communication not hidden"},
+    {"step_s", &Coefficients::step_s, 0.0, 5.0, 0.0, 0.05, true, "host seconds per step"},
+    {"micro_batch_s", &Coefficients::micro_batch_s, 0.0, 2.0, 0.0, 0.005, true, "host seconds per micro-batch and stage", false},
+    {"collective_wait_s", &Coefficients::collective_wait_s, 0.0, 0.002, 0.0, 0.0002, true,
      "host seconds a TP collective waits per rank, pipeline across nodes", false},
-    {"network_wait_s", &F::network_wait_s, 0.0, 0.0005, 0.0, 0.00005, true,
+    {"network_wait_s", &Coefficients::network_wait_s, 0.0, 0.0005, 0.0, 0.00005, true,
      "seconds per rank that TP collectives across nodes take longer", false},
 }};
 

@@ -10,7 +10,7 @@
 namespace espalier {
 namespace {
 
-constexpr std::array<std::string_view, kDimensions> kNames = {
+constexpr std::array<std::string_view, kDimensions> kDimensionNames = {
     "pp",          "vpp",         "schedule", "tp",    "sp",    "cp",        "cp_kind",          "ep",           "etp",
     "dp",          "micro_batch", "zero",     "shard", "order", "recompute", "recompute_layers", "overlap_grad", "overlap_param",
     "overlap_p2p", "overlap_tp",  "offload"};
@@ -25,11 +25,11 @@ constexpr std::size_t index(Dimension d) { return static_cast<std::size_t>(d); }
 
 }  // namespace
 
-std::string_view to_string(Dimension dimension) { return kNames[index(dimension)]; }
+std::string_view to_string(Dimension dimension) { return kDimensionNames[index(dimension)]; }
 
 std::optional<Dimension> parse_dimension(std::string_view name) {
-  for (std::size_t i = 0; i < kNames.size(); ++i) {
-    if (kNames[i] == name) return static_cast<Dimension>(i);
+  for (std::size_t i = 0; i < kDimensionNames.size(); ++i) {
+    if (kDimensionNames[i] == name) return static_cast<Dimension>(i);
   }
   return std::nullopt;
 }

@@ -18,11 +18,6 @@ using F = const RuleFacts&;
 using S = const Strategy&;
 using C = const Schedule&;
 
-template <class T>
-bool contains(const std::vector<T>& values, const T& value) {
-  return std::find(values.begin(), values.end(), value) != values.end();
-}
-bool is_megatron(E e) { return e.family == EngineFamily::megatron; }
 bool is_deepspeed(E e) { return e.family == EngineFamily::deepspeed; }
 bool is_megatron_deepspeed(E e) { return e.family == EngineFamily::megatron_deepspeed; }
 
@@ -125,7 +120,7 @@ std::string ulysses_alone_text(E, F, S, C c) {
 bool experts_unstaged(E, F f, S, C c) { return f.experts.empty() || c.stages == 1; }
 std::string experts_unstaged_text(E, F, S, C c) { return cat("a model with experts runs without a pipeline, pp is ", c.stages); }
 
-constexpr std::array kRules = {
+constexpr std::array kAssertedRules = {
     EngineRule{"MODEL", "the engine has the model's type", 0, D::tp, [](E e) { return !e.model_types.empty(); }, trains_model,
                trains_model_text},
     EngineRule{"PRECISION", "the engine trains in the precision", 0, D::tp,
@@ -166,7 +161,9 @@ constexpr std::array kRules = {
 
 }  // namespace
 
-std::span<const EngineRule> asserted_rules() { return kRules; }
+bool is_megatron(const EngineModel& engine) { return engine.family == EngineFamily::megatron; }
+
+std::span<const EngineRule> asserted_rules() { return kAssertedRules; }
 
 Overlap always_overlapped(const EngineModel& engine, const RuleFacts& facts, const Strategy& s, const Schedule& schedule) {
   const EngineRuns& runs = engine.runs;

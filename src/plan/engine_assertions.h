@@ -3,7 +3,9 @@
 // models, precisions, sequence lengths, and values that only hold together. Each reads fields of data/engines.yaml or belongs to one family.
 #pragma once
 
+#include <algorithm>
 #include <span>
+#include <vector>
 
 #include "espalier/plan.h"
 #include "plan/engine_fwd.h"
@@ -13,6 +15,11 @@
 namespace espalier {
 
 std::span<const EngineRule> asserted_rules();
+bool is_megatron(const EngineModel& engine);
+template <class T>
+bool contains(const std::vector<T>& values, const T& value) {
+  return std::find(values.begin(), values.end(), value) != values.end();
+}
 /// The overlaps of an engine without a switch (EngineRuns::chooses_overlap); tp is that of the strategy.
 Overlap always_overlapped(const EngineModel& engine, const RuleFacts& facts, const Strategy& strategy, const Schedule& schedule);
 

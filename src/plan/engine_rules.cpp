@@ -21,14 +21,7 @@ using F = const RuleFacts&;
 using S = const Strategy&;
 using C = const Schedule&;
 
-template <class T>
-bool contains(const std::vector<T>& values, T value) {
-  return std::find(values.begin(), values.end(), value) != values.end();
-}
-
 bool everyone(E e) { return e.family != EngineFamily::generic; }
-bool is_megatron(E e) { return e.family == EngineFamily::megatron; }
-std::int64_t chunks_of(C c) { return std::int64_t{c.stages} * c.virtual_stages; }
 
 // ---- from the fields of EngineModel ------------------------------------------------------------------------------------------
 

@@ -198,8 +198,6 @@ std::string expert_tp_text(F f, S s, C) {
 
 // ---- pipeline ----------------------------------------------------------------------------------------------------------------
 
-std::int64_t chunks_of(C c) { return std::int64_t{c.stages} * c.virtual_stages; }
-
 bool stages_fit(F f, S, C c) { return chunks_of(c) <= f.layers; }
 std::string stages_fit_text(F f, S, C c) {
   return cat("pp ", c.stages, " · vpp ", c.virtual_stages, " = ", chunks_of(c), " chunks, but there are ", f.layers,

@@ -63,10 +63,12 @@ struct RuleFacts {
   std::int64_t context_length = 0;  ///< longest sequence of the model; 0: not stated
   std::int32_t first_blocks = 0;    ///< blocks of towers, which come before those of the main sequence
   std::string family;               ///< `model_type` of the model, where it has a known one
-  RecomputeModules modules;                 ///< that blocks of the model have
+  RecomputeModules modules;         ///< that blocks of the model have
   /// Blocks in the fullest chunk of the balanced split (of the cumulative one for an engine that splits so), by number of chunks; 0 = not computed.
   std::vector<std::int32_t> largest_chunk;
 };
+
+inline std::int64_t chunks_of(const Schedule& c) { return std::int64_t{c.stages} * c.virtual_stages; }
 
 RuleFacts rule_facts(const Model& model, const Cluster& cluster, const Training& training,
                      SplitPolicy policy = SplitPolicy::balanced);

@@ -31,7 +31,7 @@ struct TargetName {
   std::string_view word, op;
   Part part = Part::whole;
 };
-constexpr std::array kNames = {
+constexpr std::array kTargetNames = {
     TargetName{"q_proj", "attn.qkv", Part::queries},
     TargetName{"k_proj", "attn.qkv", Part::keys},
     TargetName{"v_proj", "attn.qkv", Part::values},
@@ -89,7 +89,7 @@ void add_pair(Operator& op, std::int32_t rank, std::int64_t out) {
 /// One pair for each of PEFT's projections that the operator holds.
 void add_all_pairs(const LayerKind& kind, Operator& op, std::int32_t rank) {
   const std::size_t before = static_cast<std::size_t>(op.adapters);
-  for (const TargetName& name : kNames)
+  for (const TargetName& name : kTargetNames)
     if (name.op == op.name && name.part != Part::whole && features(kind, op, name.part) > 0)
       add_pair(op, rank, features(kind, op, name.part));
   if (static_cast<std::size_t>(op.adapters) == before) add_pair(op, rank, op.out);
@@ -110,7 +110,7 @@ bool add_target(LayerKind& kind, const std::string& word, std::int32_t rank) {
       found = true;
       continue;
     }
-    for (const TargetName& name : kNames)
+    for (const TargetName& name : kTargetNames)
       if (name.word == word && name.op == op.name && features(kind, op, name.part) > 0) {
         add_pair(op, rank, features(kind, op, name.part));
         found = true;
@@ -126,7 +126,7 @@ std::string known_targets(const Model& model) {
     for (const Operator& op : kind.operators) {
       if (kind.role != LayerRole::block || !takes_adapter(op)) continue;
       names.insert(op.name);
-      for (const TargetName& name : kNames)
+      for (const TargetName& name : kTargetNames)
         if (name.op == op.name && name.word.ends_with("_proj")) names.insert(std::string(name.word));
     }
   std::string out(kAllLinear);

@@ -37,7 +37,7 @@ void judge(const Job& job, const EngineModel& engine, const std::vector<search::
   }
 }
 
-constexpr double kWorthNaming = 0.1;  // of the sum of all differences of parts
+constexpr double kPartWorthNaming = 0.1;  // of the sum of all differences of parts
 
 /// "+0.213 s"; below 10 ms "+870.0 us".
 std::string signed_seconds(std::int64_t ns) {
@@ -81,10 +81,10 @@ void mark_outside(const Job& job, const EngineModel& engine, const PlannerResult
   out.lost_to = base::cat("outside the space (", why, "): ", out.lost_to);
 }
 
-using Degrees = std::tuple<std::int32_t, std::int32_t, std::int32_t, std::int32_t, std::int32_t, int, std::int32_t>;
+using DegreeKey = std::tuple<std::int32_t, std::int32_t, std::int32_t, std::int32_t, std::int32_t, int, std::int32_t>;
 
-Degrees degrees_of(const Strategy& s, const Schedule& c) {
-  return Degrees{c.stages, s.tp, s.cp, s.dp, s.ep, static_cast<int>(s.sp), c.micro_batch};
+DegreeKey degrees_of(const Strategy& s, const Schedule& c) {
+  return DegreeKey{c.stages, s.tp, s.cp, s.dp, s.ep, static_cast<int>(s.sp), c.micro_batch};
 }
 
 /// A configuration that the search simulated, timed again for its parts. Without a name it is a runner-up under its own label.
@@ -115,7 +115,7 @@ std::string differences(const Prediction& other, const Prediction& best) {
   std::stable_sort(parts.begin(), parts.end(), [](const auto& x, const auto& y) { return x.second > y.second; });
   std::string out;
   for (const auto& [name, ns] : parts) {
-    const bool counts = static_cast<double>(std::abs(ns)) >= kWorthNaming * static_cast<double>(moved);
+    const bool counts = static_cast<double>(std::abs(ns)) >= kPartWorthNaming * static_cast<double>(moved);
     if (counts) out += base::cat(out.empty() ? "" : ", ", name, " ", signed_seconds(ns));
   }
   return out.empty() ? signed_seconds(other.iteration_ns - best.iteration_ns) : out;
@@ -178,9 +178,9 @@ std::vector<Alternative> alternatives_of(const Job& job, const EngineModel& engi
       out.push_back(std::move(*best));
   }
   // Runners-up that differ in a degree, not only in an overlap flag or a shard size: one for each set of degrees.
-  std::set<Degrees> shown = {layerwise && found.best
-                                 ? degrees_of(found.best->configuration.strategy, found.best->configuration.schedule)
-                                 : degrees_of(answer.plan.strategy(), answer.plan.only_pipeline().schedule)};
+  std::set<DegreeKey> shown = {layerwise && found.best
+                                   ? degrees_of(found.best->configuration.strategy, found.best->configuration.schedule)
+                                   : degrees_of(answer.plan.strategy(), answer.plan.only_pipeline().schedule)};
   for (const auto& candidate : found.simulated) {
     if (runners_up <= 0) break;
     const auto& c = candidate.configuration;

@@ -2,6 +2,8 @@
 // What `plan`, `estimate` and `simulate` share: a job made ready, and a plan with its prediction.
 #pragma once
 
+#include <chrono>
+
 #include "espalier/plan.h"
 #include "espalier/planner.h"
 #include "plan/engine_fwd.h"
@@ -14,6 +16,10 @@ struct Prepared {
   const EngineModel* engine;
   search::Problem problem;
 };
+
+inline double seconds_since(std::chrono::steady_clock::time_point start) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
 
 /// Refuses what cannot be planned. The job outlives the result.
 Result<Prepared> prepare(const Job& job);

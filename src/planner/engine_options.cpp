@@ -21,7 +21,7 @@ std::string name_with(const EngineModel& engine, const std::vector<std::string>&
 
 namespace {
 
-constexpr double kWorthNaming = 0.02;
+constexpr double kGainWorthNaming = 0.02;
 constexpr double kWorthSearching = 0.01;  ///< of the step, on a plan of the plain engine
 constexpr double kLeaner = 0.05;          ///< of the memory limit
 constexpr std::size_t kProbes = 8;        ///< plans by which an option is found to have no effect on the job
@@ -96,7 +96,7 @@ void keep_gaining(const Question& q, std::vector<std::string>& options, search::
   const std::vector<std::string> all = options;
   for (const std::string& option : all) {
     const double loss = loss_without(q, options, option, best);
-    if (loss < 0 || loss > kWorthNaming) continue;
+    if (loss < 0 || loss > kGainWorthNaming) continue;
     std::vector<std::string> fewer = options;
     std::erase(fewer, option);
     const auto p = predicted(q, fewer, best.configuration);
@@ -116,7 +116,7 @@ std::optional<OptionAnswer> answer_with(const Question& q, std::vector<std::stri
   search::Candidate best = *found.best;
   keep_gaining(q, options, best);
   const double gain = 1 - static_cast<double>(best.iteration_ns) / static_cast<double>(than_ns);
-  if (options.empty() || gain <= kWorthNaming) return std::nullopt;
+  if (options.empty() || gain <= kGainWorthNaming) return std::nullopt;
   const EngineModel& kept = *find_engine(name_with(q.engine, options));
   OptionAnswer out;
   out.options = options;

@@ -40,8 +40,6 @@ void add_seeds(const std::vector<search::Configuration>& more, search::Options& 
   how.seeds.insert(how.seeds.begin(), more.begin(), more.end());
 }
 
-double since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
-
 }  // namespace
 
 Result<PlannerResult> plan(const Job& job, const PlannerOptions& options) {
@@ -85,7 +83,7 @@ Result<PlannerResult> plan(const Job& job, const PlannerOptions& options) {
     simplest =
         simplest_plan(job, engine, flat, evaluator, how, {&fastest, best->iteration_ns, options.simple_within, &all.flat()});
   const bool simple = options.simple && simplest;
-  const double search_s = since(searching);
+  const double search_s = seconds_since(searching);
   Timed timed;
   auto result = describe(job, engine, simple ? *simplest->plan : fastest, false, &timed);
   if (!result) return result;
@@ -115,7 +113,7 @@ Result<PlannerResult> plan(const Job& job, const PlannerOptions& options) {
   result->reasons = reasons_of(job, *result);
   result->threads = how.threads;
   result->search_s = search_s;
-  result->total_s = since(start);
+  result->total_s = seconds_since(start);
   return result;
 }
 
@@ -131,7 +129,7 @@ Result<PlannerResult> estimate(const Job& job, const Strategy& strategy, const S
   if (job.cluster.homogeneous())
     result->alternatives = alternatives_of(job, engine, *result, judge_baselines(job, engine), {}, 0);
   result->reasons = reasons_of(job, *result);
-  result->total_s = since(start);
+  result->total_s = seconds_since(start);
   return result;
 }
 

@@ -19,8 +19,6 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-double since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
-
 }  // namespace
 
 Result<PlannerResult> planner::simulated(const Job& job, const Plan& plan, Timed* keep) {
@@ -33,7 +31,7 @@ Result<PlannerResult> planner::simulated(const Job& job, const Plan& plan, Timed
   auto result = describe(job, *prepared->engine, plan, keep != nullptr, keep);
   if (!result) return result;
   result->reasons = reasons_of(job, *result);
-  result->total_s = since(start);
+  result->total_s = seconds_since(start);
   return result;
 }
 

@@ -9,15 +9,13 @@
 #include "check/verdict.h"
 #include "espalier/check.h"
 #include "plan/process_groups.h"
+#include "report/nanoseconds.h"
 
 namespace espalier::report {
 namespace {
 
 using check::say;
 using check::Verdict;
-
-std::int64_t nanoseconds(double seconds) { return static_cast<std::int64_t>(std::llround(seconds * 1e9)); }
-std::string written(const std::optional<std::int64_t>& ns) { return ns ? say(*ns, " ns") : "null"; }
 
 /// Numbers of the devices on these nodes, in order.
 std::vector<std::int64_t> devices_on(const Cluster& cluster, const std::vector<std::int64_t>& nodes) {
@@ -164,9 +162,9 @@ class ActionCheck {
     std::vector<std::pair<std::string, std::int64_t>> links;
     for (const LinkLoad& link : found.links) links.emplace_back(link.link, link.bytes);
     return m.kept == found.kept_bytes && m.peer == found.peer_bytes && m.storage == found.storage_bytes &&
-           m.lost == found.lost_bytes && m.links == links && m.transfer_ns == nanoseconds(found.transfer_s) &&
-           m.storage_ns == nanoseconds(found.storage_s) && m.rollback_ns == nanoseconds(found.rollback_s) &&
-           m.restart_ns == nanoseconds(found.restart_s) && m.warm_up_ns == nanoseconds(found.warm_up_s);
+           m.lost == found.lost_bytes && m.links == links && m.transfer_ns == to_ns(found.transfer_s) &&
+           m.storage_ns == to_ns(found.storage_s) && m.rollback_ns == to_ns(found.rollback_s) &&
+           m.restart_ns == to_ns(found.restart_s) && m.warm_up_ns == to_ns(found.warm_up_s);
   }
 
   void require_same(const Change& found, Verdict& v) const {
@@ -201,11 +199,11 @@ class ActionCheck {
     const MoveOptions& o = s_.options.move;
     check::MovePrices out;
     out.storage_per_device = o.storage_per_device;
-    out.checkpoint_age_ns = nanoseconds(o.checkpoint_age_s);
+    out.checkpoint_age_ns = to_ns(o.checkpoint_age_s);
     // Other shares of samples among the same replicas take effect with the next step.
     const bool no_restart = c_.action == ActionKind::stay || (c_.action == ActionKind::shift && s_.lost.empty());
-    out.restart_ns = no_restart ? 0 : nanoseconds(o.restart_s);
-    out.warm_up_ns = no_restart ? 0 : nanoseconds(o.warm_up_s);
+    out.restart_ns = no_restart ? 0 : to_ns(o.restart_s);
+    out.warm_up_ns = no_restart ? 0 : to_ns(o.warm_up_s);
     for (const CapacityFactor& factor : s_.state.capacity) out.narrowed.emplace_back(factor.target, factor.factor);
     return out;
   }
@@ -274,6 +272,8 @@ class ActionCheck {
 };
 
 }  // namespace
+
+std::string written(const std::optional<std::int64_t>& ns) { return ns ? say(*ns, " ns") : "null"; }
 
 void check_action(const adapt::Situation& situation, const ClaimedChange& claimed, const std::optional<std::int64_t>& if_stay_ns,
                   std::vector<Finding>& out) {

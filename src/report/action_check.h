@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "adapt/situation.h"
@@ -12,6 +13,8 @@
 
 namespace espalier::report {
 
+/// "17 ns", or "null" as the document has it.
+std::string written(const std::optional<std::int64_t>& ns);
 /// Adds its findings. `if_stay_ns`: a step if the plan stays, as the whole answer says; none: it cannot.
 void check_action(const adapt::Situation& situation, const ClaimedChange& claimed, const std::optional<std::int64_t>& if_stay_ns,
                   std::vector<Finding>& out);

@@ -3,12 +3,10 @@
 
 #include <cmath>
 
+#include "report/nanoseconds.h"
+
 namespace espalier::report {
 namespace {
-
-constexpr std::int64_t kBig = std::int64_t{1} << 62;
-
-std::int64_t read_ns(Reader& r, std::string_view key) { return std::llround(r.optional_real(key, -1e9, 1e9, 0) * 1e9); }
 
 void write_engine(JsonWriter& w, const EngineAnswer& e) {
   w.compact_next().begin_object();

@@ -3,10 +3,14 @@
 // options; absent where not asked.
 #pragma once
 
+#include <cstdint>
+
 #include "base/document.h"
 #include "espalier/planner.h"
 
 namespace espalier::report {
+
+inline constexpr std::int64_t kBig = std::int64_t{1} << 62;  ///< the largest count and size of a document
 
 void write_beside(base::JsonWriter& w, const PlannerResult& result);
 void read_beside(base::Reader& r, PlannerResult& result);

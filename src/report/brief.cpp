@@ -280,7 +280,7 @@ std::string alternative_section(const PlannerResult& r) {
   return cat("\n", table(rows, {4}));
 }
 
-std::string reason_section(const PlannerResult& r) {
+std::string short_reasons(const PlannerResult& r) {
   if (r.reasons.empty()) return "";
   std::string out = "\nWhy\n";
   for (const std::string& reason : r.reasons) out += cat("  - ", wrap(reason, 110, "    "), "\n");
@@ -309,7 +309,7 @@ std::string PlannerResult::brief(std::size_t width) const {
   const std::string text = headline(*this) + "  " + job_line(plan) + "\n" +
                            time_section(prediction, planner::host_work_of(plan)) + network_section(prediction) +
                            memory_section(prediction) + stage_section(*this) + balance_section(*this) + operator_section(*this) +
-                           alternative_section(*this) + engine_section(*this) + reason_section(*this);
+                           alternative_section(*this) + engine_section(*this) + short_reasons(*this);
   return lay_out(text, width);
 }
 

@@ -18,13 +18,13 @@ std::string run_text(const LayerRun& run, std::int32_t last_layer) {
   return cat(label(run.strategy), " ×", std::to_string(run.layers()));
 }
 
-std::string span(std::int32_t first, std::int32_t last) {
+std::string layers_text(std::int32_t first, std::int32_t last) {
   return first == last ? std::to_string(first) : cat(std::to_string(first), "–", std::to_string(last));
 }
 
 std::string layers_of(const Stage& stage) {
   std::string out;
-  for (const Chunk& chunk : stage.chunks) out.append(out.empty() ? "" : " | ").append(span(chunk.first(), chunk.last()));
+  for (const Chunk& chunk : stage.chunks) out.append(out.empty() ? "" : " | ").append(layers_text(chunk.first(), chunk.last()));
   return out;
 }
 
@@ -56,7 +56,7 @@ std::string layers_of(const Plan& plan, const StageGroup& group) {
   const Stage& first = plan.only_pipeline().stages[group.first];
   if (group.first == group.last) return layers_of(first);
   if (first.chunks.size() == 1)
-    return cat(span(first.chunks.front().first(), plan.only_pipeline().stages[group.last].chunks.front().last()), ", ",
+    return cat(layers_text(first.chunks.front().first(), plan.only_pipeline().stages[group.last].chunks.front().last()), ", ",
                std::to_string(planner::layer_count(first)), " each");
   return cat(layers_of(first), ", …");
 }
@@ -107,8 +107,8 @@ std::string strategies_of(const Stage& stage, std::int32_t last_layer, std::size
 std::string layer_table(const Plan& plan, const std::vector<std::int64_t>& peak_bytes_per_stage) {
   std::vector<std::vector<std::string>> rows{{"stage", "layers", "peak", "strategies × layers"}};
   for (const StageGroup& group : stage_groups(plan, peak_bytes_per_stage)) {
-    rows.push_back({span(static_cast<std::int32_t>(group.first), static_cast<std::int32_t>(group.last)), layers_of(plan, group),
-                    group.peak_bytes > 0 ? gib(group.peak_bytes) : "–", group.strategies});
+    rows.push_back({layers_text(static_cast<std::int32_t>(group.first), static_cast<std::int32_t>(group.last)),
+                    layers_of(plan, group), group.peak_bytes > 0 ? gib(group.peak_bytes) : "–", group.strategies});
   }
   return table(rows, {1, 3});
 }

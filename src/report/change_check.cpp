@@ -20,8 +20,6 @@ namespace {
 using check::say;
 using check::Verdict;
 
-std::string written(const std::optional<std::int64_t>& ns) { return ns ? say(*ns, " ns") : "null"; }
-
 /// Whether a trains more than b within the horizon; none: for good.
 bool trains_more(const ClaimedChange& a, const ClaimedChange& b, const std::optional<double>& horizon_s) {
   if (!a.possible || !b.possible) return a.possible && !b.possible;

@@ -7,19 +7,17 @@
 #include "base/document.h"
 #include "base/format.h"
 #include "report/digest.h"
+#include "report/nanoseconds.h"
 
 namespace espalier::report {
 namespace {
 
-constexpr double kLongest = 1e9;  // seconds
 constexpr std::int64_t kMostBytes = std::int64_t{1} << 60;
 constexpr std::int64_t kMostNodes = std::int64_t{1} << 40;
 
-std::int64_t nanoseconds(double seconds) { return static_cast<std::int64_t>(std::llround(seconds * 1e9)); }
-
 std::optional<std::int64_t> read_time(Reader& r, const char* key) {
   if (!r.has(key)) return std::nullopt;
-  return nanoseconds(r.required_real(key, -kLongest, kLongest));
+  return to_ns(r.required_real(key, -kLongestSeconds, kLongestSeconds));
 }
 
 Result<Plan> read_plan(Reader& r, const char* key) {
@@ -36,7 +34,7 @@ void read_move(Reader& r, check::MoveClaims& out) {
   out.peer = move.required_int("peer_bytes", 0, kMostBytes);
   out.storage = move.required_int("storage_bytes", 0, kMostBytes);
   out.lost = move.required_int("lost_bytes", 0, kMostBytes);
-  const auto time = [&](const char* key) { return nanoseconds(move.required_real(key, 0, kLongest)); };
+  const auto time = [&](const char* key) { return to_ns(move.required_real(key, 0, kLongestSeconds)); };
   out.transfer_ns = time("transfer_s");
   out.storage_ns = time("storage_s");
   out.rollback_ns = time("rollback_s");
@@ -79,7 +77,7 @@ ClaimedChange read_change(Reader& r, Status& refused) {
 void read_named(Reader& what, const char* key, const char* value, std::vector<std::pair<std::string, double>>& out) {
   what.each(key, false, [&](Reader& row) {
     const std::string name = row.required_string("target");
-    out.emplace_back(name, row.required_real(value, 0, kLongest));
+    out.emplace_back(name, row.required_real(value, 0, kLongestSeconds));
   });
 }
 
@@ -98,10 +96,10 @@ void read_asked(Reader& r, ClaimedAnswer& out, Status& refused) {
   read_named(change, "added", "nodes", added);
   for (const auto& [group, nodes] : added) out.happened.added.emplace_back(group, static_cast<std::int64_t>(nodes));
   Reader prices = r.child("prices", true);
-  out.prices.restart_s = prices.required_real("restart_s", 0, kLongest);
-  out.prices.warm_up_s = prices.required_real("warm_up_s", 0, kLongest);
+  out.prices.restart_s = prices.required_real("restart_s", 0, kLongestSeconds);
+  out.prices.warm_up_s = prices.required_real("warm_up_s", 0, kLongestSeconds);
   out.prices.storage_per_device = prices.required_real("storage_bytes_per_s", 1, 1e15);
-  out.prices.checkpoint_age_s = prices.required_real("checkpoint_age_s", 0, kLongest);
+  out.prices.checkpoint_age_s = prices.required_real("checkpoint_age_s", 0, kLongestSeconds);
 }
 
 void read_classes(Reader& r, ClaimedAnswer& out, Status& refused) {
@@ -123,7 +121,7 @@ Disturbance read_observed(Reader& observed) {
   Disturbance out;
   for (const auto& [key, list] : {std::pair{"slow", &out.slow}, {"links", &out.links}}) {
     Reader named = observed.child(key, false);
-    for (const auto& [name, node] : named.node().members) list->emplace_back(name, named.required_real(name, 0, kLongest));
+    for (const auto& [name, node] : named.node().members) list->emplace_back(name, named.required_real(name, 0, kLongestSeconds));
   }
   if (const Node* lost = observed.find("lost"))
     for (const Node& name : lost->items) out.lost.push_back(name.text);
@@ -195,7 +193,7 @@ Result<ClaimedAnswer> read_claims(std::string_view text, const std::string& wher
     r.each("actions", false, [&](Reader& row) { out.changes.push_back(read_change(row, refused)); });
   }
   if (out.schema == "espalier.survival/1") read_classes(r, out, refused);
-  if (r.has("horizon_s")) out.horizon_s = r.required_real("horizon_s", 0, kLongest);
+  if (r.has("horizon_s")) out.horizon_s = r.required_real("horizon_s", 0, kLongestSeconds);
   if (sink.ok()) read_asked(r, out, refused);
   if (sink.ok()) read_seal(document->root, r, out);
   if (!sink.ok()) return *sink.first();

@@ -15,11 +15,11 @@
 namespace espalier::report {
 namespace {
 
-using Cell = std::function<std::string(const PlannerResult&)>;
+using ValueOfPlan = std::function<std::string(const PlannerResult&)>;
 
 /// One row: `cell` of every plan.
 void add_row(std::vector<std::vector<std::string>>& rows, const std::string& name, const std::vector<Compared>& plans,
-             const Cell& cell) {
+             const ValueOfPlan& cell) {
   std::vector<std::string> row{name};
   for (const Compared& p : plans) row.push_back(cell(p.result));
   rows.push_back(std::move(row));

@@ -9,8 +9,6 @@
 namespace espalier::report {
 namespace {
 
-constexpr double kExact = 9007199254740992.0;  // 2^53: below it a whole double is an exact integer
-
 void append_canonical(const Node& node, std::string& out);
 
 void append_number(const Node& node, std::string& out) {

@@ -19,6 +19,8 @@
 
 namespace espalier::report {
 
+inline constexpr double kExact = 9007199254740992.0;  ///< 2^53: a whole number below it is exact as a double
+
 std::string digest_of(const base::Node& root);
 
 /// Writes a document twice: without a digest (empty), then with its own. A text beyond the limits of the reader stays without one.

@@ -105,7 +105,7 @@ std::string dimension_section(const SearchSummary& s) {
   return out;
 }
 
-std::string reason_section(const PlannerResult& r) {
+std::string reasons_section(const PlannerResult& r) {
   if (r.reasons.empty()) return "";
   std::string out = "\nWhy this one\n";
   for (const std::string& reason : r.reasons) out += cat("  - ", wrap(reason, 110, "    "), "\n");
@@ -143,7 +143,7 @@ std::string explain(const PlannerResult& result, std::size_t width) {
   using namespace report;
   const std::string text = cat(
       result.plan.label(), ": ", seconds(result.prediction.iteration_ns), " an iteration\n\n", bottleneck_section(result),
-      beside_section(result), layers_section(result), operator_section(result), engine_section(result), reason_section(result),
+      beside_section(result), layers_section(result), operator_section(result), engine_section(result), reasons_section(result),
       layerwise_section(result), losers_section(result), pruning_section(result.search), dimension_section(result.search));
   return lay_out(text, width);
 }

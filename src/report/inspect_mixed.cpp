@@ -12,7 +12,7 @@
 namespace espalier::report {
 namespace {
 
-std::string rate(BytesPerSecond bandwidth) { return cat(six_digits(bandwidth.count() * 8 / 1e9), " Gb/s"); }
+std::string gigabits(BytesPerSecond bandwidth) { return cat(six_digits(bandwidth.count() * 8 / 1e9), " Gb/s"); }
 std::string milli(Seconds time) { return cat(six_digits(time.count() * 1e3), " ms"); }
 std::string clock(Seconds time) { return cat(six_digits(time.count()), " s"); }
 
@@ -56,7 +56,7 @@ std::string link_section(const Cluster& cluster) {
   if (cluster.links.empty()) return "";
   std::vector<std::vector<std::string>> rows{{"link", "bandwidth", "of", "latency"}};
   for (const GroupLink& link : cluster.links)
-    rows.push_back({link.name(), rate(link.bandwidth), shared_by(link.sharing), milli(link.latency)});
+    rows.push_back({link.name(), gigabits(link.bandwidth), shared_by(link.sharing), milli(link.latency)});
   return cat("\nLinks, one direction each\n", table(rows, {2}));
 }
 
@@ -88,7 +88,7 @@ std::string bucket_section(const Cluster& cluster) {
   std::vector<std::vector<std::string>> rows{{"token bucket of", "full", "sustained", "at full rate for"}};
   for (const TokenBucket& bucket : cluster.token_buckets) {
     const bool drains = bucket.full > bucket.sustained;
-    rows.push_back({bucket.target, rate(bucket.full), rate(bucket.sustained),
+    rows.push_back({bucket.target, gigabits(bucket.full), gigabits(bucket.sustained),
                     drains ? clock(full_rate_lasts(bucket, full_bucket(bucket))) : "ever"});
   }
   return rows.size() == 1 ? "" : cat("\nToken buckets\n", table(rows));

@@ -11,7 +11,7 @@
 namespace espalier::report {
 namespace {
 
-std::string share_of(int bits) { return bits == 0 ? "" : cat("1/", std::to_string(1 << bits)); }
+std::string part_after_bits(int bits) { return bits == 0 ? "" : cat("1/", std::to_string(1 << bits)); }
 
 }  // namespace
 
@@ -31,7 +31,8 @@ std::string partition_meaning(const OperatorReport& report) {
                                                 {'K', "features out"}, {'H', "heads"},  {'L', "keys"}};
   std::string out;
   for (const auto& [letter, name] : names)
-    if (const int bits = cut[letter - 'A']; bits > 0) out += cat(out.empty() ? "" : ", ", share_of(bits), " of the ", name);
+    if (const int bits = cut[letter - 'A']; bits > 0)
+      out += cat(out.empty() ? "" : ", ", part_after_bits(bits), " of the ", name);
   if (!primitive.empty()) out += cat(out.empty() ? "" : ", ", primitive);
   if (const int bits = cut['R' - 'A']; bits > 0)
     out += cat(out.empty() ? "" : ", ", std::to_string(1 << bits), " times the same");

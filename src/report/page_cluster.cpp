@@ -6,10 +6,10 @@
 namespace espalier::report {
 namespace {
 
-std::string rate(BytesPerSecond rate) { return cat(fixed(rate.count() * 1e-9, 1), " GB/s"); }
+std::string gigabytes(BytesPerSecond rate) { return cat(fixed(rate.count() * 1e-9, 1), " GB/s"); }
 
 void add_level(PageTable& t, const std::string& where, const FabricLevel& level) {
-  t.rows.push_back({level.name, where, std::string(to_string(level.kind)), grouped(level.span), rate(level.bandwidth),
+  t.rows.push_back({level.name, where, std::string(to_string(level.kind)), grouped(level.span), gigabytes(level.bandwidth),
                     base::seconds(round_ns(level.latency).count()), percent(level.efficiency)});
 }
 
@@ -43,7 +43,7 @@ PageTable device_table(const Job& job) {
   for (const NodeGroup& group : job.cluster.groups) {
     t.rows.push_back({group.name.empty() ? "a" : group.name, group.device.name, grouped(group.nodes),
                       grouped(group.devices_per_node), cat(fixed(group.device.peak_of(precision).count() * 1e-12, 1), " TFLOP/s"),
-                      gib(static_cast<std::int64_t>(group.device.memory.count())), rate(group.device.memory_bandwidth),
+                      gib(static_cast<std::int64_t>(group.device.memory.count())), gigabytes(group.device.memory_bandwidth),
                       source_of(group.device, "peak_tflops")});
   }
   return t;
@@ -64,7 +64,7 @@ PageTable fabric_table(const Cluster& cluster) {
   for (const FabricLevel& level : cluster.inter)
     add_level(t, cluster.groups.size() > 1 ? "between groups" : "between nodes", level);
   for (const GroupLink& link : cluster.links)
-    t.rows.push_back({link.name(), "between groups", std::string(to_string(link.sharing)), "–", rate(link.bandwidth),
+    t.rows.push_back({link.name(), "between groups", std::string(to_string(link.sharing)), "–", gigabytes(link.bandwidth),
                       base::seconds(round_ns(link.latency).count()), "–"});
   return t;
 }

@@ -15,7 +15,7 @@ double throughput(const PlannerResult& result) {
   return result.prediction.tokens_per_s_per_device * static_cast<double>(device_count(result.plan));
 }
 
-std::string interval(const Prediction& p) {
+std::string interval_cell(const Prediction& p) {
   const auto text = [](double seconds) { return base::seconds(static_cast<std::int64_t>(seconds * 1e9)); };
   return p.confidence.high_s > 0 ? cat(text(p.confidence.low_s), " – ", text(p.confidence.high_s)) : "–";
 }
@@ -33,7 +33,7 @@ std::vector<Cell> row_of(const SweepPoint& point, double highest, bool shown) {
   const double all = throughput(*point.result);
   return {cat(name, shown ? " (this page)" : ""),
           base::seconds(p.iteration_ns),
-          interval(p),
+          interval_cell(p),
           Cell(base::count(all), highest > 0 ? all / highest : 0),
           base::percent(p.mfu),
           base::gib(p.peak_memory_bytes),

@@ -11,7 +11,7 @@
 namespace espalier::report {
 namespace {
 
-std::string span(std::int64_t first, std::int64_t last) { return first == last ? cat(first) : cat(first, "–", last); }
+std::string range_text(std::int64_t first, std::int64_t last) { return first == last ? cat(first) : cat(first, "–", last); }
 
 std::string devices_text(const std::vector<DeviceRange>& devices) {
   std::string out;
@@ -20,7 +20,7 @@ std::string devices_text(const std::vector<DeviceRange>& devices) {
     if (range.count > 1 && range.stride > 1)
       out += cat(range.first, ", ", range.first + range.stride, " … ", range.first + (range.count - 1) * range.stride);
     else
-      out += span(range.first, range.first + range.count - 1);
+      out += range_text(range.first, range.first + range.count - 1);
   }
   return out;
 }
@@ -40,7 +40,7 @@ std::int64_t parameters_in(const Model& model, std::int32_t first, std::int32_t 
 
 std::string chunks_text(const Stage& stage) {
   std::string out;
-  for (const Chunk& chunk : stage.chunks) out += cat(out.empty() ? "" : " | ", span(chunk.first(), chunk.last()));
+  for (const Chunk& chunk : stage.chunks) out += cat(out.empty() ? "" : " | ", range_text(chunk.first(), chunk.last()));
   return out;
 }
 
@@ -130,7 +130,7 @@ PageTable layer_table_of(const Job& job, const Plan& plan) {
       for (const Chunk& chunk : pipeline.stages[s].chunks)
         for (const LayerRun& run : layer_runs(chunk, last)) {
           const LayerKind& kind = job.model.layer(static_cast<std::size_t>(run.first));
-          t.rows.push_back({span(run.first, run.last), kind.name, cat(run.layers()), cat(pipeline_text(plan, i), s),
+          t.rows.push_back({range_text(run.first, run.last), kind.name, cat(run.layers()), cat(pipeline_text(plan, i), s),
                             label(run.strategy), base::short_count(static_cast<double>(parameter_count(kind)))});
         }
   }

@@ -10,13 +10,10 @@
 #include "plan/plan_json.h"
 #include "report/beside_json.h"
 #include "report/digest.h"
+#include "report/nanoseconds.h"
 
 namespace espalier::report {
 namespace {
-
-constexpr double kExact = 9007199254740992.0;  // 2^53: above it a count is no longer an exact integer
-
-std::int64_t to_ns(double seconds) { return round_ns(Seconds(seconds)).count(); }
 
 void write_count(JsonWriter& w, double count) {
   if (count >= 0 && count < kExact && count == std::floor(count))

@@ -5,17 +5,13 @@
 #include "job/search_part.h"
 #include "plan/plan_json.h"
 #include "report/beside_json.h"
+#include "report/nanoseconds.h"
 
 namespace espalier::report {
 namespace {
 
-std::int64_t to_ns(double seconds) { return round_ns(Seconds(seconds)).count(); }
-
-constexpr std::int64_t kBig = std::int64_t{1} << 62;
 constexpr double kLarge = 1e18;
-constexpr double kLongest = 1e9;  // seconds: in nanoseconds they are integers
 
-std::int64_t read_ns(Reader& r, std::string_view key) { return to_ns(r.optional_real(key, -kLongest, kLongest, 0)); }
 std::int64_t read_bytes(Reader& r, std::string_view key) { return r.optional_int(key, 0, kBig, 0); }
 
 Breakdown read_parts(Reader& r) {
@@ -113,8 +109,9 @@ Prediction read_prediction(Reader r) {
   p.memory_margin = r.optional_real("memory_margin", 0, 1, 0);
   p.fits_with_margin = r.optional_bool("fits_with_margin", p.fits);
   Reader c = r.child("confidence", false);
-  p.confidence = {c.optional_real("iteration_s_low", 0, kLongest, 0), c.optional_real("iteration_s_high", 0, kLongest, 0),
-                  c.optional_real("level", 0, 1, 0.8), c.optional_string("basis", "")};
+  p.confidence = {c.optional_real("iteration_s_low", 0, kLongestSeconds, 0),
+                  c.optional_real("iteration_s_high", 0, kLongestSeconds, 0), c.optional_real("level", 0, 1, 0.8),
+                  c.optional_string("basis", "")};
   c.finish();
   p.days = r.optional_real("days", 0, kLarge, 0);
   p.device_hours = r.optional_real("gpu_hours", 0, kLarge, 0);

@@ -16,7 +16,7 @@ bool has_cost(const Sweep& sweep) {
                      [](const SweepPoint& p) { return p.result && p.result->prediction.cost.has_value(); });
 }
 
-std::string interval(const Prediction& p) {
+std::string interval_text(const Prediction& p) {
   const auto text = [](double seconds) { return base::seconds(static_cast<std::int64_t>(seconds * 1e9)); };
   const std::string low = text(p.confidence.low_s), high = text(p.confidence.high_s);
   const auto unit = [](const std::string& s) { return s.substr(s.find(' ') == std::string::npos ? s.size() : s.find(' ')); };
@@ -32,7 +32,7 @@ std::vector<std::string> cells(const SweepPoint& point, bool cost) {
   }
   const Prediction& p = point.result->prediction;
   for (std::string& text :
-       std::vector<std::string>{base::seconds(p.iteration_ns), interval(p), base::count(p.tokens_per_s_per_device),
+       std::vector<std::string>{base::seconds(p.iteration_ns), interval_text(p), base::count(p.tokens_per_s_per_device),
                                 base::percent(p.mfu), base::gib(p.peak_memory_bytes), p.days > 0 ? base::fixed(p.days, 1) : "–",
                                 p.device_hours > 0 ? base::count(p.device_hours) : "–"})
     row.push_back(std::move(text));

@@ -10,7 +10,6 @@ namespace {
 constexpr std::size_t kMaxLine = std::size_t{64} << 10;
 constexpr std::size_t kMaxText = std::size_t{256} << 20;
 
-bool is_digit(char c) { return c >= '0' && c <= '9'; }
 bool is_blank(char c) { return c == ' ' || c == '\t'; }
 
 std::string_view without_blanks(std::string_view text) {

@@ -22,6 +22,7 @@ std::string without_colour(std::string_view line);
 /// progress bars do, is a line of its own with the same number.
 void each_line(std::string_view text, const std::function<void(std::int64_t, std::string_view)>& f);
 
+inline bool is_digit(char c) { return c >= '0' && c <= '9'; }
 std::string_view trimmed(std::string_view text);
 /// Words between blanks.
 std::vector<std::string_view> words_of(std::string_view line);

@@ -11,7 +11,7 @@
 namespace espalier::runs {
 namespace {
 
-constexpr double kLongest = 1e6;  ///< seconds of one pass: beyond all machines
+constexpr double kLongestPass = 1e6;  ///< seconds of one pass: beyond all machines
 
 std::int64_t nanoseconds(double seconds) { return std::llround(seconds * 1e9); }
 
@@ -31,7 +31,8 @@ std::variant<RunResult, RunSkip> replay_run(const RunRecord& record) {
   for (const RunStage& stage : m.stages) {
     step.passes.emplace_back();
     for (const RunReplica& replica : stage.replicas) {
-      if (*replica.forward_s > kLongest || *replica.backward_s > kLongest) return RunSkip{"durations out of range", record.id};
+      if (*replica.forward_s > kLongestPass || *replica.backward_s > kLongestPass)
+        return RunSkip{"durations out of range", record.id};
       step.passes.back().push_back({nanoseconds(*replica.forward_s), nanoseconds(*replica.backward_s)});
     }
   }

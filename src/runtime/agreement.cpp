@@ -10,7 +10,7 @@
 namespace espalier::runtime {
 namespace {
 
-constexpr std::int64_t kRoom = 2048;
+constexpr std::int64_t kTextRoom = 2048;
 
 /// Kind and fields of an error, one after the other.
 std::string packed(const Status& status) {
@@ -39,12 +39,12 @@ Error unpacked(const std::string& text) {
 
 std::vector<std::string> texts_of_all(const std::string& own, Communicator* world) {
   if (world == nullptr) return {own};
-  const at::Tensor mine = at::zeros({kRoom}, at::kByte), all = at::zeros({kRoom * world->size()}, at::kByte);
-  std::memcpy(mine.data_ptr(), own.data(), std::min<std::size_t>(own.size(), kRoom - 1));
+  const at::Tensor mine = at::zeros({kTextRoom}, at::kByte), all = at::zeros({kTextRoom * world->size()}, at::kByte);
+  std::memcpy(mine.data_ptr(), own.data(), std::min<std::size_t>(own.size(), kTextRoom - 1));
   world->all_gather(all, mine);
   std::vector<std::string> texts;
   for (int rank = 0; rank < world->size(); ++rank)
-    texts.emplace_back(static_cast<const char*>(all.data_ptr()) + rank * kRoom);  // ends with a zero
+    texts.emplace_back(static_cast<const char*>(all.data_ptr()) + rank * kTextRoom);  // ends with a zero
   return texts;
 }
 

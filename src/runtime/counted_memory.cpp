@@ -19,11 +19,11 @@ struct CountedBlock {
   CountedMemory* counts = nullptr;
 };
 
-constexpr std::size_t kRoom = 64;  // tensors stay aligned to it
-static_assert(sizeof(CountedBlock) <= kRoom);
+constexpr std::size_t kBlockRoom = 64;  // tensors stay aligned to it
+static_assert(sizeof(CountedBlock) <= kBlockRoom);
 
 void release(void* memory) {
-  auto* block = reinterpret_cast<CountedBlock*>(static_cast<char*>(memory) - kRoom);
+  auto* block = reinterpret_cast<CountedBlock*>(static_cast<char*>(memory) - kBlockRoom);
   block->counts->bytes -= block->bytes;
   const c10::DataPtr data = std::move(block->data);  // in which the block stands
   block->~CountedBlock();
@@ -34,7 +34,7 @@ class CountingAllocator : public c10::Allocator {
   explicit CountingAllocator(c10::Allocator& below) : below_(below) {}
 
   c10::DataPtr allocate(std::size_t n) override {
-    c10::DataPtr data = below_.allocate(n + kRoom);
+    c10::DataPtr data = below_.allocate(n + kBlockRoom);
     const c10::Device device = data.device();
     auto* begin = static_cast<char*>(data.get());
     new (begin) CountedBlock{std::move(data), static_cast<std::int64_t>(n), &counts_};
@@ -42,7 +42,7 @@ class CountingAllocator : public c10::Allocator {
     std::int64_t most = counts_.peak;
     while (now > most && !counts_.peak.compare_exchange_weak(most, now)) {
     }
-    return {begin + kRoom, begin + kRoom, &release, device};
+    return {begin + kBlockRoom, begin + kBlockRoom, &release, device};
   }
   [[nodiscard]] c10::DeleterFnPtr raw_deleter() const override { return &release; }
   void copy_data(void* to, const void* from, std::size_t count) const override { std::memcpy(to, from, count); }

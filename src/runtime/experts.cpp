@@ -24,8 +24,6 @@ using at::Tensor;
 using Saved = std::vector<Tensor>;
 using Counts = std::vector<std::int64_t>;
 
-Tensor flat(const Tensor& x) { return x.reshape({-1, x.size(-1)}); }
-
 std::int64_t sum(const Counts& counts) { return std::accumulate(counts.begin(), counts.end(), std::int64_t{0}); }
 
 Counts list_of(const Tensor& x) {

@@ -29,7 +29,6 @@ using at::Tensor;
 using Saved = std::vector<Tensor>;
 
 /// Rows × features.
-Tensor flat(const Tensor& x) { return x.reshape({-1, x.size(-1)}); }
 
 // ---- norms -------------------------------------------------------------------------------------------------------------------
 
@@ -237,6 +236,8 @@ std::unique_ptr<LayerOperator> make_operator(const LayerKind& kind, const Operat
     default: return nullptr;
   }
 }
+
+Tensor flat(const Tensor& x) { return x.reshape({-1, x.size(-1)}); }
 
 void add_product(Tensor gradient, const Tensor& left, const Tensor& right, double share) {
   gradient.addmm_(left.to(at::kFloat).t(), right.to(at::kFloat), 1, share);

@@ -98,6 +98,8 @@ struct Parameters {
 std::unique_ptr<LayerOperator> make_operator(const LayerKind& kind, const Operator& op, const Parameters& parameters,
                                              const OperatorPlace& place);
 
+/// Rows × features.
+at::Tensor flat(const at::Tensor& x);
 /// gradient += leftᵀ · right, rows × features each, multiplied and added up in fp32.
 void add_product(at::Tensor gradient, const at::Tensor& left, const at::Tensor& right, double share = 1);
 

@@ -16,7 +16,7 @@
 namespace espalier::runtime {
 namespace {
 
-constexpr int kTag = 1 << 21;  // of messages here
+constexpr int kSteeringTag = 1 << 21;  // of messages here
 
 /// Bytes a second that arrive from the rank `distance` before this one, while all ranks send.
 double rate(Communicator& world, int distance) {
@@ -27,8 +27,8 @@ double rate(Communicator& world, int distance) {
   for (int k = 0; k < 2; ++k) {
     world.barrier();
     const auto begin = std::chrono::steady_clock::now();
-    Message in = world.receive(arrives, (here + all - distance) % all, kTag),
-            out = world.send(leaves, (here + distance) % all, kTag);
+    Message in = world.receive(arrives, (here + all - distance) % all, kSteeringTag),
+            out = world.send(leaves, (here + distance) % all, kSteeringTag);
     in.wait();
     const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
     out.wait();

@@ -17,8 +17,8 @@
 namespace espalier::runtime {
 namespace {
 
-constexpr int kPings = 16;     // round trips by which two clocks are compared
-constexpr int kTag = 1 << 20;  // of messages here; those of a step are numbered from 0
+constexpr int kPings = 16;          // round trips by which two clocks are compared
+constexpr int kClockTag = 1 << 20;  // of messages here; those of a step are numbered from 0
 
 std::int64_t now_ns() {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch()).count();
@@ -39,8 +39,8 @@ Ahead compared(Communicator& world, int other) {
   for (int k = 0; k < kPings; ++k) {
     at::Tensor asked = one_number(), answer = one_number();
     const std::int64_t before = now_ns();
-    world.send(asked, other, kTag).wait();
-    world.receive(answer, other, kTag).wait();
+    world.send(asked, other, kClockTag).wait();
+    world.receive(answer, other, kClockTag).wait();
     const std::int64_t after = now_ns();
     if ((after - before) / 2 >= best.error) continue;
     best = {answer[0].item<std::int64_t>() - (before + after) / 2, (after - before) / 2};
@@ -51,17 +51,17 @@ Ahead compared(Communicator& world, int other) {
 void answer(Communicator& world) {
   for (int k = 0; k < kPings; ++k) {
     at::Tensor asked = one_number(), now = one_number();
-    world.receive(asked, 0, kTag).wait();
+    world.receive(asked, 0, kClockTag).wait();
     now[0] = now_ns();
-    world.send(now, 0, kTag).wait();
+    world.send(now, 0, kClockTag).wait();
   }
 }
 
 std::vector<std::int64_t> received(Communicator& world, int from) {
   at::Tensor size = one_number();
-  world.receive(size, from, kTag).wait();
+  world.receive(size, from, kClockTag).wait();
   at::Tensor body = at::empty({size[0].item<std::int64_t>()}, at::kLong);
-  world.receive(body, from, kTag).wait();
+  world.receive(body, from, kClockTag).wait();
   const std::int64_t* first = body.data_ptr<std::int64_t>();
   return {first, first + body.numel()};
 }
@@ -69,8 +69,8 @@ std::vector<std::int64_t> received(Communicator& world, int from) {
 void hand_over(Communicator& world, std::vector<std::int64_t> numbers) {
   at::Tensor size = one_number();
   size[0] = static_cast<std::int64_t>(numbers.size());
-  world.send(size, 0, kTag).wait();
-  world.send(at::from_blob(numbers.data(), {static_cast<std::int64_t>(numbers.size())}, at::kLong), 0, kTag).wait();
+  world.send(size, 0, kClockTag).wait();
+  world.send(at::from_blob(numbers.data(), {static_cast<std::int64_t>(numbers.size())}, at::kLong), 0, kClockTag).wait();
 }
 
 /// What rank 0 says, on all ranks.

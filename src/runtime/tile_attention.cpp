@@ -22,8 +22,8 @@ using Tensors = TileOperator::Tensors;
 constexpr TensorUse gradient(int tensor) { return {static_cast<std::int8_t>(tensor), true}; }
 
 /// [tokens, samples, heads · dim] → [samples, heads, tokens, dim], and back.
-Tensor by_head(const Tensor& x, std::int64_t dim) { return x.view({x.size(0), x.size(1), -1, dim}).permute({1, 2, 0, 3}); }
-Tensor by_token(const Tensor& x) {
+Tensor split_by_head(const Tensor& x, std::int64_t dim) { return x.view({x.size(0), x.size(1), -1, dim}).permute({1, 2, 0, 3}); }
+Tensor joined_by_token(const Tensor& x) {
   return x.permute({2, 0, 1, 3}).contiguous().view({x.size(2), x.size(0), x.size(1) * x.size(3)});
 }
 /// [tokens, samples, heads, keys] → [samples, heads, tokens, keys], and back.
@@ -192,7 +192,7 @@ class WholeAttention : public QueryKeys {
     Tensor p, y;
     timed(Pass::forward, [&, q = q, k = k] {
       p = scores_.of(q, k).softmax(-1);
-      y = by_token(p.matmul(repeated(by_head(inputs[2], core_.v_dim), q.size(1))));
+      y = joined_by_token(p.matmul(repeated(split_by_head(inputs[2], core_.v_dim), q.size(1))));
     });
     saved = {q, k, inputs[2], p};
     saved.insert(saved.end(), beside.begin(), beside.end());
@@ -200,14 +200,14 @@ class WholeAttention : public QueryKeys {
   }
 
   Tensors backward(Frame& frame, Tensors& saved, const Tensor& dy) override {
-    const Tensor q = saved[0], k = saved[1], v = by_head(saved[2], core_.v_dim), p = saved[3];
+    const Tensor q = saved[0], k = saved[1], v = split_by_head(saved[2], core_.v_dim), p = saved[3];
     Tensors beside(saved.begin() + 4, saved.end());
     Tensor dq, dk, dv;
     timed(Pass::input_gradient, [&] {
-      const Tensor d_out = by_head(dy, core_.v_dim);
+      const Tensor d_out = split_by_head(dy, core_.v_dim);
       const Tensor ds = softmax_gradient(p, d_out.matmul(repeated(v, q.size(1)).transpose(2, 3)));
       std::tie(dq, dk) = scores_.gradients(ds, q, k);
-      dv = by_token(grouped(p.transpose(2, 3).matmul(d_out), v.size(1)));
+      dv = joined_by_token(grouped(p.transpose(2, 3).matmul(d_out), v.size(1)));
     });
     place_.sum(communication_, Phase::backward, gradient(2), dv);
     Tensors out = finished(frame, beside, dq, dk, Phase::backward);
@@ -262,8 +262,8 @@ class TileValues : public TileAttention {
     saved = inputs;
     Tensor y;
     timed(Pass::forward, [&] {
-      const Tensor v = by_head(inputs[1], core_.v_dim), p = scores(inputs[0], v);
-      y = by_token(p.matmul(repeated(v, p.size(1))));
+      const Tensor v = split_by_head(inputs[1], core_.v_dim), p = scores(inputs[0], v);
+      y = joined_by_token(p.matmul(repeated(v, p.size(1))));
     });
     place_.sum(communication_, Phase::forward, {2, false}, y);
     return y;
@@ -271,9 +271,9 @@ class TileValues : public TileAttention {
   Tensors backward(Frame&, Tensors& saved, const Tensor& dy) override {
     Tensor da, dv;
     timed(Pass::input_gradient, [&] {
-      const Tensor v = by_head(saved[1], core_.v_dim), p = scores(saved[0], v), d_out = by_head(dy, core_.v_dim);
+      const Tensor v = split_by_head(saved[1], core_.v_dim), p = scores(saved[0], v), d_out = split_by_head(dy, core_.v_dim);
       da = scores_by_token(d_out.matmul(repeated(v, p.size(1)).transpose(2, 3)));
-      dv = by_token(grouped(p.transpose(2, 3).matmul(d_out), v.size(1)));
+      dv = joined_by_token(grouped(p.transpose(2, 3).matmul(d_out), v.size(1)));
     });
     place_.sum(communication_, Phase::backward, gradient(0), da);
     place_.sum(communication_, Phase::gradient, gradient(1), dv);

@@ -21,7 +21,6 @@ constexpr TensorUse kInput{0, false}, kWeight{1, false}, kInputGradient{0, true}
     kOutputGradient{2, true};
 
 /// Rows × features.
-Tensor flat(const Tensor& x) { return x.reshape({-1, x.size(-1)}); }
 
 /// The messages of one step: what arrives takes the place of what left.
 class TileRing {

@@ -13,8 +13,6 @@ namespace {
 using at::Tensor;
 using Saved = std::vector<Tensor>;
 
-Tensor flat(const Tensor& x) { return x.reshape({-1, x.size(-1)}); }
-
 class TokenTable : public LayerOperator {
  public:
   TokenTable(const Operator& op, const Parameters& parameters, const OperatorPlace& place)

@@ -14,7 +14,7 @@
 namespace espalier::runtime {
 namespace {
 
-constexpr int kTag = 1 << 30;  // beside those of transfers
+constexpr int kWeightsTag = 1 << 30;  // beside those of transfers
 
 /// What all ranks count of a layer, gathered on rank 0: its elements in their order. Empty on the others.
 class Gathering {
@@ -58,7 +58,7 @@ class Gathering {
     at::Tensor sizes = at::empty({2}, at::kLong);
     sizes.data_ptr<std::int64_t>()[0] = static_cast<std::int64_t>(all.size());
     sizes.data_ptr<std::int64_t>()[1] = static_cast<std::int64_t>(values.size());
-    world_->send(sizes, 0, kTag).wait();
+    world_->send(sizes, 0, kWeightsTag).wait();
     if (values.empty()) return;
     at::Tensor bounds = at::empty({2 * static_cast<std::int64_t>(all.size())}, at::kLong);
     for (std::size_t k = 0; k < all.size(); ++k) {
@@ -67,18 +67,18 @@ class Gathering {
     }
     at::Tensor list = at::empty({static_cast<std::int64_t>(values.size())}, at::kFloat);
     std::copy(values.begin(), values.end(), list.data_ptr<float>());
-    world_->send(bounds, 0, kTag).wait();
-    world_->send(list, 0, kTag).wait();
+    world_->send(bounds, 0, kWeightsTag).wait();
+    world_->send(list, 0, kWeightsTag).wait();
   }
 
   std::int64_t receive(int rank, std::vector<float>& out) {
     const at::Tensor sizes = at::empty({2}, at::kLong);
-    world_->receive(sizes, rank, kTag).wait();
+    world_->receive(sizes, rank, kWeightsTag).wait();
     const std::int64_t intervals = sizes.data_ptr<std::int64_t>()[0], elements = sizes.data_ptr<std::int64_t>()[1];
     if (elements == 0) return 0;
     const at::Tensor bounds = at::empty({2 * intervals}, at::kLong), list = at::empty({elements}, at::kFloat);
-    world_->receive(bounds, rank, kTag).wait();
-    world_->receive(list, rank, kTag).wait();
+    world_->receive(bounds, rank, kWeightsTag).wait();
+    world_->receive(list, rank, kWeightsTag).wait();
     Intervals all;
     for (std::int64_t k = 0; k < intervals; ++k)
       all.push_back({bounds.data_ptr<std::int64_t>()[2 * k], bounds.data_ptr<std::int64_t>()[2 * k + 1]});

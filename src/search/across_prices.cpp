@@ -7,11 +7,10 @@
 #include "cost/bound.h"
 #include "cost/chunk_sum.h"
 #include "plan/engine.h"
+#include "search/below_prices.h"
 
 namespace espalier::search {
 namespace {
-
-constexpr double kBelow = 1.0 - 1e-4;  // rounding of costs to nanoseconds
 
 /// One node of the group's devices, so large that no group of ranks leaves it.
 Cluster one_node(const Cluster& cluster, std::size_t group, std::int64_t devices) {

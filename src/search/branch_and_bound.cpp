@@ -17,7 +17,7 @@ constexpr std::size_t kLayerBatch = 256;    // layer nodes whose schedules are b
 constexpr std::size_t kScheduleBatch = 32;  // schedule nodes whose leaves are collected together
 constexpr std::size_t kProbeGroup =
     4;  // of their likely configurations simulated side by side; the first ones make the rest needless
-constexpr std::size_t kKept = 4096;  // simulated candidates remembered
+constexpr std::size_t kKeptConfigurations = 4096;  // simulated candidates remembered
 
 using LayerNode = KnownBounds::LayerChoice;
 
@@ -327,7 +327,7 @@ class BranchAndBoundSearch {
     std::sort(frame_.out.simulated.begin(), frame_.out.simulated.end(), [](const Candidate& a, const Candidate& b) {
       return before(a.iteration_ns, a.configuration, b.iteration_ns, b.configuration);
     });
-    if (frame_.out.simulated.size() > kKept) frame_.out.simulated.resize(kKept);
+    if (frame_.out.simulated.size() > kKeptConfigurations) frame_.out.simulated.resize(kKeptConfigurations);
     hand_on(nodes);
   }
 

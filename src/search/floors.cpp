@@ -8,7 +8,7 @@
 namespace espalier::search {
 namespace {
 
-constexpr double kNear = 4;           // times the answer: further floors are not listed one by one
+constexpr double kNearAnswer = 4;     // times the answer: further floors are not listed one by one
 constexpr std::size_t kFastest = 16;  // simulated configurations that a record names
 
 void add_layer(SearchRecord::Layer layer, std::int64_t reach, SearchRecord& out) {
@@ -74,7 +74,7 @@ void Floors::add_dropped(const SearchFrame& frame, SearchRecord& out) const {
 SearchRecord Floors::record(const SearchFrame& frame, const std::vector<LayerNode>& nodes, double too_large) const {
   ESPALIER_CHECK(frame.out.complete && frame.out.best);
   SearchRecord out;
-  const auto reach = static_cast<std::int64_t>(kNear * static_cast<double>(frame.out.best->iteration_ns));
+  const auto reach = static_cast<std::int64_t>(kNearAnswer * static_cast<double>(frame.out.best->iteration_ns));
   std::vector<const Row*> row_of(nodes.size(), nullptr);
   for (const Row& row : rows_) row_of[row.layer] = &row;
   for (std::size_t i = 0; i < nodes.size(); ++i) {

@@ -41,6 +41,9 @@ inline constexpr std::array<Mode, 5> kModes = {{{1.0, true, false, false},
                                                 {0.0, false, false, true},
                                                 {1.0, true, true, true}}};
 
+/// Times a stage that came out too large is solved again with less room.
+inline constexpr int kMemoryRounds = 8;
+
 /// Strategies of all layers, with the partition they belong to.
 struct Assignment {
   std::vector<std::int32_t> first, options;

@@ -17,11 +17,10 @@ namespace espalier::search {
 namespace {
 
 using base::kInfinity;
-constexpr int kMemoryRounds = 8;        // times a stage that came out too large is solved again with less room
-constexpr double kRounding = 1 - 1e-9;  // of sums in floating point
-constexpr double kNear = 1.02;          // times the incumbent: chunks whose boundaries are worth moving
-constexpr std::int64_t kMoves = 4;      // plans tried a boundary
-constexpr double kPrecious = 1e6;       // nanoseconds a byte: the leanest is the best
+constexpr double kRoundedDown = 1 - 1e-9;  // of sums in floating point
+constexpr double kNearIncumbent = 1.02;    // times the incumbent: chunks whose boundaries are worth moving
+constexpr std::int64_t kMoves = 4;         // plans tried a boundary
+constexpr double kPrecious = 1e6;          // nanoseconds a byte: the leanest is the best
 
 /// Neighbours of another chunk hand over by a message, which a bound leaves out.
 solve::LayerProblem without_transitions(solve::LayerProblem p) {
@@ -44,8 +43,6 @@ double host_bytes(const GroupTools& tools, std::int32_t strategy, std::int32_t k
   const StatePolicy states = states_of(*tools.book.context().engine, tools.book.context().workload.training);
   return static_cast<double>(cost::state_memory(l.elements(), states, s).host + l.hosted.under(s.recompute.kind));
 }
-
-bool zero_bubble(ScheduleKind kind) { return kind == ScheduleKind::zb_h1 || kind == ScheduleKind::zb_v; }
 
 }  // namespace
 
@@ -142,7 +139,7 @@ double GroupSolver::solve_plain(GroupProgram& program, ScheduleKind kind, const 
   };
   if (tied) {
     const auto relaxed = least();
-    bound = relaxed ? std::min((relaxed->time + constant) * kRounding, judge_.best_ns()) : judge_.best_ns();
+    bound = relaxed ? std::min((relaxed->time + constant) * kRoundedDown, judge_.best_ns()) : judge_.best_ns();
     if (bound >= judge_.best_ns() || judge_.over()) return bound;
     program.hold_table(program.best_table(relaxed->first, mode, 0.0));
     if (!least()) {  // nothing fits, or nothing is faster: the leanest layout
@@ -153,7 +150,7 @@ double GroupSolver::solve_plain(GroupProgram& program, ScheduleKind kind, const 
   for (int round = 0; round < kMemoryRounds && !judge_.over(); ++round) {
     const double best = judge_.best_ns();
     const auto found = least();
-    const double value = found ? (found->time + constant) * kRounding : kInfinity;
+    const double value = found ? (found->time + constant) * kRoundedDown : kInfinity;
     if (round == 0 && !tied) bound = std::min(value, best);  // nothing below `best` was found: none is
     if (value >= best) return bound;
     Schedule schedule;
@@ -217,7 +214,7 @@ void GroupSolver::solve_chunked(VirtualProgram stages) {
 /// Boundaries between the chunks of the plan judged last move, where it came near the best.
 void GroupSolver::balance(const Schedule& schedule, const Assignment& a) {
   const double best = judge_.best_ns(), here = judge_.last_ns();
-  if (!(here <= best * kNear) || judge_.over()) return;
+  if (!(here <= best * kNearIncumbent) || judge_.over()) return;
   judge_.set_best(here);
   LayerRefinement(judge_, schedule, a, judge_.last_overlap())
       .run(LayerRefinement::Depth::boundaries, kMoves * static_cast<std::int64_t>(a.first.size()));
@@ -275,7 +272,7 @@ double GroupSolver::bound_of_every_split(const GroupProgram& program, const Sche
     one.layers = {kind};
     bound = std::max(bound, solve::layers_lower_bound(one, {m, 1}, program.capacity()) + program.constant_ns(m));
   }
-  if (!std::isfinite(bound)) return bound * kRounding;
+  if (!std::isfinite(bound)) return bound * kRoundedDown;
   const double constant = program.constant_ns(std::max(0.0, m - static_cast<double>(orders.most_skipped())));
   for (const bool ends : {false, true}) {
     if (ends && two_parts) continue;
@@ -288,7 +285,7 @@ double GroupSolver::bound_of_every_split(const GroupProgram& program, const Sche
         if (std::isfinite(o.steady)) o.steady *= least_coefficient(coefficients, table.forward_share(k, two_parts));
     bound = std::max(bound, solve::layers_lower_bound(weighed, {1, tail}, capacity) + constant);
   }
-  return bound * kRounding;
+  return bound * kRoundedDown;
 }
 
 GroupResult GroupSolver::refine(const LayeredCandidate& start, LayerRefinement::Depth depth, std::int64_t budget,

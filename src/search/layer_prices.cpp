@@ -7,7 +7,7 @@
 namespace espalier::search {
 namespace {
 
-constexpr std::size_t kMost = 16'384;  // a few kilobytes each
+constexpr std::size_t kMostPrices = 16'384;  // a few kilobytes each
 
 /// Whether the engine's tensor collectives wait for messages between nodes at all (coefficients of cost/layer_cost.cpp).
 bool messages_delay(const EngineModel& engine) {
@@ -42,7 +42,7 @@ void LayerPrices::price(const cost::CostContext& c, const Strategy& s, std::int3
     cost::layer_costs(c, s, stages, micro_batch, out);
     return;
   }
-  if (known_.size() >= kMost) known_.clear();
+  if (known_.size() >= kMostPrices) known_.clear();
   const auto [at, is_new] = known_.try_emplace(key_of(c, s, stages, micro_batch));
   if (is_new) cost::layer_costs(c, s, stages, micro_batch, at->second);
   out = at->second;

@@ -25,8 +25,8 @@ namespace {
 
 using base::kInfinity;
 // Fixed sizes: they shape the order of work, so they must not depend on the number of threads.
-constexpr std::size_t kBatch = 4;  // groups solved side by side
-constexpr std::size_t kKept = 64;  // simulated candidates remembered
+constexpr std::size_t kGroupsAtOnce = 4;  // groups solved side by side
+constexpr std::size_t kKeptPlans = 64;    // simulated candidates remembered
 
 class LayerwiseSearch {
  public:
@@ -47,7 +47,7 @@ class LayerwiseSearch {
     double open = kInfinity;  // least bound of what is not closed
     std::size_t next = 0;
     while (next < groups.size() && groups[next].bound_ns < incumbent_ && !stop()) {
-      const std::size_t end = std::min(groups.size(), next + kBatch);
+      const std::size_t end = std::min(groups.size(), next + kGroupsAtOnce);
       std::vector<GroupResult> results(end - next);
       const Patience patience = patience_of(end - next);
       base::parallel_for(end - next, std::max(1, options_.threads), 1, [&](std::size_t i, int worker) {
@@ -190,7 +190,7 @@ class LayerwiseSearch {
     refine_answer();
     std::stable_sort(out_.simulated.begin(), out_.simulated.end(),
                      [](const LayeredCandidate& a, const LayeredCandidate& b) { return a.iteration_ns < b.iteration_ns; });
-    if (out_.simulated.size() > kKept) out_.simulated.resize(kKept);
+    if (out_.simulated.size() > kKeptPlans) out_.simulated.resize(kKeptPlans);
     const double bound = std::min(open, incumbent_);
     out_.lower_bound_ns = std::isfinite(bound) ? static_cast<std::int64_t>(std::floor(bound)) : 0;
     ESPALIER_CHECK(!out_.best || out_.lower_bound_ns <= out_.best->iteration_ns);

@@ -13,7 +13,7 @@
 namespace espalier::search {
 namespace {
 
-constexpr std::size_t kMost = 16'384;  // a kilobyte each
+constexpr std::size_t kMostTables = 16'384;  // a kilobyte each
 
 /// Static bytes of each stage that may decide.
 std::vector<std::int64_t> static_bytes_of(const CostBook& book, const MemoryTable& t, const Strategy& s, const Workspace& w) {
@@ -130,7 +130,7 @@ const MemoryTable& MemoryTables::of(const CostBook& book, const Space& space, co
     last_ = memory_table(book, space, choice, w);
     return last_;
   }
-  if (known_.size() >= kMost) known_.clear();
+  if (known_.size() >= kMostTables) known_.clear();
   const Key key{s.tp,
                 static_cast<std::int32_t>(s.sp),
                 s.cp,

@@ -11,14 +11,12 @@
 #include "cost/state_memory.h"
 #include "plan/engine.h"
 #include "plan/sequence_lengths.h"
+#include "search/below_prices.h"
 #include "search/budgets.h"
 #include "search/single_group.h"
 
 namespace espalier::search {
 namespace {
-
-constexpr double kBelow = 1.0 - 1e-4;  // rounding of costs to nanoseconds
-constexpr double kFullRate = 1e9;      // times a reduction: what is left of its latency does not show
 
 cost::StagePlace first_device_of(std::size_t group) {
   cost::StagePlace place;

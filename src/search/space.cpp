@@ -43,8 +43,6 @@ void first_integers(std::int64_t from, std::int64_t to, std::vector<std::int64_t
   for (std::int64_t v = from; v <= to; ++v) out.push_back(v);
 }
 
-bool zero_bubble(ScheduleKind kind) { return kind == ScheduleKind::zb_h1 || kind == ScheduleKind::zb_v; }
-
 /// Whether the values of a dimension depend on those before it; of the others each word or flag is tried.
 bool listed(Dimension d) {
   constexpr DimensionSet kListed = bit(Dimension::tp) | bit(Dimension::cp) | bit(Dimension::pp) | bit(Dimension::dp) |

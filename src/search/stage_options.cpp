@@ -9,14 +9,13 @@
 #include "cost/collective.h"
 #include "plan/engine.h"
 #include "plan/engine_rules.h"
+#include "search/below_prices.h"
 #include "search/budgets.h"
 #include "search/stage_ports.h"
 
 namespace espalier::search {
 namespace {
 
-constexpr double kFullRate = 1e9;           // times a message: what is left of its latency does not show
-constexpr double kBelow = 1.0 - 1e-4;       // below it all the same
 constexpr std::int64_t kPaddingBytes = 64;  // a layer's states are rounded up by less than that
 
 std::int64_t floor_ns(double seconds) { return static_cast<std::int64_t>(std::max(0.0, seconds) * 1e9 * kBelow); }

@@ -7,11 +7,10 @@
 
 #include "cost/collective.h"
 #include "plan/engine.h"
+#include "search/below_prices.h"
 
 namespace espalier::search {
 namespace {
-
-constexpr double kBelow = 1.0 - 1e-4;  // below what is priced all the same
 
 /// Links over which stages of so many devices may send to each other: what is there when they lie side by side, and all beyond.
 std::vector<FabricLevel> links_between(const Problem& problem, const cost::ClusterCosts& costs, std::size_t a, std::int64_t from,

@@ -12,7 +12,6 @@
 namespace espalier::search {
 namespace {
 
-constexpr int kMemoryRounds = 8;  // times a stage that came out too large is solved again with less room
 constexpr int kPolishRounds = 8;
 
 class StageReport {

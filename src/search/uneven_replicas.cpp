@@ -12,6 +12,7 @@
 #include "plan/engine.h"
 #include "plan/rules.h"
 #include "plan/sequence_lengths.h"
+#include "search/below_prices.h"
 #include "search/budgets.h"
 #include "search/replica_levels.h"
 #include "search/replica_paces.h"
@@ -21,7 +22,6 @@
 namespace espalier::search {
 namespace {
 
-constexpr double kBelow = 1.0 - 1e-4;          // of the time of the arithmetic: bounds stay bounds when it is rounded
 constexpr std::int64_t kShareUnit = 10'000;    // an equal part of the states, as a weight
 constexpr std::array kSpared = {0.001, 0.02};  // of what a rank can hold, since its peak is not quite linear in its part
 
@@ -299,7 +299,8 @@ void UnevenReplicasSearch::search(const ReplicaStrategy& way) {
   const std::int64_t microbatches = problem_.training.global_batch / way.samples;
   ReplicaPaces paces(*problem_.model, costs_,
                      plan_of({way, std::vector<std::int64_t>(groups_of(way).size(), 1)}, {}).only_pipeline(), way.groups);
-  std::optional<std::vector<Levels>> all = lowest_levels(way.replicas, way.samples, highest_levels(way, paces), kMostReplicaSplits);
+  std::optional<std::vector<Levels>> all =
+      lowest_levels(way.replicas, way.samples, highest_levels(way, paces), kMostReplicaSplits);
   if (!all) {
     closed_ = false;
     all = {soonest_levels(way.replicas, way.samples,

@@ -15,7 +15,7 @@
 namespace espalier::search {
 namespace {
 
-constexpr std::size_t kBatch = 16;          // leaves judged before the best plan is looked at again
+constexpr std::size_t kLeavesAtOnce = 16;  // leaves judged before the best plan is looked at again
 
 struct BoundedConfiguration {
   Configuration configuration;
@@ -198,12 +198,12 @@ std::vector<Configuration> WholeClusterSearch::judge(Across& across, std::vector
   priced_ += static_cast<std::int64_t>(leaves.size());
   std::stable_sort(leaves.begin(), leaves.end(), [](const Leaf& a, const Leaf& b) { return a.bound_ns < b.bound_ns; });
   std::vector<Configuration> without_room;
-  for (std::size_t i = 0; i < leaves.size() && leaves[i].bound_ns < best_ns(); i += kBatch) {
+  for (std::size_t i = 0; i < leaves.size() && leaves[i].bound_ns < best_ns(); i += kLeavesAtOnce) {
     if (stopped()) {
       leave(leaves[i].bound_ns);
       break;
     }
-    const std::size_t n = std::min(kBatch, leaves.size() - i);
+    const std::size_t n = std::min(kLeavesAtOnce, leaves.size() - i);
     base::parallel_for(n, std::max(1, options_.threads), 1, [&](std::size_t k, int) {
       if (leaves[i + k].bound_ns < best_ns()) leaves[i + k].judged = evaluator_.evaluate(problem_, costs_, leaves[i + k].plan);
     });

@@ -9,11 +9,10 @@
 #include "cost/chunk_sum.h"
 #include "plan/engine.h"
 #include "profile/measured_operators.h"
+#include "search/below_prices.h"
 
 namespace espalier::search {
 namespace {
-
-constexpr double kBelow = 1.0 - 1e-4;  // rounding of costs to nanoseconds
 
 /// Device-seconds under a profile, whose times need not grow when work is cut up: the least over the sizes of tensor parallelism that it covers.
 std::vector<double> measured_seconds(const Problem& problem, double speed) {

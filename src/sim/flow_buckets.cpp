@@ -9,11 +9,8 @@
 namespace espalier::sim {
 namespace {
 
-constexpr double kPerNanosecond = 1e-9;
 /// Relative difference of rates that is rounding.
-constexpr double kEqual = 1e-9;
-/// 146 years in ns: a bucket that would last longer does not run empty.
-constexpr double kNever = 4.6e18;
+constexpr double kEqualRates = 1e-9;
 
 }  // namespace
 
@@ -92,14 +89,14 @@ bool FlowNetwork::settle_bucket(std::int32_t index) {
   state.least = std::min(state.least, state.tokens);
   state.since = now_;
   state.used = link(state.link).used;
-  const bool drains = state.used > state.sustained * (1.0 + kEqual);
-  const bool fills = state.used < state.sustained * (1.0 - kEqual);
+  const bool drains = state.used > state.sustained * (1.0 + kEqualRates);
+  const bool fills = state.used < state.sustained * (1.0 - kEqualRates);
   const bool was_spent = state.spent;
   if (!state.spent && drains && state.tokens <= 0.0) state.spent = true;
   // A link that is not full holds nobody back: with tokens again, the rates are still those of now.
   if (state.spent && fills && state.size > 0.0) state.spent = false;
-  const double lasts = drains ? state.tokens / (state.used - state.sustained) : kNever;
-  const bool empties = !state.spent && lasts < kNever - static_cast<double>(now_);
+  const double lasts = drains ? state.tokens / (state.used - state.sustained) : kForever;
+  const bool empties = !state.spent && lasts < kForever - static_cast<double>(now_);
   const std::int64_t empty_at = empties ? now_ + std::max<std::int64_t>(1, static_cast<std::int64_t>(std::ceil(lasts))) : kNoTime;
   if (empty_at != state.empty_at && empty_at != kNoTime) bucket_events_.push({empty_at, index});
   state.empty_at = empty_at;

@@ -10,7 +10,6 @@
 namespace espalier::sim {
 namespace {
 
-constexpr double kPerNanosecond = 1e-9;
 constexpr double kMostBytesPerSecond = 1e15;  ///< nominal, as the readers of clusters have it
 constexpr double kMostFactor = 1000.0;
 

@@ -39,6 +39,10 @@ namespace espalier::sim {
 using LinkId = std::int32_t;
 using ActivityId = std::int64_t;  ///< 0, 1, … in the order of start()
 
+inline constexpr double kPerNanosecond = 1e-9;
+/// 146 years in ns: a flow that would take longer stands still, a bucket that would last longer does not run empty.
+inline constexpr double kForever = 4.6e18;
+
 struct Flow {
   std::vector<solve::FlowLink> uses;  ///< links in any order, each as often as it is passed
   std::int64_t bytes = 0;

@@ -12,8 +12,6 @@ namespace {
 
 /// What is left below this part of a nanosecond is rounding.
 constexpr double kRounding = 1e-6;
-/// 146 years in ns: a flow that would take longer stands still.
-constexpr double kNever = 4.6e18;
 /// Bytes/s of one flow at most: beyond any link, and small enough that a thousand of them can be added up.
 constexpr double kMostDemand = 2e15;
 
@@ -102,7 +100,7 @@ void FlowNetwork::set_rate(std::int32_t slot, double rate) {
 void FlowNetwork::schedule_end(std::int32_t slot) {
   const FlowState& state = flow(slot);
   const double takes = state.rate == state.cap ? state.left : state.left * state.cap / state.rate;
-  if (state.rate > 0.0 && takes < kNever - static_cast<double>(now_))
+  if (state.rate > 0.0 && takes < kForever - static_cast<double>(now_))
     events_.set(flow_handle(slot), now_ + static_cast<std::int64_t>(std::ceil(takes - kRounding)));
   else
     events_.erase(flow_handle(slot));

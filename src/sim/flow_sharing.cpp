@@ -12,7 +12,7 @@ namespace espalier::sim {
 namespace {
 
 /// Relative difference of rates and loads that is rounding.
-constexpr double kEqual = 1e-11;
+constexpr double kEqualLoads = 1e-11;
 /// Rates that differ by less keep their event.
 constexpr double kUnchanged = 1e-13;
 /// Rounds after which all flows joined by contended links are solved together: chains of them are cheaper at once than one by one.
@@ -38,7 +38,7 @@ void FlowNetwork::collect_component() {
     }
 }
 
-bool FlowNetwork::MetLink::full() const { return load.sum >= capacity * (1.0 - kEqual); }
+bool FlowNetwork::MetLink::full() const { return load.sum >= capacity * (1.0 - kEqualLoads); }
 
 /// The contended links of the flows being solved, and what others leave over of them.
 void FlowNetwork::meet_links() {
@@ -121,12 +121,12 @@ FlowNetwork::Load FlowNetwork::load_on(const LinkState& on) const {
 bool FlowNetwork::holds(LinkId id, double rate) const {
   const LinkState& on = links_[static_cast<std::size_t>(id)];
   const Load load = on.round == counters_.rounds ? met_[static_cast<std::size_t>(on.met)].load : load_on(on);
-  return load.sum >= on.capacity * (1.0 - kEqual) && rate >= load.fastest * (1.0 - kEqual);
+  return load.sum >= on.capacity * (1.0 - kEqualLoads) && rate >= load.fastest * (1.0 - kEqualLoads);
 }
 
 /// The condition of max-min fairness for one flow.
 bool FlowNetwork::held(FlowState& state, double rate) {
-  if (rate >= state.cap * (1.0 - kEqual)) return true;
+  if (rate >= state.cap * (1.0 - kEqualLoads)) return true;
   if (state.bottleneck != kNoLink && holds(state.bottleneck, rate)) return true;
   for (const Use& use : state.uses) {
     if (!link(use.link).contended() || !holds(use.link, rate)) continue;
@@ -144,7 +144,7 @@ void FlowNetwork::collect_faster(std::size_t place) {
     if (!met.full()) continue;
     for (const OnLink& entry : link(met.link).flows) {
       const FlowState& other = flow(entry.flow);
-      if (other.solved != counters_.solves && other.rate > rate * (1.0 + kEqual)) joining_.push_back(entry.flow);
+      if (other.solved != counters_.solves && other.rate > rate * (1.0 + kEqualLoads)) joining_.push_back(entry.flow);
     }
   }
 }
@@ -155,7 +155,7 @@ bool FlowNetwork::collect_unheld() {
   for (std::size_t i = 0; i < solving_.size(); ++i)
     if (!held(flow(solving_[i]), flow(solving_[i]).next)) collect_faster(i);
   for (const MetLink& met : met_) {
-    const double least = met.load.fastest * (1.0 - kEqual);  // who is as fast on a full link is held there
+    const double least = met.load.fastest * (1.0 - kEqualLoads);  // who is as fast on a full link is held there
     if (static_cast<std::size_t>(met.users) == link(met.link).flows.size()) continue;
     if (met.full() && met.slowest_other >= least) continue;
     for (const OnLink& entry : link(met.link).flows) {

@@ -13,8 +13,6 @@ using base::kInfinity;
 /// Totals this near are equal: sums of the same values in another order. Less than 1 for integers below 2^46.
 constexpr double kRounding = 64 * std::numeric_limits<double>::epsilon();
 
-std::size_t at(std::int32_t i) { return static_cast<std::size_t>(i); }
-
 /// What some consecutive stages make of their layers: of a suffix a label, of a prefix what lies before it.
 struct SpanLabel {
   double sum = 0, top = 0, tail = 0;

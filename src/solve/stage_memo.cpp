@@ -2,11 +2,6 @@
 #include "solve/stage_memo.h"
 
 namespace espalier::solve {
-namespace {
-
-std::size_t at(std::int32_t i) { return static_cast<std::size_t>(i); }
-
-}  // namespace
 
 StageMemo::StageMemo(std::int32_t stages, std::int32_t layers, const StageOracle& oracle)
     : layers_(layers), oracle_(oracle), rows_(at(stages) * at(layers)), fails_from_(rows_.size(), layers + 1) {}

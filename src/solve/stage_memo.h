@@ -10,6 +10,9 @@
 
 namespace espalier::solve {
 
+/// A stage or a layer as an index.
+inline std::size_t at(std::int32_t i) { return static_cast<std::size_t>(i); }
+
 class StageMemo {
  public:
   /// The oracle must outlive the memo.

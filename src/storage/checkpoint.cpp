@@ -38,7 +38,7 @@ std::string_view bytes_of(const std::vector<float>& values) {
   return {reinterpret_cast<const char*>(values.data()), values.size() * sizeof(float)};
 }
 
-Error damaged(const std::string& where, std::string found, std::string expected) {
+Error damaged_checkpoint(const std::string& where, std::string found, std::string expected) {
   return {ErrorKind::bad_input, where, std::move(found), std::move(expected), "the checkpoint is damaged"};
 }
 
@@ -152,7 +152,7 @@ Result<Checkpoint> Checkpoint::open(const std::string& step_folder) {
     const auto bytes = MappedFile::open(described);
     if (!bytes) return bytes.error();
     if (const std::string checksum = base::content_hash(bytes->bytes()); checksum != out.manifest_.ranks[rank])
-      return damaged(described, "checksum " + checksum, out.manifest_.ranks[rank]);
+      return damaged_checkpoint(described, "checksum " + checksum, out.manifest_.ranks[rank]);
     auto index = read_rank_index(bytes->bytes(), described);
     if (!index) return index.error();
     for (std::size_t k = 0; k < index->pieces.size(); ++k) out.places_[index->pieces[k].layer].push_back({rank, k});
@@ -167,7 +167,7 @@ Result<const TensorFile*> Checkpoint::file_of(std::size_t rank) {
   auto file = TensorFile::open(rank_path(folder_, rank, ".safetensors"));
   if (!file) return file.error();
   if (const std::string checksum = base::content_hash(file->header_bytes()); checksum != ranks_[rank].header)
-    return damaged(file->path(), "header of checksum " + checksum, ranks_[rank].header);
+    return damaged_checkpoint(file->path(), "header of checksum " + checksum, ranks_[rank].header);
   return &files_.emplace(rank, std::move(*file)).first->second;
 }
 
@@ -183,12 +183,12 @@ Result<std::string_view> Checkpoint::array_of(const Place& place, StateArray arr
     if (tensor.end - tensor.begin != 4 * elements_of(piece.elements)) break;
     if (verified_.count({place.rank, place.piece, which}) > 0) return bytes;
     if (const std::string checksum = base::content_hash(bytes); checksum != piece.checksums[which])
-      return damaged(cat((*file)->path(), ": ", name), "checksum " + checksum, piece.checksums[which]);
+      return damaged_checkpoint(cat((*file)->path(), ": ", name), "checksum " + checksum, piece.checksums[which]);
     verified_.insert({place.rank, place.piece, which});
     return bytes;
   }
-  return damaged((*file)->path(), cat("no tensor ", name, " of ", elements_of(piece.elements), " elements"),
-                 "what its index says");
+  return damaged_checkpoint((*file)->path(), cat("no tensor ", name, " of ", elements_of(piece.elements), " elements"),
+                            "what its index says");
 }
 
 Status Checkpoint::verify(std::size_t rank) {
@@ -223,8 +223,8 @@ Result<std::vector<float>> Checkpoint::read(std::int32_t layer, const Intervals&
     }
   }
   if (found != elements_of(wanted))
-    return damaged(cat(folder_, ": layer ", layer), cat(found, " of ", elements_of(wanted), " elements"),
-                   "all of them, each once");
+    return damaged_checkpoint(cat(folder_, ": layer ", layer), cat(found, " of ", elements_of(wanted), " elements"),
+                              "all of them, each once");
   return out;
 }
 

@@ -12,7 +12,7 @@ namespace {
 
 constexpr const char* kManifestSchema = "espalier.checkpoint/1";
 constexpr const char* kRankSchema = "espalier.checkpoint_rank/1";
-constexpr std::int64_t kMost = std::int64_t{1} << 60;
+constexpr std::int64_t kMostNumber = std::int64_t{1} << 60;
 constexpr const char* kOwn = "checksum";  // of the manifest itself: of its text with this left empty
 
 Error wrong_checksum(const std::string& where, std::string found, std::string expected) {
@@ -53,7 +53,7 @@ std::vector<std::string> texts_of(base::Reader& reader, std::string_view key) {
 /// [[first, last], …], ascending.
 Intervals intervals_of(base::Reader& reader, std::string_view key) {
   Intervals out;
-  const std::vector<std::int64_t> bounds = reader.optional_int_list(key, 0, kMost);
+  const std::vector<std::int64_t> bounds = reader.optional_int_list(key, 0, kMostNumber);
   for (std::size_t k = 0; k + 1 < bounds.size(); k += 2) {
     const Interval piece{bounds[k], bounds[k + 1]};
     if (piece.size() <= 0 || (!out.empty() && out.back().last > piece.first)) {
@@ -81,13 +81,13 @@ Result<Manifest> read_manifest(std::string_view text, const std::string& where) 
   base::Reader root = base::Reader::root(*document, sink);
   Manifest out;
   read_schema(root, kManifestSchema);
-  out.step = root.required_int("step", 0, kMost);
+  out.step = root.required_int("step", 0, kMostNumber);
   out.plan = root.required_string("plan");
   out.model = root.required_string("model");
   base::Reader training = root.child("training", true);
-  out.training.global_batch = training.required_int("global_batch", 1, kMost);
-  out.training.sequence_length = training.required_int("sequence_length", 1, kMost);
-  out.training.seed = static_cast<std::uint64_t>(training.required_int("seed", 0, kMost));
+  out.training.global_batch = training.required_int("global_batch", 1, kMostNumber);
+  out.training.sequence_length = training.required_int("sequence_length", 1, kMostNumber);
+  out.training.seed = static_cast<std::uint64_t>(training.required_int("seed", 0, kMostNumber));
   out.training.data = training.required_string("data");
   training.finish();
   out.ranks = texts_of(root, "ranks");

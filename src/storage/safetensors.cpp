@@ -39,7 +39,7 @@ std::string type_names() {
   return base::joined(names);
 }
 
-Error damaged(const std::string& where, std::string found, std::string expected) {
+Error damaged_file(const std::string& where, std::string found, std::string expected) {
   return {ErrorKind::bad_input, where, std::move(found), std::move(expected), "the file is cut or no safetensors file"};
 }
 
@@ -88,11 +88,12 @@ Status check_coverage(std::vector<TensorEntry>& tensors, std::int64_t buffer_byt
   std::int64_t at = 0;
   for (const TensorEntry& tensor : tensors) {
     if (tensor.begin != at)
-      return damaged(where, cat("tensor ", tensor.name, " from byte ", tensor.begin),
-                     cat("from byte ", at, ", where the one before it ends"));
+      return damaged_file(where, cat("tensor ", tensor.name, " from byte ", tensor.begin),
+                          cat("from byte ", at, ", where the one before it ends"));
     at = tensor.end;
   }
-  if (at != buffer_bytes) return damaged(where, cat(buffer_bytes, " bytes of tensors"), cat(at, " bytes, as the header says"));
+  if (at != buffer_bytes)
+    return damaged_file(where, cat(buffer_bytes, " bytes of tensors"), cat(at, " bytes, as the header says"));
   return {};
 }
 
@@ -107,11 +108,11 @@ std::optional<TensorType> tensor_type(std::string_view name) {
 // ---- header ------------------------------------------------------------------------------------------------------------------
 
 Result<TensorHeader> read_tensor_header(std::string_view bytes, const std::string& where) {
-  if (bytes.size() < 8) return damaged(where, cat(bytes.size(), " bytes"), "a length of 8 bytes and a header");
+  if (bytes.size() < 8) return damaged_file(where, cat(bytes.size(), " bytes"), "a length of 8 bytes and a header");
   std::uint64_t length = 0;
   for (std::size_t i = 0; i < 8; ++i) length |= std::uint64_t{static_cast<unsigned char>(bytes[i])} << (8 * i);
   if (length > kLargestHeader || length > bytes.size() - 8)
-    return damaged(where, cat("a header of ", length, " bytes in a file of ", bytes.size()), "a header that the file holds");
+    return damaged_file(where, cat("a header of ", length, " bytes in a file of ", bytes.size()), "a header that the file holds");
   base::Limits limits;
   limits.max_bytes = kLargestHeader;
   limits.max_nodes = 20'000'000;
@@ -121,7 +122,8 @@ Result<TensorHeader> read_tensor_header(std::string_view bytes, const std::strin
   base::Reader root = base::Reader::root(*document, sink);
   TensorHeader out;
   out.buffer = static_cast<std::int64_t>(8 + length);
-  if (document->root.kind != base::NodeKind::mapping) return damaged(where, "a header that is no mapping", "tensors by name");
+  if (document->root.kind != base::NodeKind::mapping)
+    return damaged_file(where, "a header that is no mapping", "tensors by name");
   for (const auto& [name, value] : document->root.members) {
     if (name == "__metadata__") continue;
     base::Reader entry = root.child(name, true);
