@@ -38,6 +38,7 @@ function(espalier_embed target file symbol)
 endfunction()
 
 include(${CMAKE_CURRENT_LIST_DIR}/precompiled.cmake)
+include(${CMAKE_CURRENT_LIST_DIR}/unity.cmake)
 espalier_precompiled(espalier_precompiled_standard)
 
 # espalier_module(name DEPENDS modules… LIBRARIES libraries… [IN folder] [PRECOMPILED target] [ONCE]): src/<name>/*.cpp, or those of another
@@ -67,6 +68,9 @@ endfunction()
 function(espalier_module_options target once precompiled)
   if(once)
     target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-O1>)
+    espalier_unity(${target} 16)
+  else()
+    espalier_unity(${target} 6)
   endif()
   espalier_use_precompiled(${target} ${precompiled})
 endfunction()
