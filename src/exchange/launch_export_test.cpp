@@ -7,10 +7,12 @@
 
 #include "data/source_dir.h"
 #include "espalier/exchange.h"
+#include "espalier/imported_configuration.h"
 #include "espalier/planner.h"
 #include "exchange/launch_script.h"
 #include "exchange/megatron.h"
 #include "exchange/torchtitan.h"
+#include "plan/engine.h"
 
 namespace espalier::exchange {
 namespace {
@@ -77,6 +79,35 @@ TEST(MegatronExport, ExpertsContextAndRecomputationAreSaid) {
         "--rotary-base 1000000\n", "--recompute-granularity full\n", "--recompute-method block\n", "--recompute-num-layers 5 "})
     EXPECT_THAT(text, HasSubstr(flag));
   EXPECT_THAT(text, Not(HasSubstr("--use-distributed-optimizer")));
+}
+
+// Each option whose flags data/engines.yaml names, by itself: the command has the flags, and read again it is the engine with that option.
+TEST(MegatronExport, OptionsAreWrittenAndReadAsTheirFlags) {
+  Strategy s;
+  s.dp = 8;
+  s.ep = 2;
+  int with_flags = 0;
+  for (const EngineOption& option : find_engine("megatron-core")->options) {
+    if (option.flags.empty()) continue;
+    ++with_flags;
+    const Job job = job_on("mixtral-8x7b", "megatron-core+" + option.name);
+    s.zero = option.name == "bf16-moments" ? ZeroStage::optimizer : ZeroStage::none;
+    s.shard = option.name == "bf16-moments" ? 8 : 1;
+    Schedule schedule{ScheduleKind::interleaved, 2, 2, 8, 1};
+    s.overlap.p2p = true;  // Megatron interleaves two stages with overlapped messages only
+    const std::string text = written("megatron-core", job, plan_of(job, s, schedule));
+    for (const std::string& flag : option.flags) EXPECT_THAT(text, HasSubstr(flag)) << option.name;
+    ConfigurationRequest request;
+    request.name = "launch.sh";
+    request.text = text;
+    request.devices = 16;
+    request.nodes = 2;
+    request.devices_per_node = 8;
+    const auto read = find_configuration_format("megatron-args")->read(request);
+    ASSERT_TRUE(read) << option.name << ": " << read.error().message();
+    EXPECT_EQ(read->engine, job.engine);
+  }
+  EXPECT_EQ(with_flags, 6);
 }
 
 TEST(MegatronExport, AllBlocksRecomputedAreUniform) {

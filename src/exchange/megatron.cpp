@@ -126,31 +126,30 @@ Flags data_parallelism(const Strategy& s) {
 
 // ---- options of the engine ---------------------------------------------------------------------------------------------------
 
-/// What stands behind the engine's name (data/engines.yaml, options), as flags.
-struct OptionFlag {
-  std::string_view option;
-  const char *flag, *value;
-};
-constexpr std::array kOptions = {
-    OptionFlag{"flex-dispatcher", "--moe-token-dispatcher-type", "flex"},
-    OptionFlag{"overlap-experts", "--overlap-moe-expert-parallel-comm", ""},
-    OptionFlag{"cuda-graphs", "--cuda-graph-impl", "full_iteration"},
-    OptionFlag{"cuda-graphs", "--no-check-for-nan-in-loss-and-grad", ""},
-    OptionFlag{"bf16-gradients", "--grad-reduce-in-bf16", ""},
-    OptionFlag{"bf16-moments", "--use-precision-aware-optimizer", ""},
-    OptionFlag{"bf16-moments", "--exp-avg-dtype", "bf16"},
-    OptionFlag{"bf16-moments", "--exp-avg-sq-dtype", "bf16"},
-};
+/// The options of the plan's engine (data/engines.yaml).
+std::vector<EngineOption> plan_options(const Plan& plan) {
+  std::vector<EngineOption> out;
+  for (const EngineOption& option : find_engine(base_engine(plan.engine))->options)
+    if (has_engine_option(plan, option.name)) out.push_back(option);
+  return out;
+}
+
+/// "--flag value" as a row of the command; several words are a list.
+LaunchFlag row_of(const std::string& flag) {
+  const std::size_t space = flag.find(' ');
+  if (space == std::string::npos) return {flag, "", ""};
+  const std::string value = flag.substr(space + 1);
+  return {flag.substr(0, space), value, "", value.find(' ') != std::string::npos};
+}
 
 Flags option_flags(const Plan& plan) {
   ESPALIER_CHECK(plan.pipelines.size() == 1);  // the rules of the format were asked
   Flags out;
   if (plan.engine.starts_with("megatron-core-unfused")) out.push_back({"--attention-backend", "unfused", "scores are kept"});
   const bool aware = offloads_optimizer(plan.strategy().offload);  // said there
-  for (const std::string& option : engine_options(plan))
-    for (const OptionFlag& row : kOptions)
-      if (row.option == option && !(aware && std::string_view(row.flag) == "--use-precision-aware-optimizer"))
-        out.push_back({row.flag, row.value, ""});
+  for (const EngineOption& option : plan_options(plan))
+    for (const std::string& flag : option.flags)
+      if (!(aware && flag == "--use-precision-aware-optimizer")) out.push_back(row_of(flag));
   return out;
 }
 
@@ -272,16 +271,13 @@ bool known_architecture(const Model& model) {
 }
 
 std::string unknown_option(const Job&, const Plan& plan) {
-  for (const std::string& option : engine_options(plan))
-    if (option != "recompute-modules" &&
-        std::none_of(kOptions.begin(), kOptions.end(), [&option](const OptionFlag& row) { return row.option == option; }))
-      return cat("option ", option, " of the engine");
+  for (const EngineOption& option : plan_options(plan))
+    if (option.flags.empty() && option.name != "recompute-modules") return cat("option ", option.name, " of the engine");
   return "";
 }
 
 constexpr std::array kMegatronOnly = {
-    FormatRow{"OPTIONS", "flags can say the options of the engine", unknown_option,
-              "flex-dispatcher, overlap-experts, cuda-graphs, bf16-gradients or bf16-moments",
+    FormatRow{"OPTIONS", "flags can say the options of the engine", unknown_option, "options whose flags data/engines.yaml names",
               "it is set in the script that trains; the plan of the engine without it can be written"},
 };
 

@@ -154,6 +154,8 @@ struct EngineOption {
   std::string note;
   bool numerics = false;  ///< it changes what is computed, not only how: results of a run differ
   bool script = false;    ///< the script that trains sets it, or its environment: no file of the engine says it
+  /// As the engine's launch command says it, each a flag and its value, if it has one: "--cuda-graph-impl full_iteration". Empty: no command says it.
+  std::vector<std::string> flags{};
 };
 
 struct EngineModel {

@@ -319,6 +319,7 @@ void read_options(Reader& engine, Entry& entry) {
     EngineOption option{r.required_string("name"), r.required_string("note")};
     read_flag(r, "numerics", option.numerics);
     read_flag(r, "script", option.script);
+    option.flags = texts(r, "flags");
     if (option.name.empty() || option.name.find('+') != std::string::npos) r.fail("name", option.name, "a word without +");
     if (!own.insert(option.name).second) r.fail("name", cat(option.name, " a second time"), "one entry an option");
     std::size_t at = 0;
