@@ -6,7 +6,7 @@
 
 #include "espalier/configuration.h"
 
-namespace espalier::adapt {
+namespace espalier::adapt::improve_test {
 namespace {
 
 Job small_job() {
@@ -110,4 +110,4 @@ TEST(Improve, ThePresentPlanIsTheAnswerWhereNothingElseFits) {
 }
 
 }  // namespace
-}  // namespace espalier::adapt
+}  // namespace espalier::adapt::improve_test

@@ -11,7 +11,7 @@
 #include "adapt/test_jobs.h"
 #include "plan/engine.h"
 
-namespace espalier::adapt {
+namespace espalier::adapt::move_test {
 namespace {
 
 constexpr const char* kFour = "{nodes: 4, devices_per_node: 1, device: a100-sxm-80gb}";
@@ -197,4 +197,4 @@ TEST(Settle, ClassesKeepTheirPlaces) {
 }
 
 }  // namespace
-}  // namespace espalier::adapt
+}  // namespace espalier::adapt::move_test

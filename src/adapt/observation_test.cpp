@@ -7,7 +7,7 @@
 
 #include "adapt/test_jobs.h"
 
-namespace espalier::adapt {
+namespace espalier::adapt::observation_test {
 namespace {
 
 constexpr const char* kFour = "{nodes: 4, devices_per_node: 2, device: a100-sxm-80gb}";
@@ -122,4 +122,4 @@ TEST(Diagnosis, OfAnotherPlanIsRefused) {
 }
 
 }  // namespace
-}  // namespace espalier::adapt
+}  // namespace espalier::adapt::observation_test

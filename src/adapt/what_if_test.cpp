@@ -7,7 +7,7 @@
 #include "adapt/actions.h"
 #include "adapt/test_jobs.h"
 
-namespace espalier::adapt {
+namespace espalier::adapt::what_if_test {
 namespace {
 
 constexpr const char* kFour = "{nodes: 4, devices_per_node: 2, device: a100-sxm-80gb}";
@@ -222,4 +222,4 @@ TEST(SmallerCounts, AreThoseThatDivideWell) {
 }
 
 }  // namespace
-}  // namespace espalier::adapt
+}  // namespace espalier::adapt::what_if_test

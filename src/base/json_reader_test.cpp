@@ -6,7 +6,7 @@
 
 #include "base/document.h"
 
-namespace espalier::base {
+namespace espalier::base::json_reader_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -182,4 +182,4 @@ RC_GTEST_PROP(ReadJson, SurvivesBrokenText, (const std::string& noise)) {
 }
 
 }  // namespace
-}  // namespace espalier::base
+}  // namespace espalier::base::json_reader_test

@@ -5,7 +5,7 @@
 
 #include "base/document.h"
 
-namespace espalier::base {
+namespace espalier::base::yaml_reader_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -77,7 +77,8 @@ INSTANTIATE_TEST_SUITE_P(
                       Refusal{"!x k: 1", "f:1:1", "tag", "remove"}, Refusal{"a: 1\n---\nb: 2", "f:2:1", "after the end", "'---'"},
                       Refusal{"a: 1\nb: 2\na: 3", "f:3:1", "second time", "line 1"}, Refusal{"a: .nan", "f:1:4", ".nan", ""},
                       Refusal{"a: -.inf", "f:1:4", "-.inf", "leave the key out"},
-                      Refusal{"a: 1e999", "f:1:4", "1e999", "exponent"}, Refusal{"a:\n\tb: 1", "f:2:1", "a tab", "replace each tab"},
+                      Refusal{"a: 1e999", "f:1:4", "1e999", "exponent"},
+                      Refusal{"a:\n\tb: 1", "f:2:1", "a tab", "replace each tab"},
                       Refusal{"a: b: c", "f:1:5", "illegal map value", "quotes"},
                       Refusal{"? [1]\n: 2", "f:1:3", "list as a key", "quotes"}, Refusal{": 2", "f:1:1", "empty key", "':'"},
                       Refusal{"{\"a\" 1}", "f:1:6", "1", ""}, Refusal{"{\"a\": 1, \"a\": 2}", "f:1:10", "second time", ""},
@@ -116,4 +117,4 @@ TEST(ReadYaml, WindowsLineEndsAndByteOrderMark) {
 }
 
 }  // namespace
-}  // namespace espalier::base
+}  // namespace espalier::base::yaml_reader_test

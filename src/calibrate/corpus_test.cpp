@@ -7,7 +7,7 @@
 
 #include <cmath>
 
-namespace espalier::calibrate {
+namespace espalier::calibrate::corpus_test {
 namespace {
 
 using testing::ElementsAre;
@@ -136,4 +136,4 @@ TEST(Corpus, OnlyAPositiveTimeIsATime) {
 }
 
 }  // namespace
-}  // namespace espalier::calibrate
+}  // namespace espalier::calibrate::corpus_test

@@ -8,7 +8,7 @@
 #include "base/invariant.h"
 #include "calibrate/least_squares.h"
 
-namespace espalier::calibrate {
+namespace espalier::calibrate::least_squares_loss_test {
 namespace {
 
 FitParameter plain(const char* name, double start, double low, double high) { return {name, start, low, high, false, start, 0}; }
@@ -124,4 +124,4 @@ RC_GTEST_PROP(LeastSquares, LinearProblemsAreSolvedExactly, ()) {
 }
 
 }  // namespace
-}  // namespace espalier::calibrate
+}  // namespace espalier::calibrate::least_squares_loss_test

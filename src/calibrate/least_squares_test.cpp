@@ -5,7 +5,7 @@
 
 #include <cmath>
 
-namespace espalier::calibrate {
+namespace espalier::calibrate::least_squares_test {
 namespace {
 
 FitParameter plain(const char* name, double start, double low, double high) { return {name, start, low, high, false, start, 0}; }
@@ -86,4 +86,4 @@ TEST(LeastSquares, SameAnswerWhateverTheThreads) {
 }
 
 }  // namespace
-}  // namespace espalier::calibrate
+}  // namespace espalier::calibrate::least_squares_test

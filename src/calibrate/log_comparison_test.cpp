@@ -13,7 +13,7 @@
 #include "base/format.h"
 #include "data/source_dir.h"
 
-namespace espalier::calibrate {
+namespace espalier::calibrate::log_comparison_test {
 namespace {
 
 using testing::HasSubstr;
@@ -147,4 +147,4 @@ TEST(Published, NoRunExceedsThePeakOfItsDevice) {
 }
 
 }  // namespace
-}  // namespace espalier::calibrate
+}  // namespace espalier::calibrate::log_comparison_test

@@ -7,7 +7,7 @@
 #include "espalier/configuration.h"
 #include "espalier/planner.h"
 
-namespace espalier::calibrate {
+namespace espalier::calibrate::overlap_slowdown_test {
 namespace {
 
 Job two_layers() {
@@ -132,4 +132,4 @@ TEST(OverlapSlowdown, AStepOfAnotherPlanIsRefused) {
 }
 
 }  // namespace
-}  // namespace espalier::calibrate
+}  // namespace espalier::calibrate::overlap_slowdown_test

@@ -10,7 +10,7 @@
 #include "espalier/planner.h"
 #include "profile/measured_operators.h"
 
-namespace espalier::calibrate {
+namespace espalier::calibrate::profile_test {
 namespace {
 
 Job two_layers(const std::string& more = "") {
@@ -117,4 +117,4 @@ TEST(Profile, ADamagedRecordIsRefusedByPlace) {
 }
 
 }  // namespace
-}  // namespace espalier::calibrate
+}  // namespace espalier::calibrate::profile_test

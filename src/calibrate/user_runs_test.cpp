@@ -8,7 +8,7 @@
 #include "espalier/calibrate.h"
 #include "espalier/configuration.h"
 
-namespace espalier::calibrate {
+namespace espalier::calibrate::user_runs_test {
 namespace {
 
 using testing::Contains;
@@ -218,4 +218,4 @@ TEST(FitCalibration, ReportsTheFitAndWritesAFileThatIsRead) {
 }
 
 }  // namespace
-}  // namespace espalier::calibrate
+}  // namespace espalier::calibrate::user_runs_test

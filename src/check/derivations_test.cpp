@@ -6,7 +6,7 @@
 #include "check/test_problem.h"
 #include "plan/engine.h"
 
-namespace espalier::check {
+namespace espalier::check::derivations_test {
 namespace {
 
 using namespace test;
@@ -148,4 +148,4 @@ TEST(BoundaryMessages, NoneBetweenChunksOfOneStage) {
 }
 
 }  // namespace
-}  // namespace espalier::check
+}  // namespace espalier::check::derivations_test

@@ -5,7 +5,7 @@
 #include "check/configuration_rules.h"
 #include "check/test_problem.h"
 
-namespace espalier::check {
+namespace espalier::check::shared_table_test {
 namespace {
 
 using namespace test;
@@ -146,4 +146,4 @@ TEST(OverlapOfExperts, NeedsReplicasOfExpertsOnly) {
 }
 
 }  // namespace
-}  // namespace espalier::check
+}  // namespace espalier::check::shared_table_test

@@ -10,7 +10,7 @@
 #include "cluster/cluster_files.h"
 #include "cluster/cluster_reader.h"
 
-namespace espalier::cluster {
+namespace espalier::cluster::cluster_changes_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -172,4 +172,4 @@ TEST(ClusterFiles, MistakesPointIntoTheTable) {
 }
 
 }  // namespace
-}  // namespace espalier::cluster
+}  // namespace espalier::cluster::cluster_changes_test

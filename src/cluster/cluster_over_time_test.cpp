@@ -7,7 +7,7 @@
 
 #include "espalier/cluster_change.h"
 
-namespace espalier::cluster {
+namespace espalier::cluster::cluster_over_time_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -159,4 +159,4 @@ TEST(MadeUpTraces, PreemptionsCanBeReplayed) {
 }
 
 }  // namespace
-}  // namespace espalier::cluster
+}  // namespace espalier::cluster::cluster_over_time_test

@@ -9,7 +9,7 @@
 
 #include <filesystem>
 
-namespace espalier::cluster {
+namespace espalier::cluster::cluster_reader_test {
 namespace {
 
 using testing::HasSubstr;
@@ -377,4 +377,4 @@ TEST(Examples, AllLoadAndAreRepeatable) {
 TEST(Files, MissingFile) { EXPECT_FALSE(load_cluster_file("/no/such/cluster.yaml").ok()); }
 
 }  // namespace
-}  // namespace espalier::cluster
+}  // namespace espalier::cluster::cluster_reader_test

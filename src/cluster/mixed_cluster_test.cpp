@@ -5,7 +5,7 @@
 
 #include "espalier/cluster.h"
 
-namespace espalier::cluster {
+namespace espalier::cluster::mixed_cluster_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -215,4 +215,4 @@ TEST(MixedCluster, MistakesSayWhereAndWhatWasMeant) {
 }
 
 }  // namespace
-}  // namespace espalier::cluster
+}  // namespace espalier::cluster::mixed_cluster_test

@@ -6,7 +6,7 @@
 #include "espalier/model.h"
 #include "plan/engine.h"
 
-namespace espalier::cost {
+namespace espalier::cost::activation_memory_test {
 namespace {
 
 // One GPT layer of Korthikanti et al. 2022 (GPT-3 175B): s = 2048, b = 1, h = 12288, a = 96.
@@ -438,4 +438,4 @@ TEST(RecomputedModules, OfAMixture) {
 }
 
 }  // namespace
-}  // namespace espalier::cost
+}  // namespace espalier::cost::activation_memory_test

@@ -8,7 +8,7 @@
 #include "cost/by_chunk.h"
 #include "plan/program.h"
 
-namespace espalier::cost {
+namespace espalier::cost::bound_test::bound_test {
 namespace {
 
 struct Pipeline {
@@ -146,4 +146,4 @@ TEST(PeakBytes, SmallestExample) { EXPECT_EQ(peak_bytes(1000, 500, 0.1), 1650); 
 TEST(PeakBytes, RoundsAsTheReplayDoes) { EXPECT_EQ(peak_bytes(7, 0, 0.03), 7); }
 
 }  // namespace
-}  // namespace espalier::cost
+}  // namespace espalier::cost::bound_test::bound_test

@@ -6,7 +6,7 @@
 
 #include "cost/test_problem.h"
 
-namespace espalier::cost {
+namespace espalier::cost::chunk_steps_test {
 namespace {
 
 using namespace test;
@@ -100,4 +100,4 @@ TEST(ChunkSteps, RedistributesBetweenRanges) {
 }
 
 }  // namespace
-}  // namespace espalier::cost
+}  // namespace espalier::cost::chunk_steps_test

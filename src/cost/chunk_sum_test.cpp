@@ -10,7 +10,7 @@
 
 #include "cost/test_problem.h"
 
-namespace espalier::cost {
+namespace espalier::cost::chunk_sum_test {
 namespace {
 
 using namespace test;
@@ -139,4 +139,4 @@ TEST(ChunkMemory, EqualsReplayOfLayers) {
 }
 
 }  // namespace
-}  // namespace espalier::cost
+}  // namespace espalier::cost::chunk_sum_test

@@ -5,7 +5,7 @@
 
 #include <cmath>
 
-namespace espalier::cost {
+namespace espalier::cost::collective_test {
 namespace {
 
 /// Nodes of 8 at 100 GB/s, joined at 10 GB/s a device; efficiency 1, latencies 1 µs and 10 µs.
@@ -206,4 +206,4 @@ TEST(Collective, LeastIsBelowEveryCut) {
 }
 
 }  // namespace
-}  // namespace espalier::cost
+}  // namespace espalier::cost::collective_test

@@ -10,7 +10,7 @@
 #include "cost/test_problem.h"
 #include "plan/engine.h"
 
-namespace espalier::cost {
+namespace espalier::cost::key_value_test {
 namespace {
 
 using namespace test;
@@ -128,4 +128,4 @@ TEST(TensorSync, OneMessageAChunk) {
 }
 
 }  // namespace
-}  // namespace espalier::cost
+}  // namespace espalier::cost::key_value_test

@@ -8,7 +8,7 @@
 #include "cost/test_problem.h"
 #include "plan/engine.h"
 
-namespace espalier::cost {
+namespace espalier::cost::layer_cost_test {
 namespace {
 
 using namespace test;
@@ -379,4 +379,4 @@ TEST(LayerCost, EightBitExpertsAreCast) {
 }
 
 }  // namespace
-}  // namespace espalier::cost
+}  // namespace espalier::cost::layer_cost_test

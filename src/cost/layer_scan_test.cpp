@@ -6,7 +6,7 @@
 #include "cost/operator_cost.h"
 #include "plan/engine_policies.h"
 
-namespace espalier::cost {
+namespace espalier::cost::layer_scan_test {
 namespace {
 
 /// 4 heads in 2 groups, 3 states, 4 features a head: in 2·2·3 + 16 = 28, out 16.
@@ -81,4 +81,4 @@ TEST(ScanTime, FlopsByHandAndThreeTimesBackward) {
 }
 
 }  // namespace
-}  // namespace espalier::cost
+}  // namespace espalier::cost::layer_scan_test

@@ -7,7 +7,7 @@
 
 #include "cost/test_problem.h"
 
-namespace espalier::cost {
+namespace espalier::cost::layer_steps_test {
 namespace {
 
 using namespace test;
@@ -226,4 +226,4 @@ TEST(LayerSteps, EverySecondProductRunsAgain) {
 }
 
 }  // namespace
-}  // namespace espalier::cost
+}  // namespace espalier::cost::layer_steps_test

@@ -10,7 +10,7 @@
 #include "plan/rules.h"
 #include "plan/test_problem.h"
 
-namespace espalier::cost {
+namespace espalier::cost::listed_placement_test {
 namespace {
 
 using namespace test;
@@ -142,4 +142,4 @@ TEST(ListedPlacement, ACanonicalListCostsWhatItsOrderCosts) {
 }
 
 }  // namespace
-}  // namespace espalier::cost
+}  // namespace espalier::cost::listed_placement_test

@@ -5,7 +5,7 @@
 
 #include <gtest/gtest.h>
 
-namespace espalier::cost {
+namespace espalier::cost::network_change_test {
 namespace {
 
 FabricLevel level(std::int64_t span, double bandwidth) {
@@ -151,4 +151,4 @@ TEST(NetworkChange, BoundsLoseTheirRoundings) {
 }
 
 }  // namespace
-}  // namespace espalier::cost
+}  // namespace espalier::cost::network_change_test

@@ -10,7 +10,7 @@
 #include "cost/test_problem.h"
 #include "plan/engine.h"
 
-namespace espalier::cost {
+namespace espalier::cost::offload_test {
 namespace {
 
 NodeGroup node() {
@@ -240,4 +240,4 @@ TEST(Offload, HostsHoldWhatTheirDevicesPutThere) {
 }
 
 }  // namespace
-}  // namespace espalier::cost
+}  // namespace espalier::cost::offload_test

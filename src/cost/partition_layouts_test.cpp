@@ -8,7 +8,7 @@
 #include "cost/test_problem.h"
 #include "partition/operator_splits.h"
 
-namespace espalier::cost {
+namespace espalier::cost::partition_layouts_test {
 namespace {
 
 using partition::Phase;
@@ -116,4 +116,4 @@ TEST(PartitionFabric, NamesLevelsAndGroups) {
 }
 
 }  // namespace
-}  // namespace espalier::cost
+}  // namespace espalier::cost::partition_layouts_test

@@ -9,7 +9,7 @@
 #include "cost/test_problem.h"
 #include "plan/structure.h"
 
-namespace espalier::cost {
+namespace espalier::cost::partitioned_block_test {
 namespace {
 
 using namespace test;
@@ -179,4 +179,4 @@ TEST(PartitionedBlock, StepsAddUpToThePhases) {
 }
 
 }  // namespace
-}  // namespace espalier::cost
+}  // namespace espalier::cost::partitioned_block_test

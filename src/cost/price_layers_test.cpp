@@ -15,7 +15,7 @@
 #include "plan/rules.h"
 #include "plan/structure.h"
 
-namespace espalier::cost {
+namespace espalier::cost::price_layers_test {
 namespace {
 
 using namespace test;
@@ -316,4 +316,4 @@ TEST(LayerShares, SmallestExample) {
 }
 
 }  // namespace
-}  // namespace espalier::cost
+}  // namespace espalier::cost::price_layers_test

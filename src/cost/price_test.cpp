@@ -12,7 +12,7 @@
 #include "plan/generators.h"
 #include "plan/rules.h"
 
-namespace espalier::cost {
+namespace espalier::cost::price_test {
 namespace {
 
 using namespace test;
@@ -421,4 +421,4 @@ TEST(Price, EveryParameterIsHeldOnce) {
 }
 
 }  // namespace
-}  // namespace espalier::cost
+}  // namespace espalier::cost::price_test

@@ -9,7 +9,7 @@
 #include "cost/test_problem.h"
 #include "plan/program.h"
 
-namespace espalier::cost {
+namespace espalier::cost::sampled_contexts_test {
 namespace {
 
 using namespace test;
@@ -87,4 +87,4 @@ TEST(SampledContexts, SamplesThatAreNotPackedNeedNoOther) {
 }
 
 }  // namespace
-}  // namespace espalier::cost
+}  // namespace espalier::cost::sampled_contexts_test

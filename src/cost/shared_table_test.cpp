@@ -9,7 +9,7 @@
 #include "cost/state_memory.h"
 #include "cost/test_problem.h"
 
-namespace espalier::cost {
+namespace espalier::cost::shared_table_test {
 namespace {
 
 using namespace test;
@@ -175,4 +175,4 @@ TEST(SharedTableCost, CopiesAreTheEmbeddings) {
 }
 
 }  // namespace
-}  // namespace espalier::cost
+}  // namespace espalier::cost::shared_table_test

@@ -7,7 +7,7 @@
 #include "cost/test_problem.h"
 #include "plan/engine.h"
 
-namespace espalier::cost {
+namespace espalier::cost::zero_steps_test {
 namespace {
 
 using namespace test;
@@ -128,4 +128,4 @@ TEST(ZeroSteps, ExpertsShardWithTheDenseWeights) {
 }
 
 }  // namespace
-}  // namespace espalier::cost
+}  // namespace espalier::cost::zero_steps_test

@@ -16,7 +16,7 @@
 #include "espalier/imported_configuration.h"
 #include "espalier/job.h"
 
-namespace espalier::exchange {
+namespace espalier::exchange::assertions_test {
 namespace {
 
 using testing::HasSubstr;
@@ -165,4 +165,4 @@ TEST(Assertions, BadTablesAreNamed) {
 }
 
 }  // namespace
-}  // namespace espalier::exchange
+}  // namespace espalier::exchange::assertions_test

@@ -7,7 +7,7 @@
 
 #include "espalier/imported_configuration.h"
 
-namespace espalier::exchange {
+namespace espalier::exchange::dictionary_test {
 namespace {
 
 using testing::HasSubstr;
@@ -97,4 +97,4 @@ TEST(Dictionary, RefusesTablesThatContradictThemselves) {
 }
 
 }  // namespace
-}  // namespace espalier::exchange
+}  // namespace espalier::exchange::dictionary_test

@@ -12,7 +12,7 @@
 #include "exchange/galvatron.h"
 #include "exchange/request.h"
 
-namespace espalier::exchange {
+namespace espalier::exchange::exchange_test {
 namespace {
 
 using testing::HasSubstr;
@@ -126,4 +126,4 @@ TEST(Exchange, RowsAreCompleteAndTheirNamesDiffer) {
 }
 
 }  // namespace
-}  // namespace espalier::exchange
+}  // namespace espalier::exchange::exchange_test

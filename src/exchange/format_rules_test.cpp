@@ -14,7 +14,7 @@
 #include "espalier/exchange.h"
 #include "espalier/planner.h"
 
-namespace espalier::exchange {
+namespace espalier::exchange::format_rules_test {
 namespace {
 
 using testing::ElementsAre;
@@ -275,4 +275,4 @@ TEST(Recipes, FilesAreMadeOnEveryNode) {
 }
 
 }  // namespace
-}  // namespace espalier::exchange
+}  // namespace espalier::exchange::format_rules_test

@@ -9,7 +9,7 @@
 #include "job/calibration_file.h"
 #include "profile/measured_operators.h"
 
-namespace espalier::exchange {
+namespace espalier::exchange::galvatron_measured_test {
 namespace {
 
 /// Two blocks; every operator takes 1 ms and 1 µs a token forward.
@@ -146,4 +146,4 @@ TEST(GalvatronProfile, AJobWithoutAProfileIsRefused) {
 }
 
 }  // namespace
-}  // namespace espalier::exchange
+}  // namespace espalier::exchange::galvatron_measured_test

@@ -15,7 +15,7 @@
 #include "exchange/flag_lines.h"
 #include "exchange/torchtitan.h"
 
-namespace espalier::exchange {
+namespace espalier::exchange::import_choices_test {
 namespace {
 
 using testing::AllOf;
@@ -467,4 +467,4 @@ TEST(ClusterImports, FiguresThatCannotBeAreRefused) {
 }
 
 }  // namespace
-}  // namespace espalier::exchange
+}  // namespace espalier::exchange::import_choices_test

@@ -8,7 +8,7 @@
 
 #include "espalier/imported_configuration.h"
 
-namespace espalier::exchange {
+namespace espalier::exchange::imported_keys_test {
 namespace {
 
 constexpr auto kRead = ImportedKey::Kind::read;
@@ -345,4 +345,4 @@ TEST(ImportedKeys, Accelerate) {
 }
 
 }  // namespace
-}  // namespace espalier::exchange
+}  // namespace espalier::exchange::imported_keys_test

@@ -9,7 +9,7 @@
 #include "exchange/flag_lines.h"
 #include "exchange/megatron_import.h"
 
-namespace espalier::exchange {
+namespace espalier::exchange::imports_test {
 namespace {
 
 using testing::ElementsAre;
@@ -267,4 +267,4 @@ TEST(TopoMatrix, DamageIsNamedWithItsLine) {
 }
 
 }  // namespace
-}  // namespace espalier::exchange
+}  // namespace espalier::exchange::imports_test

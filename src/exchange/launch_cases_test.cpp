@@ -7,7 +7,7 @@
 
 #include "espalier/imported_configuration.h"
 
-namespace espalier::exchange {
+namespace espalier::exchange::launch_cases_test {
 namespace {
 
 using testing::AllOf;
@@ -229,4 +229,4 @@ TEST(LaunchCases, NamesAsTheyWereWritten) {
 }
 
 }  // namespace
-}  // namespace espalier::exchange
+}  // namespace espalier::exchange::launch_cases_test

@@ -14,7 +14,7 @@
 #include "exchange/torchtitan.h"
 #include "plan/engine.h"
 
-namespace espalier::exchange {
+namespace espalier::exchange::launch_export_test {
 namespace {
 
 using testing::AllOf;
@@ -308,4 +308,4 @@ TEST(LaunchScript, WordsOfTheShellAreQuoted) {
 }
 
 }  // namespace
-}  // namespace espalier::exchange
+}  // namespace espalier::exchange::launch_export_test

@@ -9,7 +9,7 @@
 #include "espalier/imported_cluster.h"
 #include "espalier/imported_configuration.h"
 
-namespace espalier::exchange {
+namespace espalier::exchange::refusals_test {
 namespace {
 
 using testing::HasSubstr;
@@ -297,4 +297,4 @@ TEST(Refusals, OfSlurm) {
 }
 
 }  // namespace
-}  // namespace espalier::exchange
+}  // namespace espalier::exchange::refusals_test

@@ -4,7 +4,7 @@
 
 #include <gtest/gtest.h>
 
-namespace espalier::galvatron {
+namespace espalier::galvatron::profile_files_test {
 namespace {
 
 template <class T>
@@ -125,4 +125,4 @@ TEST(ProfileFiles, ErrorsSayWhere) {
 }
 
 }  // namespace
-}  // namespace espalier::galvatron
+}  // namespace espalier::galvatron::profile_files_test

@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-namespace espalier::galvatron {
+namespace espalier::galvatron::strategy_document_test {
 namespace {
 
 // Three layers on two stages: two in tensor-parallel pairs, the last with Ulysses, ZeRO-3 and recomputed.
@@ -109,4 +109,4 @@ TEST(StrategyDocument, ErrorsSayWhereWhatAndWhatElse) {
 }
 
 }  // namespace
-}  // namespace espalier::galvatron
+}  // namespace espalier::galvatron::strategy_document_test

@@ -12,7 +12,7 @@
 #include "job/overrides.h"
 #include "job/search_part.h"
 
-namespace espalier::job {
+namespace espalier::job::job_test {
 namespace {
 
 using testing::ElementsAre;
@@ -313,4 +313,4 @@ TEST(Job, ValuesOfDimensionsHaveNames) {
 }
 
 }  // namespace
-}  // namespace espalier::job
+}  // namespace espalier::job::job_test

@@ -6,7 +6,7 @@
 
 #include "espalier/job.h"
 
-namespace espalier::job {
+namespace espalier::job::training_lengths_test {
 namespace {
 
 TEST(LengthTable, TwoColumnsAndComments) {
@@ -77,4 +77,4 @@ TEST(TrainingParts, ImbalanceIsOfExperts) {
 }
 
 }  // namespace
-}  // namespace espalier::job
+}  // namespace espalier::job::training_lengths_test

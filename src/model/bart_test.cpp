@@ -5,7 +5,7 @@
 
 #include "model/testing.h"
 
-namespace espalier::model::testing {
+namespace espalier::model::testing::bart_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -77,4 +77,4 @@ TEST(Llama4, PiecesAndMixturesByLayer) {
 }
 
 }  // namespace
-}  // namespace espalier::model::testing
+}  // namespace espalier::model::testing::bart_test

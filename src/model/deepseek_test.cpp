@@ -4,7 +4,7 @@
 
 #include "model/testing.h"
 
-namespace espalier::model {
+namespace espalier::model::deepseek_test {
 namespace {
 
 using namespace model::testing;
@@ -80,4 +80,4 @@ TEST(DeepSeek, MultiTokenPredictionTakesWork) {
 }
 
 }  // namespace
-}  // namespace espalier::model
+}  // namespace espalier::model::deepseek_test

@@ -6,7 +6,7 @@
 
 #include "model/testing.h"
 
-namespace espalier::model {
+namespace espalier::model::llama_test {
 namespace {
 
 using namespace model::testing;
@@ -224,4 +224,4 @@ TEST(Llama, CountFormulaHoldsForAllShapes) {
 }
 
 }  // namespace
-}  // namespace espalier::model
+}  // namespace espalier::model::llama_test

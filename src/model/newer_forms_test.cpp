@@ -6,7 +6,7 @@
 
 #include "model/testing.h"
 
-namespace espalier::model::testing {
+namespace espalier::model::testing::newer_forms_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -201,4 +201,4 @@ TEST(Dbrx, SizesStandInMappings) {
 }
 
 }  // namespace
-}  // namespace espalier::model::testing
+}  // namespace espalier::model::testing::newer_forms_test

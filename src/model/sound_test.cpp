@@ -5,7 +5,7 @@
 
 #include "model/testing.h"
 
-namespace espalier::model::testing {
+namespace espalier::model::testing::sound_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -221,4 +221,4 @@ TEST(Zamba2, HostileSizesRefuse) {
 }
 
 }  // namespace
-}  // namespace espalier::model::testing
+}  // namespace espalier::model::testing::sound_test

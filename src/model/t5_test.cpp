@@ -4,7 +4,7 @@
 
 #include "model/testing.h"
 
-namespace espalier::model {
+namespace espalier::model::t5_test {
 namespace {
 
 using namespace model::testing;
@@ -73,4 +73,4 @@ TEST(T5, OneBlockPerStack) {
 }
 
 }  // namespace
-}  // namespace espalier::model
+}  // namespace espalier::model::t5_test

@@ -7,7 +7,7 @@
 #include <map>
 #include <set>
 
-namespace espalier::partition {
+namespace espalier::partition::communication_test {
 namespace {
 
 PartitionSequence sequence_of(std::string_view text) { return *parse_sequence(text, "BMNK", true); }
@@ -304,4 +304,4 @@ TEST(Communication, ShiftsOfOneDevice) {
 }
 
 }  // namespace
-}  // namespace espalier::partition
+}  // namespace espalier::partition::communication_test

@@ -9,7 +9,7 @@
 
 #include "partition/communication.h"
 
-namespace espalier::partition {
+namespace espalier::partition::layout_test {
 namespace {
 
 PartitionSequence sequence_of(std::string_view text, std::string_view letters = "BMNK") {
@@ -208,4 +208,4 @@ TEST(RedistributionProperty, EqualsBruteForceOnRandomPairs) {
 }
 
 }  // namespace
-}  // namespace espalier::partition
+}  // namespace espalier::partition::layout_test

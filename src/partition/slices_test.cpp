@@ -6,7 +6,7 @@
 #include <set>
 #include <tuple>
 
-namespace espalier::partition {
+namespace espalier::partition::slices_test {
 namespace {
 
 PartitionSequence sequence_of(std::string_view text) { return *parse_sequence(text, "BMNK", true); }
@@ -101,4 +101,4 @@ TEST(SliceIndex, EverySubProductIsDoneOnce) {
 }
 
 }  // namespace
-}  // namespace espalier::partition
+}  // namespace espalier::partition::slices_test

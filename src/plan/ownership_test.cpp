@@ -7,7 +7,7 @@
 #include "plan/engine.h"
 #include "plan/test_problem.h"
 
-namespace espalier::plan_test {
+namespace espalier::plan_test::ownership_test {
 namespace {
 
 const EngineModel& generic() { return *find_engine("generic"); }
@@ -155,4 +155,4 @@ TEST(Ownership, StagesAndCopiesOfTheTable) {
 }
 
 }  // namespace
-}  // namespace espalier::plan_test
+}  // namespace espalier::plan_test::ownership_test

@@ -9,7 +9,7 @@
 #include "base/document.h"
 #include "plan/engine.h"
 
-namespace espalier::planner {
+namespace espalier::planner::calibration_file_test {
 namespace {
 
 constexpr const char* kCalibration = R"(schema: espalier.calibration/1
@@ -151,4 +151,4 @@ TEST(Calibration, IntervalWidensAwayFromTheRuns) {
 }
 
 }  // namespace
-}  // namespace espalier::planner
+}  // namespace espalier::planner::calibration_file_test

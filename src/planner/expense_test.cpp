@@ -7,7 +7,7 @@
 #include "espalier/job.h"
 #include "plan/engine.h"
 
-namespace espalier::planner {
+namespace espalier::planner::expense_test {
 namespace {
 
 constexpr const char* kModel =
@@ -93,4 +93,4 @@ TEST(Expense, BytesBetweenSites) {
 }
 
 }  // namespace
-}  // namespace espalier::planner
+}  // namespace espalier::planner::expense_test

@@ -15,7 +15,7 @@ constexpr std::int64_t kPipelines = 2;
 
 /// Two sites of two devices, a line of 1 Gb/s and 10 us between them.
 Job two_sites(NetworkKind network) {
-  Job job = testing::job(
+  Job job = test::job(
       "llama-2-7b",
       "{groups: [{name: a, nodes: 2, devices_per_node: 1, device: a100-sxm-40gb, inter_node: {bandwidth: 100Gb/s, nics_per_node: "
       "1, "

@@ -10,15 +10,15 @@
 #include "planner/compute_split.h"
 #include "planner/test_jobs.h"
 
-namespace espalier::planner {
+namespace espalier::planner::group_baselines_test {
 namespace {
 
 const std::string kTraining = "{sequence_length: 1024, global_batch: 64, precision: fp16}";
 
 Job mixed(const std::string& first, const std::string& second, const std::string& model = "gpt2", const std::string& more = "") {
-  return testing::job(
-      model, "{groups: [" + first + ", " + second + "], inter_group: {bandwidth: 100Gb/s, nics_per_node: 1, latency: 5us}}",
-      kTraining, more);
+  return test::job(model,
+                   "{groups: [" + first + ", " + second + "], inter_group: {bandwidth: 100Gb/s, nics_per_node: 1, latency: 5us}}",
+                   kTraining, more);
 }
 std::string nodes(int count, int devices, const std::string& device) {
   return "{nodes: " + std::to_string(count) + ", devices_per_node: " + std::to_string(devices) + ", device: " + device + "}";
@@ -59,7 +59,7 @@ TEST(GroupBaselines, AsTheSlowest) {
 
 // A plan on unlike devices says what keeps the usual engines from it.
 TEST(GroupBaselines, RulesThatKeepEnginesFromThePlanAreNamed) {
-  const PlannerResult result = testing::planned(mixed(nodes(1, 4, "a100-sxm-80gb"), nodes(1, 2, "v100-sxm-16gb")));
+  const PlannerResult result = test::planned(mixed(nodes(1, 4, "a100-sxm-80gb"), nodes(1, 2, "v100-sxm-16gb")));
   ASSERT_TRUE(result.runs_on.has_value());
   const auto said = std::find_if(result.reasons.begin(), result.reasons.end(),
                                  [](const std::string& reason) { return reason.starts_with("Unlike devices: "); });
@@ -90,7 +90,7 @@ TEST(GroupBaselines, ASlowDeviceSetsThePace) {
 TEST(GroupBaselines, ASlowDeviceMayShareAPipeline) {
   const Job job = mixed(nodes(8, 2, "l4"), "{nodes: 6, devices_per_node: 1, device: a100-sxm-40gb, speed: {\"rank:18\": 0.9}}",
                         "gpt2", "engine: generic\nsearch: {devices: all}\n");
-  const PlannerResult result = testing::planned(job);
+  const PlannerResult result = test::planned(job);
   ASSERT_EQ(result.plan.pipelines.size(), 2U);
   EXPECT_LE(result.search.lower_bound_ns, result.prediction.iteration_ns);
 }
@@ -108,13 +108,13 @@ TEST(GroupBaselines, AGroupThatHoldsNoPlanAloneTakesFewerSamples) {
       "training: {sequence_length: 4096, global_batch: 48, precision: bf16}\nengine: generic\nsearch: {devices: all}\n";
   const auto job = load_job(text, "test", ".", {});
   ASSERT_TRUE(job.ok()) << job.error().message();
-  EXPECT_EQ(testing::planned(*job).plan.pipelines.size(), 3U);
+  EXPECT_EQ(test::planned(*job).plan.pipelines.size(), 3U);
 }
 
 // All four kinds of row, though 12 devices are no whole nodes of eight; each has the cluster's own devices, every one of them once.
 TEST(GroupBaselines, BesideAnAnswer) {
   const Job job = mixed(nodes(1, 4, "h100-sxm-80gb"), nodes(1, 8, "a100-sxm-40gb"));
-  const PlannerResult result = testing::planned(job);
+  const PlannerResult result = test::planned(job);
   ASSERT_EQ(result.alternatives.size(), 5U);
   for (const char* word : {"equal split, at the pace of a100-sxm-40gb", "layers in proportion to compute",
                            "Megatron 3-D default, at the pace of a100-sxm-40gb"}) {
@@ -138,16 +138,16 @@ TEST(GroupBaselines, BesideAnAnswer) {
 // Whatever lies on one node group stage by stage is a start of the search. Chains of stages of one or two devices were 10 % slower than layers in
 // proportion to compute on the first cluster, and 1f1b over a slow link 30 % slower than zb-v on the second.
 TEST(GroupBaselines, NoAnswerIsSlower) {
-  const Job unlike = testing::job("gpt2-xl",
-                                  "{groups: [" + nodes(2, 4, "a100-sxm-80gb") + ", " + nodes(2, 1, "h100-sxm-80gb") +
-                                      "], inter_group: {bandwidth: 100Gb/s, nics_per_node: 1, latency: 5us}}",
+  const Job unlike = test::job("gpt2-xl",
+                               "{groups: [" + nodes(2, 4, "a100-sxm-80gb") + ", " + nodes(2, 1, "h100-sxm-80gb") +
+                                   "], inter_group: {bandwidth: 100Gb/s, nics_per_node: 1, latency: 5us}}",
+                               "{sequence_length: 1024, global_batch: 256, precision: fp16}");
+  const Job slow_link = test::job("llama-3.2-1b",
+                                  "{groups: [" + nodes(1, 1, "a100-sxm-80gb") + ", " + nodes(1, 1, "a100-sxm-80gb") +
+                                      "], inter_group: {bandwidth: 10Gb/s, nics_per_node: 1, latency: 5us}}",
                                   "{sequence_length: 1024, global_batch: 256, precision: fp16}");
-  const Job slow_link = testing::job("llama-3.2-1b",
-                                     "{groups: [" + nodes(1, 1, "a100-sxm-80gb") + ", " + nodes(1, 1, "a100-sxm-80gb") +
-                                         "], inter_group: {bandwidth: 10Gb/s, nics_per_node: 1, latency: 5us}}",
-                                     "{sequence_length: 1024, global_batch: 256, precision: fp16}");
   for (const Job& job : {unlike, slow_link}) {
-    const PlannerResult result = testing::planned(job);
+    const PlannerResult result = test::planned(job);
     for (const Alternative& row : result.alternatives) {
       if (row.fits) {
         EXPECT_GE(row.iteration_ns, result.prediction.iteration_ns) << row.label;
@@ -194,7 +194,7 @@ TEST(GroupBaselines, LayersInProportion) {
 TEST(GroupBaselines, NoEqualStages) {
   const Job job = mixed(nodes(1, 3, "a100-sxm-80gb"), nodes(1, 16, "a100-sxm-40gb"));
   EXPECT_TRUE(compute_splits(job, as_slowest(job, false), *find_engine("generic")).empty());
-  const PlannerResult result = testing::planned(job);
+  const PlannerResult result = test::planned(job);
   const Alternative* row = called(result, "layers in proportion");
   ASSERT_NE(row, nullptr);
   EXPECT_EQ(row->lost_to, "no equal stages fill each group");
@@ -228,11 +228,11 @@ TEST(GroupBaselines, SharesThatAllDevicesOfAGroupDivide) {
           "training: {sequence_length: 2048, global_batch: 32, precision: fp16}\n",
           "test", ".", {})
           .value();
-  const PlannerResult result = testing::planned(one);
+  const PlannerResult result = test::planned(one);
   ASSERT_EQ(result.plan.pipelines.size(), 2u);
   EXPECT_EQ(result.plan.pipelines[1].samples, 25);
   EXPECT_EQ(result.plan.pipelines[1].strategy().dp, 5);
 }
 
 }  // namespace
-}  // namespace espalier::planner
+}  // namespace espalier::planner::group_baselines_test

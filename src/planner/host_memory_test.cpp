@@ -13,10 +13,10 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 
 Job on_host(const std::string& memory, const std::string& search, const std::string& engine = "deepspeed") {
-  return testing::job("gpt2",
-                      "{nodes: 1, devices_per_node: 2, device: h100-sxm-80gb, host: {memory: " + memory +
-                          ", memory_bandwidth: 600GB/s, bandwidth: 50GB/s}}",
-                      "{sequence_length: 1024, global_batch: 2}", "engine: " + engine + "\nsearch: " + search + "\n");
+  return test::job("gpt2",
+                   "{nodes: 1, devices_per_node: 2, device: h100-sxm-80gb, host: {memory: " + memory +
+                       ", memory_bandwidth: 600GB/s, bandwidth: 50GB/s}}",
+                   "{sequence_length: 1024, global_batch: 2}", "engine: " + engine + "\nsearch: " + search + "\n");
 }
 
 // 124,439,808 parameters, 16 bytes each of master weights, moments and fp32 gradients: 1.85 GiB between the devices of the one node.

@@ -10,7 +10,7 @@
 
 #include "espalier/planner.h"
 
-namespace espalier::planner {
+namespace espalier::planner::infeasible_pins_test {
 namespace {
 
 using testing::AllOf;
@@ -199,4 +199,4 @@ TEST(Job, NotesSayWhatIsNotPlannedAndWhatIsTooLong) {
 }
 
 }  // namespace
-}  // namespace espalier::planner
+}  // namespace espalier::planner::infeasible_pins_test

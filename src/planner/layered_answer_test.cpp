@@ -11,7 +11,7 @@
 #include "plan/rules.h"
 #include "planner/test_jobs.h"
 
-namespace espalier::planner {
+namespace espalier::planner::layered_answer_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -108,9 +108,9 @@ TEST(LayeredAnswer, AGainThatDoesNotShowKeepsTheUniformPlan) {
 
 /// Memory so short that some layers must save it, and some need not.
 PlannerResult layerwise_answer() {
-  return testing::planned(testing::job("gpt2", "{nodes: 1, devices_per_node: 4, device: rtx-4090, memory_limit: 6GiB}",
-                                       "{sequence_length: 1024, global_batch: 32}",
-                                       "search: {space: layerwise, limits: {pp: 2}, allow: {schedule: [1f1b]}}\n"));
+  return test::planned(test::job("gpt2", "{nodes: 1, devices_per_node: 4, device: rtx-4090, memory_limit: 6GiB}",
+                                 "{sequence_length: 1024, global_batch: 32}",
+                                 "search: {space: layerwise, limits: {pp: 2}, allow: {schedule: [1f1b]}}\n"));
 }
 
 TEST(Layerwise, TheBestUniformPlanStandsBesideTheAnswer) {
@@ -136,12 +136,12 @@ TEST(Layerwise, TheBestUniformPlanStandsBesideTheAnswer) {
 // the two was what a plan paid. A document that says so is refused, whatever the stages.
 TEST(Layerwise, EmbeddingAndHeadOfATiedModelAgree) {
   const std::vector<Job> tied = {
-      testing::job("gpt2", "{nodes: 1, devices_per_node: 4, device: rtx-4090}", "{sequence_length: 1024, global_batch: 32}",
-                   "search: {space: layerwise, memory_margin: 0}\n"),
-      testing::job("llama-3.2-1b", "{nodes: 1, devices_per_node: 4, device: rtx-4090}",
-                   "{sequence_length: 4096, global_batch: 8}", "search: {space: layerwise, memory_margin: 0}\n")};
+      test::job("gpt2", "{nodes: 1, devices_per_node: 4, device: rtx-4090}", "{sequence_length: 1024, global_batch: 32}",
+                "search: {space: layerwise, memory_margin: 0}\n"),
+      test::job("llama-3.2-1b", "{nodes: 1, devices_per_node: 4, device: rtx-4090}", "{sequence_length: 4096, global_batch: 8}",
+                "search: {space: layerwise, memory_margin: 0}\n")};
   for (const Job& j : tied) {
-    const PlannerResult r = testing::planned(j);
+    const PlannerResult r = test::planned(j);
     ASSERT_FALSE(r.plan.uniform()) << r.plan.label();
     EXPECT_TRUE(plan_violations(j.model, r.plan).empty()) << r.plan.label();
     Plan other = r.plan;
@@ -199,4 +199,4 @@ TEST(LayeredAnswer, EnginesAreSearchedForWhatTheyCanVary) {
 }
 
 }  // namespace
-}  // namespace espalier::planner
+}  // namespace espalier::planner::layered_answer_test

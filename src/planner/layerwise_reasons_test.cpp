@@ -4,7 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-namespace espalier::planner {
+namespace espalier::planner::layerwise_reasons_test {
 namespace {
 
 using testing::ElementsAre;
@@ -80,4 +80,4 @@ TEST(LayerwiseReasons, NameTheRunnerUpOfTheSamePipeline) {
 }
 
 }  // namespace
-}  // namespace espalier::planner
+}  // namespace espalier::planner::layerwise_reasons_test

@@ -7,7 +7,7 @@
 
 #include "data/source_dir.h"
 
-namespace espalier::planner {
+namespace espalier::planner::memory_margin_test {
 namespace {
 
 using testing::HasSubstr;
@@ -105,4 +105,4 @@ TEST(MemoryMargin, OutOfRangeIsRefused) {
 }
 
 }  // namespace
-}  // namespace espalier::planner
+}  // namespace espalier::planner::memory_margin_test

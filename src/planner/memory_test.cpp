@@ -10,11 +10,11 @@
 namespace espalier::planner {
 namespace {
 
-using planner::testing::planned;
+using planner::test::planned;
 
 Job llama() {
-  return planner::testing::job("llama-3-8b", "{nodes: 2, devices_per_node: 8, device: h100-sxm-80gb}",
-                               "{sequence_length: 4096, global_batch: 32, precision: bf16, optimizer: adam}");
+  return planner::test::job("llama-3-8b", "{nodes: 2, devices_per_node: 8, device: h100-sxm-80gb}",
+                            "{sequence_length: 4096, global_batch: 32, precision: bf16, optimizer: adam}");
 }
 
 Job slower(Job job, double factor) {

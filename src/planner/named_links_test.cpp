@@ -8,7 +8,7 @@
 #include "espalier/job.h"
 #include "espalier/planner.h"
 
-namespace espalier::planner {
+namespace espalier::planner::named_links_test {
 namespace {
 
 PlannerResult planned(const std::string& groups, const std::string& links) {
@@ -46,4 +46,4 @@ TEST(NamedLinks, EveryPairOfNodesHasItsLink) {
 }
 
 }  // namespace
-}  // namespace espalier::planner
+}  // namespace espalier::planner::named_links_test

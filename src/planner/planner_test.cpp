@@ -15,9 +15,9 @@
 namespace espalier::planner {
 namespace {
 
+using test::job;
+using test::planned;
 using ::testing::HasSubstr;
-using testing::job;
-using testing::planned;
 
 /// Jobs that differ in family, fabric, engine and restrictions, each planned in milliseconds.
 std::vector<Job> jobs() {
@@ -268,7 +268,8 @@ TEST(Plan, RefusesAnUnknownPhase) {
     ASSERT_FALSE(r.ok());
     EXPECT_EQ(r.error().kind, ErrorKind::usage);
     EXPECT_EQ(r.error().expected,
-              "one of layer-wise, operators, operators by layer, each group, device groups, whole cluster, unlike pipelines, unequal replicas");
+              "one of layer-wise, operators, operators by layer, each group, device groups, whole cluster, unlike pipelines, "
+              "unequal replicas");
   }
 }
 

@@ -5,7 +5,7 @@
 #include "planner/estimate.h"
 #include "planner/test_jobs.h"
 
-namespace espalier::planner {
+namespace espalier::planner::scattered_estimate_test {
 namespace {
 
 const std::string kTraining = "{sequence_length: 1024, global_batch: 64, precision: fp16}";
@@ -20,7 +20,7 @@ std::string one_group(const std::string& device) {
 }
 
 Prediction of(const std::string& cluster, std::int32_t tp, std::int32_t stages) {
-  const Job job = testing::job("gpt2", cluster, kTraining);
+  const Job job = test::job("gpt2", cluster, kTraining);
   Strategy s;
   s.tp = tp;
   s.dp = 16 / tp / stages;
@@ -57,4 +57,4 @@ TEST(SpreadEstimate, OrderOfGroupsDoesNotMatterToOneStage) {
 }
 
 }  // namespace
-}  // namespace espalier::planner
+}  // namespace espalier::planner::scattered_estimate_test

@@ -17,7 +17,7 @@ const std::string kOnePort =
     "20us}}";
 
 Job listed(const std::string& first, const std::string& second) {
-  Job job = testing::job(
+  Job job = test::job(
       "gpt2", "{groups: [" + first + ", " + second + "], inter_group: {bandwidth: 100Gb/s, latency: 50us}, memory_limit: 6GiB}",
       "{sequence_length: 512, global_batch: 48, precision: bf16}", "search: {devices: all}\n");
   job.network = NetworkKind::flow;
@@ -37,7 +37,7 @@ TEST(SortedGroups, DevicesKeepTheirNumbersInTheFile) {
 // A port for both devices of a node and a rail for each take equally long for a message of both: what a flow counts in is that of the larger, whichever
 // link has the lower number.
 TEST(SortedGroups, PlansUnderFlowDoNotDependOnTheOrder) {
-  const PlannerResult one = testing::planned(listed(kRails, kOnePort)), other = testing::planned(listed(kOnePort, kRails));
+  const PlannerResult one = test::planned(listed(kRails, kOnePort)), other = test::planned(listed(kOnePort, kRails));
   EXPECT_GT(one.prediction.iteration_ns, 0);
   EXPECT_EQ(one.prediction.iteration_ns, other.prediction.iteration_ns);
   EXPECT_EQ(one.search.lower_bound_ns, other.search.lower_bound_ns);

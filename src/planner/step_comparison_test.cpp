@@ -18,8 +18,8 @@ namespace {
 /// Two stages of two replicas; every rank does what its class is simulated to do.
 struct Ran {
   Ran()
-      : job(testing::job("gpt2", "{nodes: 1, devices_per_node: 4, device: rtx-4090}", "{sequence_length: 1024, global_batch: 8}",
-                         "engine: generic")) {
+      : job(test::job("gpt2", "{nodes: 1, devices_per_node: 4, device: rtx-4090}", "{sequence_length: 1024, global_batch: 8}",
+                      "engine: generic")) {
     Strategy s;
     s.dp = 2;
     plan = estimate(job, s, {ScheduleKind::one_f_one_b, 2, 1, 4, 1})->plan;

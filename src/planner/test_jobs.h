@@ -9,7 +9,7 @@
 #include "data/source_dir.h"
 #include "espalier/planner.h"
 
-namespace espalier::planner::testing {
+namespace espalier::planner::test {
 
 inline Job job(const std::string& model, const std::string& cluster, const std::string& training, const std::string& more = "") {
   const std::string root = ESPALIER_SOURCE_DIR;
@@ -26,4 +26,4 @@ inline PlannerResult planned(const Job& job, const PlannerOptions& options = {})
   return result ? *result : PlannerResult{};
 }
 
-}  // namespace espalier::planner::testing
+}  // namespace espalier::planner::test

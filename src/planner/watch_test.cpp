@@ -9,7 +9,7 @@
 
 #include "data/source_dir.h"
 
-namespace espalier::planner {
+namespace espalier::planner::watch_test {
 namespace {
 
 Job job(const std::string& model, const std::string& search, int devices = 8) {
@@ -122,4 +122,4 @@ TEST(Watch, EveryPhaseSaysWhereItStands) {
 }
 
 }  // namespace
-}  // namespace espalier::planner
+}  // namespace espalier::planner::watch_test

@@ -4,7 +4,7 @@
 
 #include <gtest/gtest.h>
 
-namespace espalier::report {
+namespace espalier::report::advice_test {
 namespace {
 
 constexpr std::int64_t kSecond = 1'000'000'000;
@@ -60,4 +60,4 @@ TEST(Advice, PartsAreComparedWithTheSamePart) {
 }
 
 }  // namespace
-}  // namespace espalier::report
+}  // namespace espalier::report::advice_test

@@ -16,8 +16,8 @@
 namespace espalier::report {
 namespace {
 
-using planner::testing::job;
-using planner::testing::planned;
+using planner::test::job;
+using planner::test::planned;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 

@@ -12,7 +12,7 @@
 #include "espalier/policy.h"
 #include "espalier/text.h"
 
-namespace espalier::report {
+namespace espalier::report::change_text_test {
 namespace {
 
 using testing::HasSubstr;
@@ -226,4 +226,4 @@ TEST(ObjectiveText, TheTableOfSizes) {
 }
 
 }  // namespace
-}  // namespace espalier::report
+}  // namespace espalier::report::change_text_test

@@ -13,12 +13,11 @@ namespace espalier::report {
 namespace {
 
 struct Written {
-  Job job =
-      planner::testing::job("gpt2",
-                            "{groups: [{nodes: 1, devices_per_node: 2, device: h100-sxm-80gb}, {nodes: 1, devices_per_node: "
-                            "4, device: a100-sxm-40gb}], inter_group: {bandwidth: 100Gb/s, latency: 5us}}",
-                            "{sequence_length: 1024, global_batch: 32, precision: fp16}");
-  PlannerResult result = planner::testing::planned(job);
+  Job job = planner::test::job("gpt2",
+                               "{groups: [{nodes: 1, devices_per_node: 2, device: h100-sxm-80gb}, {nodes: 1, devices_per_node: "
+                               "4, device: a100-sxm-40gb}], inter_group: {bandwidth: 100Gb/s, latency: 5us}}",
+                               "{sequence_length: 1024, global_batch: 32, precision: fp16}");
+  PlannerResult result = planner::test::planned(job);
 };
 
 /// Whether check holds the rows for right after a change of them.

@@ -7,7 +7,7 @@
 
 #include "base/document.h"
 
-namespace espalier::report {
+namespace espalier::report::improve_text_test {
 namespace {
 
 using testing::HasSubstr;
@@ -102,4 +102,4 @@ TEST(ImproveText, JsonHasBothAndTheChanges) {
 }
 
 }  // namespace
-}  // namespace espalier::report
+}  // namespace espalier::report::improve_text_test

@@ -5,7 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-namespace espalier::report {
+namespace espalier::report::page_sweep_test {
 namespace {
 
 /// A plan of `devices` devices that take `seconds` for a step, 1000 tokens a second each.
@@ -73,4 +73,4 @@ TEST(PageSweep, CostsOfRunsGoBeforeCostsOfSteps) {
 }
 
 }  // namespace
-}  // namespace espalier::report
+}  // namespace espalier::report::page_sweep_test

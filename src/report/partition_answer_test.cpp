@@ -11,7 +11,7 @@
 #include "planner/plan_claims.h"
 #include "planner/prediction.h"
 
-namespace espalier::report {
+namespace espalier::report::partition_answer_test {
 namespace {
 
 using testing::HasSubstr;
@@ -163,4 +163,4 @@ TEST(PartitionedPipeline, IsTimedAndChecked) {
 }
 
 }  // namespace
-}  // namespace espalier::report
+}  // namespace espalier::report::partition_answer_test

@@ -9,7 +9,7 @@
 #include "report/brief_text.h"
 #include "report/text_layout.h"
 
-namespace espalier::report {
+namespace espalier::report::result_json_test {
 namespace {
 
 using testing::HasSubstr;
@@ -299,4 +299,4 @@ TEST(BriefText, EqualStagesAreOneLine) {
 }
 
 }  // namespace
-}  // namespace espalier::report
+}  // namespace espalier::report::result_json_test

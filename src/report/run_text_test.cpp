@@ -13,7 +13,7 @@
 #include "report/validation_text.h"
 #include "runs/validate.h"
 
-namespace espalier::report {
+namespace espalier::report::run_text_test {
 namespace {
 
 using testing::HasSubstr;
@@ -178,4 +178,4 @@ TEST(TraceFile, IsCompressedByItsName) {
 }
 
 }  // namespace
-}  // namespace espalier::report
+}  // namespace espalier::report::run_text_test

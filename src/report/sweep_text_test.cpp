@@ -8,7 +8,7 @@
 #include "base/document.h"
 #include "base/format.h"
 
-namespace espalier::report {
+namespace espalier::report::sweep_text_test {
 namespace {
 
 using testing::ElementsAre;
@@ -89,4 +89,4 @@ TEST(SweepText, JsonHasAxesAndPoints) {
 }
 
 }  // namespace
-}  // namespace espalier::report
+}  // namespace espalier::report::sweep_text_test

@@ -7,7 +7,7 @@
 #include "report/calibration_text.h"
 #include "report/validation_text.h"
 
-namespace espalier::report {
+namespace espalier::report::validation_json_test {
 namespace {
 
 using runs::validate_runs;
@@ -84,4 +84,4 @@ TEST(CalibrationDocument, NamesItsSchema) {
 }
 
 }  // namespace
-}  // namespace espalier::report
+}  // namespace espalier::report::validation_json_test

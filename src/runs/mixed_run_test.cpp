@@ -13,7 +13,7 @@
 #include "runs/network_cases.h"
 #include "runs/validate.h"
 
-namespace espalier::runs {
+namespace espalier::runs::mixed_run_test {
 namespace {
 
 using testing::HasSubstr;
@@ -327,4 +327,4 @@ TEST(NetworkCases, RefusesWhatIsNotThere) {
 }
 
 }  // namespace
-}  // namespace espalier::runs
+}  // namespace espalier::runs::mixed_run_test

@@ -6,7 +6,7 @@
 
 #include "runs/record_words.h"
 
-namespace espalier::runs {
+namespace espalier::runs::remarks_test {
 namespace {
 
 RunRecord record(const std::string& line) {
@@ -100,4 +100,4 @@ TEST(Techniques, ClausesThatSpeakOfMemory) {
 }
 
 }  // namespace
-}  // namespace espalier::runs
+}  // namespace espalier::runs::remarks_test

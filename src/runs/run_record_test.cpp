@@ -5,7 +5,7 @@
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
-namespace espalier::runs {
+namespace espalier::runs::run_record_test {
 namespace {
 
 using testing::HasSubstr;
@@ -94,4 +94,4 @@ RC_GTEST_PROP(RunRecord, AnyBytesEndInRecordsOrAnError, (const std::string& byte
 }
 
 }  // namespace
-}  // namespace espalier::runs
+}  // namespace espalier::runs::run_record_test

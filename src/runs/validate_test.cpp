@@ -12,7 +12,7 @@
 #include "plan/engine.h"
 #include "planner/estimate.h"
 
-namespace espalier::runs {
+namespace espalier::runs::validate_test {
 namespace {
 
 using testing::HasSubstr;
@@ -581,4 +581,4 @@ TEST(MapRun, TheHeadOfAnEncoderSeesMaskedTokens) {
 }
 
 }  // namespace
-}  // namespace espalier::runs
+}  // namespace espalier::runs::validate_test

@@ -9,7 +9,7 @@
 #include "espalier/model.h"
 #include "plan/engine.h"
 
-namespace espalier::search {
+namespace espalier::search::group_chains_test {
 namespace {
 
 /// Options of kinds and units, which say no more here.
@@ -195,4 +195,4 @@ TEST(GroupChains, OneStageSendsNothing) {
 }
 
 }  // namespace
-}  // namespace espalier::search
+}  // namespace espalier::search::group_chains_test

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <random>
 
-namespace espalier::search {
+namespace espalier::search::group_closing_test {
 namespace {
 
 solve::StageOption option(std::int32_t kind, std::int64_t forward, std::int64_t backward) {
@@ -176,4 +176,4 @@ TEST(GroupClosing, AgreesWithTheSolver) {
 }
 
 }  // namespace
-}  // namespace espalier::search
+}  // namespace espalier::search::group_closing_test

@@ -7,7 +7,7 @@
 #include "plan/test_problem.h"
 #include "search/cost_book.h"
 
-namespace espalier::search {
+namespace espalier::search::memory_table_test {
 namespace {
 
 using plan_test::decoder;
@@ -61,4 +61,4 @@ TEST(MemoryTable, NoChoiceIsAnEmptyTable) {
 }
 
 }  // namespace
-}  // namespace espalier::search
+}  // namespace espalier::search::memory_table_test

@@ -8,7 +8,7 @@
 #include "plan/operator_partition.h"
 #include "search/cost_book.h"
 
-namespace espalier::search {
+namespace espalier::search::partition_choices_test {
 namespace {
 
 struct Case {
@@ -117,4 +117,4 @@ TEST(PartitionChoices, OnlyTheGenericEngineTakesThem) {
 }
 
 }  // namespace
-}  // namespace espalier::search
+}  // namespace espalier::search::partition_choices_test

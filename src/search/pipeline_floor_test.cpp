@@ -4,7 +4,7 @@
 
 #include <gtest/gtest.h>
 
-namespace espalier::search {
+namespace espalier::search::pipeline_floor_test {
 namespace {
 
 /// Knows when the stages of one pipeline end their last passes, and keeps what it was asked.
@@ -104,4 +104,4 @@ TEST(PipelineFloor, ShardGroupsAndOverlapsShareAPipelineBelowZero2) {
 }
 
 }  // namespace
-}  // namespace espalier::search
+}  // namespace espalier::search::pipeline_floor_test

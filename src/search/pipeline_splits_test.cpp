@@ -8,7 +8,7 @@
 
 #include "search/budgets.h"
 
-namespace espalier::search {
+namespace espalier::search::pipeline_splits_test {
 namespace {
 
 /// By group the least times of 1, 2, … samples.
@@ -66,4 +66,4 @@ TEST(PipelineSplits, EqualsTheBestOfAllSplits) {
 }
 
 }  // namespace
-}  // namespace espalier::search
+}  // namespace espalier::search::pipeline_splits_test

@@ -7,7 +7,7 @@
 #include "search/cost_book.h"
 #include "search/space.h"
 
-namespace espalier::search {
+namespace espalier::search::remembered_test {
 namespace {
 
 const char* const kText = R"({"model_type": "llama", "hidden_size": 64, "intermediate_size": 128, "num_attention_heads": 4,
@@ -124,4 +124,4 @@ TEST(Remembered, IsWhatWouldBeComputedAfresh) {
 }
 
 }  // namespace
-}  // namespace espalier::search
+}  // namespace espalier::search::remembered_test

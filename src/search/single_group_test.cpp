@@ -7,7 +7,7 @@
 #include "search/budgets.h"
 #include "search/test_fixture.h"
 
-namespace espalier::search {
+namespace espalier::search::single_group_test {
 namespace {
 
 using test::Fixture;
@@ -86,4 +86,4 @@ TEST(SingleGroup, AGroupAlone) {
 }
 
 }  // namespace
-}  // namespace espalier::search
+}  // namespace espalier::search::single_group_test

@@ -14,7 +14,7 @@
 #include "plan/engine_rules.h"
 #include "plan/test_problem.h"
 
-namespace espalier::search {
+namespace espalier::search::space_test {
 namespace {
 
 using plan_test::cluster;
@@ -262,4 +262,4 @@ TEST(Space, MayBeEmpty) {
 }
 
 }  // namespace
-}  // namespace espalier::search
+}  // namespace espalier::search::space_test

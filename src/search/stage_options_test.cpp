@@ -11,7 +11,7 @@
 #include "search/device_groups.h"
 #include "search/test_fixture.h"
 
-namespace espalier::search {
+namespace espalier::search::stage_options_test {
 namespace {
 
 using test::Fixture;
@@ -310,4 +310,4 @@ TEST(DeviceGroups, AnInterruptedSearchKnowsNoBound) {
 }
 
 }  // namespace
-}  // namespace espalier::search
+}  // namespace espalier::search::stage_options_test

@@ -9,7 +9,7 @@
 #include "espalier/cluster_change.h"
 #include "sim/topology_network.h"
 
-namespace espalier::sim {
+namespace espalier::sim::changing_links_test {
 namespace {
 
 using Ends = std::vector<FinishedActivity>;
@@ -182,4 +182,4 @@ TEST(ChangingLinks, WaysThroughSites) {
 }
 
 }  // namespace
-}  // namespace espalier::sim
+}  // namespace espalier::sim::changing_links_test

@@ -8,7 +8,7 @@
 #include "sim/random_case.h"
 #include "sim/simulator.h"
 
-namespace espalier::sim {
+namespace espalier::sim::flow_executor_test {
 namespace {
 
 using testing::any_case;
@@ -221,4 +221,4 @@ TEST(FlowExecutor, TheSameCallsGiveTheSameAnswer) {
 }
 
 }  // namespace
-}  // namespace espalier::sim
+}  // namespace espalier::sim::flow_executor_test

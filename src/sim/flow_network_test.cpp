@@ -10,7 +10,7 @@
 #include "cluster/topology_builders.h"
 #include "sim/topology_network.h"
 
-namespace espalier::sim {
+namespace espalier::sim::flow_network_test {
 namespace {
 
 constexpr double kByteANanosecond = 1e9;
@@ -259,4 +259,4 @@ TEST(FlowNetwork, ATopologyWithATrace) {
 }
 
 }  // namespace
-}  // namespace espalier::sim
+}  // namespace espalier::sim::flow_network_test

@@ -12,7 +12,7 @@
 #include "sim/simulator.h"
 #include "sim/timeline.h"
 
-namespace espalier::sim {
+namespace espalier::sim::step_track_test {
 namespace {
 
 using nlohmann::json;
@@ -134,4 +134,4 @@ TEST(StepTrack, CostsOfAnotherPlanAreABug) {
 }
 
 }  // namespace
-}  // namespace espalier::sim
+}  // namespace espalier::sim::step_track_test

@@ -15,7 +15,7 @@
 #include "sim/testing.h"
 #include "sim/timeline.h"
 
-namespace espalier::sim {
+namespace espalier::sim::trace_test {
 namespace {
 
 using nlohmann::json;
@@ -244,4 +244,4 @@ TEST(Gzip, RoundTripAndFixedHeader) {
 }
 
 }  // namespace
-}  // namespace espalier::sim
+}  // namespace espalier::sim::trace_test

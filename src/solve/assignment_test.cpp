@@ -7,7 +7,7 @@
 #include <numeric>
 #include <random>
 
-namespace espalier::solve {
+namespace espalier::solve::assignment_test {
 namespace {
 
 std::int64_t sum_of(const std::vector<std::vector<std::int64_t>>& costs, const std::vector<std::size_t>& columns) {
@@ -50,4 +50,4 @@ TEST(Assignment, EqualsAllPermutations) {
 }
 
 }  // namespace
-}  // namespace espalier::solve
+}  // namespace espalier::solve::assignment_test

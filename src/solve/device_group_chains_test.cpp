@@ -12,7 +12,7 @@
 #include <tuple>
 #include <utility>
 
-namespace espalier::solve {
+namespace espalier::solve::device_group_chains_test {
 namespace {
 
 using Stages = std::vector<GroupedStage>;
@@ -642,4 +642,4 @@ TEST(DeviceGroups, BeatenOptionsAreDropped) {
 }
 
 }  // namespace
-}  // namespace espalier::solve
+}  // namespace espalier::solve::device_group_chains_test

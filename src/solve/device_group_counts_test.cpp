@@ -8,7 +8,7 @@
 
 #include "solve/device_group_level.h"
 
-namespace espalier::solve::device_groups {
+namespace espalier::solve::device_groups::device_group_counts_test {
 namespace {
 
 /// On `units` of a kind; a layer takes f forward and b backward.
@@ -151,4 +151,4 @@ TEST(Level, ANearlyEqualLabelLendsItsBetterFigures) {
 }
 
 }  // namespace
-}  // namespace espalier::solve::device_groups
+}  // namespace espalier::solve::device_groups::device_group_counts_test

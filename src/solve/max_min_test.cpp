@@ -11,7 +11,7 @@
 
 #include "base/invariant.h"
 
-namespace espalier::solve {
+namespace espalier::solve::max_min_test {
 namespace {
 
 constexpr double kUncapped = std::numeric_limits<double>::infinity();
@@ -201,4 +201,4 @@ TEST(MaxMin, RandomNetworksAgainstTheDefinition) {
 }
 
 }  // namespace
-}  // namespace espalier::solve
+}  // namespace espalier::solve::max_min_test

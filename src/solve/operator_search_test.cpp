@@ -7,7 +7,7 @@
 #include <functional>
 #include <random>
 
-namespace espalier::solve {
+namespace espalier::solve::operator_search_test {
 namespace {
 
 /// Costs as tables, [edge][out][in].
@@ -250,4 +250,4 @@ TEST(OperatorSearch, SaysWhatTheBudgetLeftOpen) {
 }
 
 }  // namespace
-}  // namespace espalier::solve
+}  // namespace espalier::solve::operator_search_test

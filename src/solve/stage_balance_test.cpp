@@ -12,7 +12,7 @@
 
 #include "base/infinity.h"
 
-namespace espalier::solve {
+namespace espalier::solve::stage_balance_test {
 namespace {
 
 using base::kInfinity;
@@ -441,4 +441,4 @@ TEST(StageBalance, BetweenTheEndsIsARuleOfThumb) {
 }
 
 }  // namespace
-}  // namespace espalier::solve
+}  // namespace espalier::solve::stage_balance_test

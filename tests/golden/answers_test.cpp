@@ -11,7 +11,7 @@
 #include "answer_file.h"
 #include "answer_text.h"
 
-namespace espalier {
+namespace espalier::answers_test {
 namespace {
 
 using golden::AnswerLine;
@@ -155,4 +155,4 @@ TEST(Golden, Answers) {
 }
 
 }  // namespace
-}  // namespace espalier
+}  // namespace espalier::answers_test

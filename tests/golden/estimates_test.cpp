@@ -13,7 +13,7 @@
 #include "random_plans.h"
 #include "unfolded.h"
 
-namespace espalier {
+namespace espalier::estimates_test {
 namespace {
 
 using golden::AnswerLine;
@@ -198,4 +198,4 @@ TEST(Golden, Estimates) {
 }
 
 }  // namespace
-}  // namespace espalier
+}  // namespace espalier::estimates_test

@@ -6,7 +6,7 @@
 #include "espalier/planner.h"
 #include "golden.h"
 
-namespace espalier {
+namespace espalier::messages_test {
 namespace {
 
 const char* const kGood = R"(model: {model_type: gpt2, n_layer: 2, n_embd: 64, n_head: 4, n_positions: 128, vocab_size: 256}
@@ -60,4 +60,4 @@ TEST(Golden, Messages) {
 }
 
 }  // namespace
-}  // namespace espalier
+}  // namespace espalier::messages_test

@@ -9,7 +9,7 @@
 #include "plan/engine.h"
 #include "random_problem.h"
 
-namespace espalier::property {
+namespace espalier::property::attack_test {
 namespace {
 
 RandomProblem generic_problem(int index) {
@@ -75,4 +75,4 @@ TEST(Attack, NoPerturbedPlanIsBelowTheBoundAndNoSingleChangeHelps) {
 }
 
 }  // namespace
-}  // namespace espalier::property
+}  // namespace espalier::property::attack_test

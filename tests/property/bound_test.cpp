@@ -10,7 +10,7 @@
 #include "random_timing.h"
 #include "sim/simulator.h"
 
-namespace espalier::property {
+namespace espalier::property::bound_test {
 namespace {
 
 const int kPrograms = cases(40'000, 1'000'000);
@@ -110,4 +110,4 @@ TEST(BoundHolds, GrowsWithEveryDuration) {
 }
 
 }  // namespace
-}  // namespace espalier::property
+}  // namespace espalier::property::bound_test

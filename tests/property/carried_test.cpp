@@ -7,7 +7,7 @@
 #include "cost/network_change.h"
 #include "random_problem.h"
 
-namespace espalier::property {
+namespace espalier::property::carried_test {
 namespace {
 
 const int kProblems = cases(150, 2000);
@@ -152,4 +152,4 @@ TEST(Carried, BoundsKeepTheirPart) {
 }
 
 }  // namespace
-}  // namespace espalier::property
+}  // namespace espalier::property::carried_test

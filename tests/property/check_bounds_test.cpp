@@ -14,7 +14,7 @@
 #include "random_layered.h"
 #include "random_problem.h"
 
-namespace espalier::property {
+namespace espalier::property::check_bounds_test {
 namespace {
 
 const int kUniformProblems = cases(300, 6000), kLayeredProblems = cases(60, 1500);
@@ -95,4 +95,4 @@ TEST(CheckBounds, HoldForRandomLayerWisePlans) {
 }
 
 }  // namespace
-}  // namespace espalier::property
+}  // namespace espalier::property::check_bounds_test

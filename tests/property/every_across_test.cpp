@@ -9,7 +9,7 @@
 #include "search/across_prices.h"
 #include "search/whole_cluster.h"
 
-namespace espalier::property {
+namespace espalier::property::every_across_test {
 namespace {
 
 using namespace mixed;  // NOLINT: cases on unlike devices
@@ -97,4 +97,4 @@ TEST(EveryAcross, TheSearchFindsTheBestOfAllPartsAndOrders) {
 }
 
 }  // namespace
-}  // namespace espalier::property
+}  // namespace espalier::property::every_across_test

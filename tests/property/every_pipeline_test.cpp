@@ -2,6 +2,7 @@
 // Pipelines beside each other on random small clusters, in one place or two: the search finds the best of all pairs and triples of uniform plans and
 // of all splits of the samples, says that nothing is faster, and no bound of the splits is above it.
 #include <cstdio>
+#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
@@ -11,7 +12,7 @@
 #include "search/multi_pipeline.h"
 #include "search/pipeline_splits.h"
 
-namespace espalier::property {
+namespace espalier::property::every_pipeline_test {
 namespace {
 
 using namespace mixed;  // NOLINT: cases on unlike devices
@@ -196,4 +197,4 @@ TEST(EveryPipeline, PackedSamplesAreAsUnevenAsEachPipelinesOwn) {
 }
 
 }  // namespace
-}  // namespace espalier::property
+}  // namespace espalier::property::every_pipeline_test

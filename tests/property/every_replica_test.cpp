@@ -10,7 +10,7 @@
 #include "random_mixed.h"
 #include "search/uneven_replicas.h"
 
-namespace espalier::property {
+namespace espalier::property::every_replica_test {
 namespace {
 
 using namespace mixed;  // NOLINT: cases on unlike devices
@@ -255,4 +255,4 @@ TEST(EveryReplica, PackedSamplesAreAsUnevenAsEachReplicasOwn) {
 }
 
 }  // namespace
-}  // namespace espalier::property
+}  // namespace espalier::property::every_replica_test

@@ -10,7 +10,7 @@
 #include "random_timing.h"
 #include "sim/simulator.h"
 
-namespace espalier::property {
+namespace espalier::property::exact_memory_test {
 namespace {
 
 const int kPrograms = cases(20'000, 500'000);
@@ -56,4 +56,4 @@ TEST(ExactMemory, EqualsTheReplayOfRandomPrograms) {
 }
 
 }  // namespace
-}  // namespace espalier::property
+}  // namespace espalier::property::exact_memory_test

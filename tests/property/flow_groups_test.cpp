@@ -20,7 +20,7 @@
 #include "sim/topology_network.h"
 #include "toy_clusters.h"
 
-namespace espalier::property {
+namespace espalier::property::flow_groups_test {
 namespace {
 
 const int kProblems = cases(400, 4000);
@@ -210,4 +210,4 @@ TEST(FlowGroups, EqualTheClosedFormWhereOneThingHappensAtATime) {
 }
 
 }  // namespace
-}  // namespace espalier::property
+}  // namespace espalier::property::flow_groups_test

@@ -19,7 +19,7 @@
 #include "sim/collective_flow.h"
 #include "sim/topology_network.h"
 
-namespace espalier::property {
+namespace espalier::property::flow_network_test {
 namespace {
 
 using sim::Activity;
@@ -373,4 +373,4 @@ TEST(FlowNetworkProperty, ChangesTravelAlongAChain) {
 }
 
 }  // namespace
-}  // namespace espalier::property
+}  // namespace espalier::property::flow_network_test

@@ -12,7 +12,7 @@
 #include "sim/program_traffic.h"
 #include "sim/topology_network.h"
 
-namespace espalier::property {
+namespace espalier::property::flow_program_test {
 namespace {
 
 const int kProblems = cases(100, 1000);
@@ -85,4 +85,4 @@ TEST(FlowPrograms, TakeLayerWisePlansToo) {
 }
 
 }  // namespace
-}  // namespace espalier::property
+}  // namespace espalier::property::flow_program_test

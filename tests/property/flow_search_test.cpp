@@ -7,7 +7,7 @@
 
 #include "random_problem.h"
 
-namespace espalier::property {
+namespace espalier::property::flow_search_test {
 namespace {
 
 const int kProblems = cases(60, 600);
@@ -41,4 +41,4 @@ TEST(FlowSearch, EqualsExhaustiveUnderSharedLinks) {
 }
 
 }  // namespace
-}  // namespace espalier::property
+}  // namespace espalier::property::flow_search_test

@@ -7,7 +7,7 @@
 #include "random_problem.h"
 #include "search/pipeline_floor.h"
 
-namespace espalier::property {
+namespace espalier::property::group_bounds_test {
 namespace {
 
 const int kProblems = cases(120, 2000);
@@ -138,4 +138,4 @@ TEST(GroupBounds, HoldForEveryConfigurationBelow) {
 }
 
 }  // namespace
-}  // namespace espalier::property
+}  // namespace espalier::property::group_bounds_test

@@ -15,7 +15,7 @@
 #include "planner/prediction.h"
 #include "random.h"
 
-namespace espalier::property {
+namespace espalier::property::group_of_its_own_test {
 namespace {
 
 const int kPlans = cases(400, 4000);
@@ -138,4 +138,4 @@ TEST(GroupOfItsOwn, CostsWhatItCostsAlone) {
 }
 
 }  // namespace
-}  // namespace espalier::property
+}  // namespace espalier::property::group_of_its_own_test

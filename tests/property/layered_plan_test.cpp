@@ -18,7 +18,7 @@
 #include "random_layered.h"
 #include "sim/simulator.h"
 
-namespace espalier::property {
+namespace espalier::property::layered_plan_test {
 namespace {
 
 const int kProblems = cases(150, 3000);
@@ -423,4 +423,4 @@ TEST(LayeredPlan, TheCheckDerivesWhatThePlannerClaims) {
 }
 
 }  // namespace
-}  // namespace espalier::property
+}  // namespace espalier::property::layered_plan_test

@@ -19,7 +19,7 @@
 #include "search/layered_candidate.h"
 #include "search/layerwise.h"
 
-namespace espalier::property {
+namespace espalier::property::layerwise_test {
 namespace {
 
 const int kProblems = cases(200, 2000);
@@ -238,4 +238,4 @@ TEST(Layerwise, BoundOfALargerSpaceIsBelowAnswersOfSmallerOnes) {
 }
 
 }  // namespace
-}  // namespace espalier::property
+}  // namespace espalier::property::layerwise_test

@@ -6,7 +6,7 @@
 #include "plan/engine.h"
 #include "random_problem.h"
 
-namespace espalier::property {
+namespace espalier::property::memory_limits_test {
 namespace {
 
 const int kProblems = cases(100, 1000);
@@ -129,4 +129,4 @@ TEST(MemoryLimits, WhereRecomputationNeedsMoreMemory) {
 }
 
 }  // namespace
-}  // namespace espalier::property
+}  // namespace espalier::property::memory_limits_test

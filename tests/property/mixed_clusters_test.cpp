@@ -9,7 +9,7 @@
 #include "mixed_clusters.h"
 #include "random_mixed.h"
 
-namespace espalier::property {
+namespace espalier::property::mixed_clusters_test {
 namespace {
 
 using namespace mixed;  // NOLINT: cases on unlike devices
@@ -154,4 +154,4 @@ TEST(MixedClusters, ThreadsChangeNoByte) {
 }
 
 }  // namespace
-}  // namespace espalier::property
+}  // namespace espalier::property::mixed_clusters_test

@@ -13,7 +13,7 @@
 #include "espalier/planner.h"
 #include "plan/engine.h"
 
-namespace espalier {
+namespace espalier::move_agreement_test {
 namespace {
 
 constexpr const char* kExperts =
@@ -100,4 +100,4 @@ TEST(MoveAgreement, TwoSites) {
 }
 
 }  // namespace
-}  // namespace espalier
+}  // namespace espalier::move_agreement_test

@@ -11,7 +11,7 @@
 #include "search/layer_prices.h"
 #include "search/memory_table.h"
 
-namespace espalier::property {
+namespace espalier::property::remembered_test {
 namespace {
 
 const int kProblems = cases(60, 1000);
@@ -117,4 +117,4 @@ TEST(Remembered, MemoryTablesSayWhatFits) {
 }
 
 }  // namespace
-}  // namespace espalier::property
+}  // namespace espalier::property::remembered_test

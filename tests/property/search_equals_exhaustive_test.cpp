@@ -9,7 +9,7 @@
 
 #include "random_problem.h"
 
-namespace espalier::property {
+namespace espalier::property::search_equals_exhaustive_test {
 namespace {
 
 const int kProblems = cases(500, 5000);
@@ -115,4 +115,4 @@ TEST(SearchEqualsExhaustive, WithAnyRuleSwitchedOff) {
 }
 
 }  // namespace
-}  // namespace espalier::property
+}  // namespace espalier::property::search_equals_exhaustive_test

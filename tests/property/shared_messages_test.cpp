@@ -15,7 +15,7 @@
 #include "plan/process_groups.h"
 #include "random.h"
 
-namespace espalier::property {
+namespace espalier::property::shared_messages_test {
 namespace {
 
 const int kClusters = cases(400, 4000);
@@ -100,4 +100,4 @@ TEST(SharedMessages, TheClosedFormTakesWhatTheFullestLinkTakes) {
 }
 
 }  // namespace
-}  // namespace espalier::property
+}  // namespace espalier::property::shared_messages_test

@@ -6,7 +6,7 @@
 #include "plan/dimensions_used.h"
 #include "random_problem.h"
 
-namespace espalier::property {
+namespace espalier::property::simplest_test {
 namespace {
 
 const int kProblems = cases(120, 1200);
@@ -68,4 +68,4 @@ TEST(Simplest, SlowestIsNoAnswer) {
 }
 
 }  // namespace
-}  // namespace espalier::property
+}  // namespace espalier::property::simplest_test

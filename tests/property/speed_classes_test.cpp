@@ -12,7 +12,7 @@
 #include "search/phases.h"
 #include "search/speed_classes.h"
 
-namespace espalier {
+namespace espalier::speed_classes_test {
 namespace {
 
 /// One group of such nodes; `speed` as a cluster file says it.
@@ -136,4 +136,4 @@ TEST(SpeedClasses, RandomSpeeds) {
 }
 
 }  // namespace
-}  // namespace espalier
+}  // namespace espalier::speed_classes_test

@@ -12,7 +12,7 @@
 #include "random_layered.h"
 #include "random_problem.h"
 
-namespace espalier::property {
+namespace espalier::property::steps_test {
 namespace {
 
 const int kProblems = cases(240, 2000);
@@ -140,4 +140,4 @@ TEST(Steps, OfAPassOfAUniformPlanAddUpToItsTiming) {
 }
 
 }  // namespace
-}  // namespace espalier::property
+}  // namespace espalier::property::steps_test

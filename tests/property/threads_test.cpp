@@ -5,7 +5,7 @@
 
 #include "random_problem.h"
 
-namespace espalier::property {
+namespace espalier::property::threads_test {
 namespace {
 
 /// Everything an Outcome holds, as text.
@@ -93,4 +93,4 @@ TEST(Seeds, ChangeNoAnswer) {
 }
 
 }  // namespace
-}  // namespace espalier::property
+}  // namespace espalier::property::threads_test

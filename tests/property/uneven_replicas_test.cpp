@@ -12,7 +12,7 @@
 #include "search/uneven_replicas.h"
 #include "sim/simulator.h"
 
-namespace espalier {
+namespace espalier::uneven_replicas_test {
 namespace {
 
 struct Case : property::mixed::Case {
@@ -162,4 +162,4 @@ TEST(UnevenReplicas, RandomClusters) {
 }
 
 }  // namespace
-}  // namespace espalier
+}  // namespace espalier::uneven_replicas_test

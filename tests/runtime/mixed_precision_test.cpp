@@ -14,7 +14,7 @@
 #include "runtime/heterogeneous_plans.h"
 #include "runtime/small_plans.h"
 
-namespace espalier::runtime::testing {
+namespace espalier::runtime::testing::mixed_precision_test {
 namespace {
 
 struct Case {
@@ -94,4 +94,4 @@ TEST(MixedPrecision, LossesStayNear) {
 }
 
 }  // namespace
-}  // namespace espalier::runtime::testing
+}  // namespace espalier::runtime::testing::mixed_precision_test

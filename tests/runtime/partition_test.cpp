@@ -12,7 +12,7 @@
 #include "runtime/partitioned_plans.h"
 #include "runtime/same_run.h"
 
-namespace espalier::runtime::testing {
+namespace espalier::runtime::testing::partition_test {
 namespace {
 
 constexpr ScheduleKind k1f1b = ScheduleKind::one_f_one_b;
@@ -138,4 +138,4 @@ TEST(Partition, LinearsInSpaceAndTimeIssueNoCollective) {
 }
 
 }  // namespace
-}  // namespace espalier::runtime::testing
+}  // namespace espalier::runtime::testing::partition_test

@@ -9,7 +9,7 @@
 #include "runtime/crew.h"
 #include "runtime/random_plans.h"
 
-namespace espalier::runtime::testing {
+namespace espalier::runtime::testing::random_plans_test {
 namespace {
 
 constexpr std::int64_t kSteps = 3;
@@ -57,4 +57,4 @@ TEST(RandomPlans, TrainAsOneProcessDoes) {
 }
 
 }  // namespace
-}  // namespace espalier::runtime::testing
+}  // namespace espalier::runtime::testing::random_plans_test

@@ -14,7 +14,7 @@
 #include "runtime/small_plans.h"
 #include "storage/pretrained.h"
 
-namespace espalier::runtime::testing {
+namespace espalier::runtime::testing::reference_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -121,4 +121,4 @@ TEST_P(Reference, LogitsAndFirstGradients) {
 INSTANTIATE_TEST_SUITE_P(Families, Reference, ::testing::ValuesIn(families()), [](const auto& of) { return of.param; });
 
 }  // namespace
-}  // namespace espalier::runtime::testing
+}  // namespace espalier::runtime::testing::reference_test

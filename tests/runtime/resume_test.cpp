@@ -15,7 +15,7 @@
 #include "runtime/same_run.h"
 #include "storage/checkpoint.h"
 
-namespace espalier::runtime::testing {
+namespace espalier::runtime::testing::resume_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -174,4 +174,4 @@ TEST(ResumeFolders, NothingToResumeIsABeginning) {
 }
 
 }  // namespace
-}  // namespace espalier::runtime::testing
+}  // namespace espalier::runtime::testing::resume_test

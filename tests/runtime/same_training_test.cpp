@@ -17,7 +17,7 @@
 #include "runtime/same_run.h"
 #include "runtime/small_plans.h"
 
-namespace espalier::runtime::testing {
+namespace espalier::runtime::testing::same_training_test {
 namespace {
 
 constexpr SequenceParallel kSp = SequenceParallel::megatron, kUlysses = SequenceParallel::ulysses;
@@ -378,4 +378,4 @@ TEST(Training, LossFalls) {
 }
 
 }  // namespace
-}  // namespace espalier::runtime::testing
+}  // namespace espalier::runtime::testing::same_training_test
