@@ -18,6 +18,7 @@ nanobind_add_module(espalier_python STABLE_ABI NB_STATIC NB_SUPPRESS_WARNINGS ${
 set_target_properties(espalier_python PROPERTIES OUTPUT_NAME _native)
 target_include_directories(espalier_python PRIVATE ${PROJECT_BINARY_DIR}/generated/python)
 target_link_libraries(espalier_python PRIVATE espalier)
+espalier_unity(espalier_python 16)
 
 install(TARGETS espalier_python LIBRARY DESTINATION espalier COMPONENT python)
 install(TARGETS espalier_binary RUNTIME DESTINATION espalier/bin COMPONENT python)
