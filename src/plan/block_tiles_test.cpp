@@ -12,7 +12,7 @@
 #include "plan/operator_partition.h"
 #include "plan/test_problem.h"
 
-namespace espalier::block_tiles_test {
+namespace espalier::plan_test::block_tiles_test {
 namespace {
 
 using partition::Phase;
@@ -146,4 +146,4 @@ TEST(BlockTiles, WhatIsNotTheBlockIsRefused) {
 }
 
 }  // namespace
-}  // namespace espalier::block_tiles_test
+}  // namespace espalier::plan_test::block_tiles_test

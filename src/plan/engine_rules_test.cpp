@@ -17,7 +17,7 @@
 #include "plan/engine_rules.h"
 #include "plan/test_problem.h"
 
-namespace espalier::engine_rules_test {
+namespace espalier::plan_test::engine_rules_test {
 namespace {
 
 using D = Dimension;
@@ -265,4 +265,4 @@ TEST(EngineRules, WholePlansHaveExamplesToo) {
 }
 
 }  // namespace
-}  // namespace espalier::engine_rules_test
+}  // namespace espalier::plan_test::engine_rules_test

@@ -10,7 +10,7 @@
 #include "plan/generators.h"
 #include "plan/test_problem.h"
 
-namespace espalier::engine_test {
+namespace espalier::plan_test::engine_test {
 namespace {
 
 using Names = std::vector<std::string>;
@@ -215,4 +215,4 @@ TEST(Engines, CatalogueIsComplete) {
 }
 
 }  // namespace
-}  // namespace espalier::engine_test
+}  // namespace espalier::plan_test::engine_test

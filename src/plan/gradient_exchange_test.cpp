@@ -10,7 +10,7 @@
 #include "plan/engine.h"
 #include "plan/test_problem.h"
 
-namespace espalier::gradient_exchange_test {
+namespace espalier::plan_test::gradient_exchange_test {
 namespace {
 
 Strategy spread(std::int32_t tp, std::int32_t dp, ZeroStage zero = ZeroStage::none) {
@@ -124,4 +124,4 @@ TEST(StateUnits, PartsByWeight) {
 }
 
 }  // namespace
-}  // namespace espalier::gradient_exchange_test
+}  // namespace espalier::plan_test::gradient_exchange_test

@@ -11,7 +11,7 @@
 #include "plan/structure.h"
 #include "plan/test_problem.h"
 
-namespace espalier::layered_plan_test {
+namespace espalier::plan_test::layered_plan_test {
 namespace {
 
 using namespace plan_test;
@@ -177,4 +177,4 @@ TEST(LayeredDocument, SamplesOfARange) {
 }
 
 }  // namespace
-}  // namespace espalier::layered_plan_test
+}  // namespace espalier::plan_test::layered_plan_test

@@ -7,7 +7,7 @@
 #include "plan/program.h"
 #include "plan/schedule.h"
 
-namespace espalier::lower_test {
+namespace espalier::plan_test::lower_test {
 namespace {
 
 using Kind = InstructionKind;
@@ -175,4 +175,4 @@ TEST(Validate, FindsADeadlock) {
 }
 
 }  // namespace
-}  // namespace espalier::lower_test
+}  // namespace espalier::plan_test::lower_test

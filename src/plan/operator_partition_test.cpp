@@ -6,7 +6,7 @@
 #include "plan/rules.h"
 #include "plan/test_problem.h"
 
-namespace espalier::operator_partition_test {
+namespace espalier::plan_test::operator_partition_test {
 namespace {
 
 TEST(OperatorPartition, SmallestExample) {
@@ -132,4 +132,4 @@ TEST(OperatorPartition, TextIsReadAsWellAndFaultsAreNamed) {
 }
 
 }  // namespace
-}  // namespace espalier::operator_partition_test
+}  // namespace espalier::plan_test::operator_partition_test

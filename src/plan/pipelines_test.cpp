@@ -7,7 +7,7 @@
 #include "plan/generators.h"
 #include "plan/test_documents.h"
 
-namespace espalier::pipelines_test {
+namespace espalier::plan_test::pipelines_test {
 namespace {
 
 using plan_test::error_of;
@@ -272,4 +272,4 @@ TEST(Pipelines, WhatIsWrittenIsReadBackEqual) {
 }
 
 }  // namespace
-}  // namespace espalier::pipelines_test
+}  // namespace espalier::plan_test::pipelines_test

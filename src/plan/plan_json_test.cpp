@@ -10,7 +10,7 @@
 #include "plan/test_documents.h"
 #include "plan/test_problem.h"
 
-namespace espalier::plan_json_test {
+namespace espalier::plan_test::plan_json_test {
 namespace {
 
 using plan_test::error_of;
@@ -174,4 +174,4 @@ TEST(PlanJson, RefusesAnEditedInput) {
 }
 
 }  // namespace
-}  // namespace espalier::plan_json_test
+}  // namespace espalier::plan_test::plan_json_test

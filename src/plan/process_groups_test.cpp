@@ -10,7 +10,7 @@
 
 #include "plan/expert_shard.h"
 
-namespace espalier::process_groups_test {
+namespace espalier::plan_test::process_groups_test {
 namespace {
 
 using Groups = std::vector<std::vector<std::int64_t>>;
@@ -96,4 +96,4 @@ TEST(ProcessGroups, AreTheRanksWithEqualCoordinates) {
 }
 
 }  // namespace
-}  // namespace espalier::process_groups_test
+}  // namespace espalier::plan_test::process_groups_test

@@ -5,7 +5,7 @@
 
 #include "plan/engine.h"
 
-namespace espalier::recompute_modules_test {
+namespace espalier::plan_test::recompute_modules_test {
 namespace {
 
 using enum RecomputeModule;
@@ -167,4 +167,4 @@ TEST(RecomputeModules, WhatSelectiveMeans) {
 }
 
 }  // namespace
-}  // namespace espalier::recompute_modules_test
+}  // namespace espalier::plan_test::recompute_modules_test

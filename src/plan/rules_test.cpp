@@ -11,7 +11,7 @@
 #include "plan/generators.h"
 #include "plan/test_problem.h"
 
-namespace espalier::rules_test {
+namespace espalier::plan_test::rules_test {
 namespace {
 
 struct Problem {
@@ -375,4 +375,4 @@ TEST(RuleFacts, TableAndSingleEntryAgree) {
 }
 
 }  // namespace
-}  // namespace espalier::rules_test
+}  // namespace espalier::plan_test::rules_test

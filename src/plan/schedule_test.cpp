@@ -8,7 +8,7 @@
 #include <set>
 #include <string>
 
-namespace espalier::schedule_test {
+namespace espalier::plan_test::schedule_test {
 namespace {
 
 Schedule make(ScheduleKind kind, std::int32_t p, std::int32_t v, std::int32_t m) { return {kind, p, v, m, 1}; }
@@ -141,4 +141,4 @@ TEST(Schedule, InFlightIsWhatTheFormulasSay) {
 }
 
 }  // namespace
-}  // namespace espalier::schedule_test
+}  // namespace espalier::plan_test::schedule_test

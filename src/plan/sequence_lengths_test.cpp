@@ -11,7 +11,7 @@
 #include <random>
 #include <vector>
 
-namespace espalier::sequence_lengths_test {
+namespace espalier::plan_test::sequence_lengths_test {
 namespace {
 
 Training of(std::vector<LengthShare> histogram, Packing packing, std::int64_t sample) {
@@ -176,4 +176,4 @@ TEST(SequenceLengths, BalancedIsNeverSlower) {
 }
 
 }  // namespace
-}  // namespace espalier::sequence_lengths_test
+}  // namespace espalier::plan_test::sequence_lengths_test

@@ -4,7 +4,7 @@
 
 #include <gtest/gtest.h>
 
-namespace espalier::step_tokens_test {
+namespace espalier::plan_test::step_tokens_test {
 namespace {
 
 Training of(const Sequence& sequence, std::int64_t batch) {
@@ -36,4 +36,4 @@ TEST(StepTokens, OfPaddedSamplesAQuarterIsReal) {
 }
 
 }  // namespace
-}  // namespace espalier::step_tokens_test
+}  // namespace espalier::plan_test::step_tokens_test

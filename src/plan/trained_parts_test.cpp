@@ -6,7 +6,7 @@
 #include "data/source_dir.h"
 #include "espalier/plan.h"
 
-namespace espalier::trained_parts_test {
+namespace espalier::plan_test::trained_parts_test {
 namespace {
 
 Model llama() { return load_model_file(ESPALIER_SOURCE_DIR "/models/llama-3-8b/config.json").value(); }
@@ -217,4 +217,4 @@ TEST(TrainedParts, WhatTheModelDoesNotHaveIsRefused) {
 }
 
 }  // namespace
-}  // namespace espalier::trained_parts_test
+}  // namespace espalier::plan_test::trained_parts_test

@@ -8,7 +8,7 @@
 
 #include "plan/test_problem.h"
 
-namespace espalier::unfold_test {
+namespace espalier::plan_test::unfold_test {
 namespace {
 
 using plan_test::spread;
@@ -110,4 +110,4 @@ TEST(Unfold, NoDeadlockBetweenUnlikeStages) {
 }
 
 }  // namespace
-}  // namespace espalier::unfold_test
+}  // namespace espalier::plan_test::unfold_test
