@@ -11,6 +11,7 @@
 #include "espalier/job.h"
 #include "job/calibration_file.h"
 #include "job/inputs.h"
+#include "job/job_invariants.h"
 #include "job/overrides.h"
 #include "job/search_part.h"
 #include "job/space_values.h"
@@ -377,6 +378,7 @@ Result<Job> read_job(base::Document& document, const std::string& base_directory
   if (Status error = mean_modules(job)) return *error;
   if (Status error = mark_trained(job.model, job.training, "")) return at_training(training, *error);
   job.notes = notes_of(job);
+  check_job(job);
   return job;
 }
 

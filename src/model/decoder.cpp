@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "model/fields.h"
+#include "model/model_invariants.h"
 #include "model/operators.h"
 
 namespace espalier {
@@ -109,6 +110,7 @@ Result<Model> make_decoder(const DecoderShape& shape, const std::string& name) {
   layers.add(embedding(shape));
   for (std::int64_t i = 0; i < shape.layers; ++i) layers.add(block(shape));
   layers.add(head(shape));
+  model::check_model(result);
   return result;
 }
 

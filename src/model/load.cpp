@@ -12,6 +12,7 @@
 #include "base/format.h"
 #include "espalier/model.h"
 #include "model/decoder_traits.h"
+#include "model/model_invariants.h"
 #include "model/tower.h"
 
 namespace espalier {
@@ -335,6 +336,7 @@ Result<Model> load_model(std::string_view config_json, const std::string& where)
   result.family = std::string(family->type);
   read_family(*family, root, result);
   if (sink.first()) return *sink.first();
+  model::check_model(result);
   return result;
 }
 
