@@ -119,7 +119,9 @@ inline void change(Node& node, const std::vector<std::string>& words, Engine& en
     case NodeKind::null: return set_integer(node, 1);
     case NodeKind::boolean: node.boolean = !node.boolean; return;
     case NodeKind::integer: {
-      const std::int64_t n = node.integer, choices[] = {n + 1, n > 0 ? n - 1 : 2, n > 1 ? n / 2 : 3, n * 2 + 2};
+      const std::int64_t n = node.integer, half = INT64_MAX / 2;
+      if (n >= half || n <= -half) return set_integer(node, n / 2);
+      const std::int64_t choices[] = {n + 1, n > 0 ? n - 1 : 2, n > 1 ? n / 2 : 3, n * 2 + 2};
       return set_integer(node, choices[below(engine, 4)]);
     }
     case NodeKind::real: {
