@@ -35,9 +35,11 @@ void append(std::vector<Finding>& all, std::vector<Finding> more) {
   std::move(more.begin(), more.end(), std::back_inserter(all));
 }
 
-}  // namespace
-
-namespace {
+/// The findings about one pipeline name it.
+void append_of(CheckReport& all, std::size_t pipeline, CheckReport more) {
+  for (Finding& finding : more.findings) finding.text = say("pipeline ", pipeline, ": ", finding.text);
+  append(all.findings, std::move(more.findings));
+}
 
 /// Structure and rules of a plan of one pipeline.
 CheckReport check_one_sound(const Plan& plan, const Model& model, const Cluster& cluster, PlanPart part,
@@ -58,7 +60,7 @@ CheckReport check_one(const Plan& plan, const Model& model, const Cluster& clust
   append(report.findings, std::move(checked.findings));
   if (tables) append(report.findings, check_payload(view, program));
   if (claims == nullptr) return report;
-  const bool kinds = !view.group_of_stage.empty() && has_rank_kinds(plan, cluster);
+  const bool kinds = !view.group_of_stage.empty() && has_rank_kinds(*view.pipeline, cluster);
   append(report.findings, kinds ? check_claims_of_kinds(view, program, checked.readable, *claims)
                                 : check_claims(view, program, checked.readable, *claims));
   return report;
@@ -70,13 +72,11 @@ CheckReport check_several(const Plan& plan, const Model& model, const Cluster& c
   CheckReport report{check_pipelines(plan, cluster)};
   report.findings.push_back(check_parts(plan, program));
   if (!report.ok()) return report;
-  for (std::size_t k = 0; k < plan.pipelines.size(); ++k) {
-    const Plan own = plan.alone(k);
+  for (std::size_t k = 0; const Plan& own : plans_alone(plan)) {
     const Program part = part_of(program, k);
     const std::optional<Claims> said = claims == nullptr ? std::nullopt : std::optional(part_of(*claims, plan, k));
     CheckReport of_part = check_one(own, model, cluster, part, said ? &*said : nullptr, PlanPart::of_several, engine);
-    for (Finding& finding : of_part.findings) finding.text = say("pipeline ", k, ": ", finding.text);
-    append(report.findings, std::move(of_part.findings));
+    append_of(report, k++, std::move(of_part));
   }
   if (!report.ok()) return report;
   report.findings.push_back(check_meetings(plan, program));
@@ -90,11 +90,8 @@ CheckReport check_several(const Plan& plan, const Model& model, const Cluster& c
 CheckReport check_sound(const Plan& plan, const Model& model, const Cluster& cluster, const EngineModel* engine) {
   if (plan.pipelines.size() == 1) return check_one_sound(plan, model, cluster, PlanPart::whole, engine);
   CheckReport report{check_pipelines(plan, cluster)};
-  for (std::size_t k = 0; k < plan.pipelines.size() && report.ok(); ++k) {
-    CheckReport of_part = check_one_sound(plan.alone(k), model, cluster, PlanPart::of_several, engine);
-    for (Finding& finding : of_part.findings) finding.text = say("pipeline ", k, ": ", finding.text);
-    append(report.findings, std::move(of_part.findings));
-  }
+  for (std::size_t k = 0; const Plan& own : plans_alone(plan))
+    if (report.ok()) append_of(report, k++, check_one_sound(own, model, cluster, PlanPart::of_several, engine));
   return report;
 }
 

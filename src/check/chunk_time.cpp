@@ -22,6 +22,12 @@ namespace {
 constexpr double kPassLaunches = 4, kUpdateLaunches = 8;
 
 /// The data-parallel groups of one strategy.
+/// Into how many parts a tensor group cuts a message between stages that its ranks then gather; 1: none are cut.
+double message_parts(const View& view, const Strategy& s) {
+  const bool cut = view.engine.communication.scattered_messages && s.sp == SequenceParallel::none && s.partition.empty();
+  return cut ? static_cast<double>(s.tp) : 1.0;
+}
+
 struct StrategyGroups {
   RankGroup shard, replicas, expert_shard, expert_replicas;
   bool sharded = false;
@@ -233,7 +239,7 @@ class PlanClock {
     }
     const double each = std::min(1.0, eager_share(view_.engine)) * kernels_.launch;  // PyTorch's, between layers
     const double launches = view_.engine.measured != nullptr ? 0 : kPassLaunches * each;
-    const double of_a_stage = view_.plan->only_pipeline().schedule.virtual_stages;
+    const double of_a_stage = view_.pipeline->schedule.virtual_stages;
     const double pass = launches + view_.engine.coefficients.micro_batch_s / 2 / of_a_stage;
     sum.forward += pass;
     sum.backward += pass;
@@ -277,7 +283,7 @@ class PlanClock {
       const bool gathers = s.zero == ZeroStage::optimizer || s.zero == ZeroStage::gradients;
       const auto dense = static_cast<double>(e.dense), expert = static_cast<double>(e.expert);
       // Latency counts once a bucket (most, or one strategy), or once in all of them together (least).
-      const double at_once = most() || view_.plan->uniform() ? 1 : cut;
+      const double at_once = most() || view_.one_strategy ? 1 : cut;
       if (reduces)
         sum.reduction += reduction(s, at_once * dense * bytes_.reduce / cut, at_once * expert * bytes_.reduce / cut) / at_once;
       if (gathers)
@@ -311,11 +317,9 @@ class PlanClock {
     const std::int32_t from = view_.stage_of[c - 1], to = view_.stage_of[c];
     if (from == to) return 0;
     const View sender = view_of(view_, view_.chunks[c - 1].ranges.back().strategy);
-    const Strategy& s = sender.strategy;
-    const bool scattered =
-        view_.engine.communication.scattered_messages && s.tp > 1 && s.sp == SequenceParallel::none && s.partition.empty();
-    double time = plain_.message(sender, from, to, scattered ? bytes / s.tp : bytes);
-    if (scattered) time += tensor_.gather(tensor_.tensor(sender), bytes);
+    const double parts = message_parts(view_, sender.strategy);
+    double time = plain_.message(sender, from, to, bytes / parts);
+    if (parts > 1) time += tensor_.gather(tensor_.tensor(sender), bytes);
     return time + view_.engine.communication.message_host_calls * kernels_.call + view_.engine.communication.message_block_s;
   }
 
@@ -420,19 +424,16 @@ namespace {
 double unlike_message_s(const View& view, std::size_t c, double sent, double taken, End end) {
   const std::int32_t from = view.stage_of[c - 1], to = view.stage_of[c];
   if (from == to) return 0;
-  const auto parts = [&](const Strategy& s) {
-    const bool scattered = view.engine.communication.scattered_messages && s.sp == SequenceParallel::none && s.partition.empty();
-    return scattered ? static_cast<double>(s.tp) : 1.0;
-  };
   const Strategy &sender = view.chunks[c - 1].ranges.back().strategy, &receiver = view.chunks[c].ranges.front().strategy;
-  double time = unlike_message(view, from, to, std::max(sent / parts(sender), taken / parts(receiver)));
+  const double parts = message_parts(view, receiver);
+  double time = unlike_message(view, from, to, std::max(sent / message_parts(view, sender), taken / parts));
   const View here = view_on(view, static_cast<std::size_t>(to));
   const double call = Kernels(here).call;
   const double other = Kernels(view_on(view, static_cast<std::size_t>(from))).call;
   const double calls = view.engine.communication.message_host_calls;
   time += view.engine.communication.message_block_s;
   time += calls * (end == End::least ? std::min(call, other) : call + other);
-  if (end == End::least || parts(receiver) <= 1) return time;
+  if (end == End::least || parts <= 1) return time;
   const View under = view_of(here, receiver);
   const FabricTimes tensor(here, view.engine.coefficients.tensor_communication, end);
   return time + tensor.gather(tensor.tensor(under), taken);

@@ -162,13 +162,12 @@ std::vector<Finding> check_claims_of_several(const Plan& plan, const Model& mode
   constexpr double kSerialSlack = 1.5;
   Verdict limit("memory-limit-of-all"), time("time-bounds");
   std::vector<View> views;
-  std::vector<Plan> own;
-  for (std::size_t k = 0; k < plan.pipelines.size(); ++k) own.push_back(plan.alone(k));
+  const std::vector<Plan> own = plans_alone(plan);
   std::int64_t least_bytes = std::numeric_limits<std::int64_t>::max();
   std::size_t kinds = 0;  // 0: all ranks of every stage are alike
-  for (const Plan& pipeline : own) {
-    views.push_back(make_view(pipeline, model, cluster, PlanPart::of_several, engine));
-    for (const Stage& stage : pipeline.only_pipeline().stages)
+  for (const Plan& alone : own) views.push_back(make_view(alone, model, cluster, PlanPart::of_several, engine));
+  for (const Pipeline& pipeline : plan.pipelines) {
+    for (const Stage& stage : pipeline.stages)
       for (const RankKind& kind : kinds_of(stage, cluster))
         least_bytes = std::min(least_bytes, usable_bytes(cluster, kind.group));
     if (has_rank_kinds(pipeline, cluster)) kinds = std::max(kinds, most_kinds(pipeline, cluster));

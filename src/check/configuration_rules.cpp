@@ -33,7 +33,7 @@ bool divides_or_is_divided(std::int64_t a, std::int64_t b) { return a % b == 0 |
 
 Finding check_batch(const View& view) {
   Verdict verdict("batch");
-  const Schedule& s = view.plan->only_pipeline().schedule;
+  const Schedule& s = view.pipeline->schedule;
   const std::int64_t samples = saturating_product({view.micro_batch, view.strategy.dp, s.microbatches});
   verdict.require(samples == view.plan->training.global_batch, [&] {
     return say("micro-batch ", view.micro_batch, " · dp ", view.strategy.dp, " · ", s.microbatches, " micro-batches = ", samples,
@@ -159,7 +159,7 @@ Finding check_sharding(const View& view) {
   verdict.require(is_stage(s.zero), [&] { return say("ZeRO stage ", number_of(s.zero)); });
   verdict.require(s.data_ranks() % s.shard == 0,
                   [&] { return say("shard ", s.shard, " does not divide ", s.data_ranks(), " data ranks"); });
-  const ScheduleKind kind = view.plan->only_pipeline().schedule.kind;
+  const ScheduleKind kind = view.pipeline->schedule.kind;
   verdict.require(!s.shards_gradients() || (kind != ScheduleKind::zb_h1 && kind != ScheduleKind::zb_v),
                   [&] { return say("ZeRO ", number_of(s.zero), " with the delayed weight gradients of ", to_string(kind)); });
   verdict.require((!s.shards_optimizer()) == (s.shard == 1),
@@ -209,7 +209,7 @@ Finding check_overlap(const View& view) {
 
 Finding check_pipeline(const View& view) {
   Verdict verdict("pipeline");
-  const Schedule& c = view.plan->only_pipeline().schedule;
+  const Schedule& c = view.pipeline->schedule;
   const Strategy& s = view.strategy;
   verdict.require(c.stages > 1 || c.kind == ScheduleKind::one_f_one_b, [&] { return say(to_string(c.kind), " with one stage"); });
   verdict.require(c.kind != ScheduleKind::interleaved || c.microbatches % c.stages == 0, [&] {
@@ -315,7 +315,7 @@ std::vector<Finding> check_rules(const View& plan) {
   findings.push_back(check_tied_table(plan));
   if (shares_weights(plan)) findings.push_back(check_weights_again(plan));
   if (freezes_weights(plan.plan->training)) findings.push_back(check_trained_parts(plan));
-  if (plan.plan->uniform()) return findings;
+  if (plan.one_strategy) return findings;
   findings.push_back(check_engine_layers(plan));
   const Finding ranges = check_recomputed_ranges(plan);
   for (Finding& finding : findings)

@@ -7,6 +7,7 @@
 #include "check/arithmetic.h"
 #include "check/measured_time.h"
 #include "check/packed_lengths.h"
+#include "check/partition_text.h"
 #include "check/run_again.h"
 #include "check/static_memory.h"
 #include "plan/engine.h"
@@ -491,7 +492,7 @@ LayerTime most_of_partitioned(const View& view, const Kernels& k, const FabricTi
 }  // namespace
 
 LayerTime layer_time(const View& view, const Kernels& kernels, const FabricTimes& fabric, const LayerKind& kind, End end) {
-  if (view.strategy.partition.empty() || kind.role != LayerRole::block) return LayerClock(view, kernels, fabric, kind, end).run();
+  if (!partitions(view.strategy, kind)) return LayerClock(view, kernels, fabric, kind, end).run();
   return end == End::least ? least_of_partitioned(view, kernels, kind) : most_of_partitioned(view, kernels, fabric, kind);
 }
 

@@ -47,8 +47,7 @@ bool numbered(const Stage& stage, std::int64_t number, const Strategy& s, std::i
 
 }  // namespace
 
-std::shared_ptr<const Listed> listed_devices(const Plan& plan) {
-  const Pipeline& pipeline = plan.only_pipeline();
+std::shared_ptr<const Listed> listed_devices(const Pipeline& pipeline) {
   bool all = true;
   for (std::size_t i = 0; i < pipeline.stages.size(); ++i)
     for (const Chunk& chunk : pipeline.stages[i].chunks)
@@ -73,9 +72,9 @@ std::vector<std::int64_t> fall(const std::vector<std::int64_t>& group, std::int6
   return out;
 }
 
-std::string uneven_groups(const Plan& plan, const Listed& stages, const Cluster& cluster, bool experts) {
+std::string uneven_groups(const Pipeline& pipeline, const Listed& stages, const Cluster& cluster, bool experts) {
   std::vector<Strategy> known;
-  for (const Stage& stage : plan.only_pipeline().stages)
+  for (const Stage& stage : pipeline.stages)
     for (const Chunk& chunk : stage.chunks)
       for (const LayerRange& range : chunk.ranges)
         if (std::find(known.begin(), known.end(), range.strategy) == known.end()) known.push_back(range.strategy);

@@ -20,7 +20,7 @@ namespace espalier::check {
 using Listed = std::vector<std::vector<std::int64_t>>;
 
 /// Null where every stage lists the devices that its strategies' order numbers it, by ascending id.
-std::shared_ptr<const Listed> listed_devices(const Plan& plan);
+std::shared_ptr<const Listed> listed_devices(const Pipeline& pipeline);
 
 /// Calls visit(devices of a group) for all groups of `count` ranks at `stride`, stage after stage.
 template <class Visit>
@@ -42,7 +42,7 @@ void each_listed_group(const Listed& stages, std::int64_t count, std::int64_t st
 /// Members of a group in each domain that it reaches, by ascending number.
 std::vector<std::int64_t> fall(const std::vector<std::int64_t>& group, std::int64_t span);
 
-/// A kind of group of a strategy of the plan that falls otherwise in one place than in another; empty: there is none.
-std::string uneven_groups(const Plan& plan, const Listed& stages, const Cluster& cluster, bool experts);
+/// A kind of group of a strategy of the pipeline that falls otherwise in one place than in another; empty: there is none.
+std::string uneven_groups(const Pipeline& pipeline, const Listed& stages, const Cluster& cluster, bool experts);
 
 }  // namespace espalier::check

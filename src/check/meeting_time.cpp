@@ -85,7 +85,7 @@ double meeting_s(const Plan& plan, const std::vector<View>& views, const LayerSp
       carried = std::max(carried, end == End::least ? std::min(out, home) : std::max(out, home));
       latency = std::max({latency, there, back});
     }
-  const auto p = static_cast<double>(plan.pipelines.size());
+  const auto p = static_cast<double>(views.size());
   const double scale = any.engine.coefficients.data_communication, passes = 2 * (p - 1) / p;
   if (end == End::least) return scale * std::min(passes, 1 / 0.7) * carried;
   const double own = (1 + slack.small_group / (2 * (p - 1))) * (1 + slack.congestion * std::log2(p));

@@ -25,7 +25,7 @@ std::int64_t held_bytes(const View& end, std::size_t c) {
   const Strategy& s = end.strategy;
   const std::int64_t parts = std::int64_t{s.cp} * (s.sp == SequenceParallel::none ? 1 : s.tp);
   const LayerKind& kind = end.model->layer(static_cast<std::size_t>(end.chunks[c - 1].last()));
-  if (!s.partition.empty() && kind.role == LayerRole::block) return partitioned_boundary_bytes(end, kind);
+  if (partitions(s, kind)) return partitioned_boundary_bytes(end, kind);
   return ceil_div(saturating_product({end.micro_batch, handed_on(end, kind), a}), parts);
 }
 

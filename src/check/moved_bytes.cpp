@@ -38,21 +38,20 @@ bool uses_table(const Model& model, std::int32_t layer) {
 /// All parts of a plan: its ranges, and copies of the token table on stages that use it and do not have the embedding.
 std::vector<HeldPart> parts_of(const PlanOnCluster& placed, const Model& model, std::int64_t row_unit) {
   std::vector<HeldPart> out;
-  for (std::size_t p = 0; p < placed.plan->pipelines.size(); ++p) {
-    const std::vector<Stage>& stages = placed.plan->pipelines[p].stages;
-    for (std::size_t i = 0; i < stages.size(); ++i) {
+  for (std::size_t p = 0; const Pipeline& pipeline : placed.plan->pipelines) {
+    for (const Stage& stage : pipeline.stages) {
       HeldPart part;
       part.pipeline = p;
-      for (const DeviceRange& range : stages[i].devices)
+      for (const DeviceRange& range : stage.devices)
         for (std::int64_t k = 0; k < range.count; ++k)
           part.devices.push_back(placed.devices[static_cast<std::size_t>(range.first + k * range.stride)]);
-      part.how.state_shares = stages[i].state_shares;
+      part.how.state_shares = stage.state_shares;
       part.how.vocabulary = model.vocabulary;
       part.how.row_unit = row_unit;
       HeldPart copy = part;
       copy.how.table_only = true;
       bool has_copy = false, has_embedding = false;
-      for (const Chunk& chunk : stages[i].chunks)
+      for (const Chunk& chunk : stage.chunks)
         for (const LayerRange& range : chunk.ranges) {
           part.first = range.first;
           part.last = range.last;
@@ -67,6 +66,7 @@ std::vector<HeldPart> parts_of(const PlanOnCluster& placed, const Model& model, 
         }
       if (has_copy && !has_embedding) out.push_back(copy);
     }
+    ++p;
   }
   return out;
 }

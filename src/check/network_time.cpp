@@ -339,7 +339,7 @@ double named_message(const View& view, const Stage& from, const Stage& to, std::
 }  // namespace
 
 double unlike_message(const View& view, std::int32_t from, std::int32_t to, double bytes) {
-  const std::vector<Stage>& stages = view.plan->only_pipeline().stages;
+  const std::vector<Stage>& stages = view.pipeline->stages;
   return stage_message(view, stages[static_cast<std::size_t>(from)], stages[static_cast<std::size_t>(to)], bytes);
 }
 

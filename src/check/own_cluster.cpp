@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <utility>
 #include <vector>
 
 #include "check/arithmetic.h"
@@ -75,8 +76,9 @@ bool begins_domains(const Cluster& cluster, const NodeGroup& group, std::int64_t
 
 Plan moved(const Plan& plan, std::int64_t by) {
   Plan out = plan;
-  for (Stage& stage : out.pipelines.front().stages)
-    for (DeviceRange& range : stage.devices) range.first -= by;
+  for (Pipeline& pipeline : out.pipelines)
+    for (Stage& stage : pipeline.stages)
+      for (DeviceRange& range : stage.devices) range.first -= by;
   return out;
 }
 
@@ -85,23 +87,24 @@ Cluster nodes_alone(const Cluster& cluster, std::size_t group, std::int64_t devi
   Cluster out;
   out.name = cluster.name;
   out.memory_limit = cluster.memory_limit;
-  out.groups = {cluster.groups[group]};
-  NodeGroup& own = out.groups.front();
+  NodeGroup own = cluster.groups[group];
   out.inter = cluster.groups.size() == 1 ? cluster.inter : own.inter;
   if (cluster.groups.size() > 1) own.inter.clear();
   own.speed.clear();
   own.nodes = std::max<std::int64_t>(1, devices / own.devices_per_node);
   own.devices_per_node = std::min(own.devices_per_node, devices);
+  out.groups = {std::move(own)};
   return out;
 }
 
 }  // namespace
 
 std::optional<OwnCluster> own_cluster(const Plan& plan, const Cluster& cluster) {
-  if (plan.pipelines.size() != 1 || !readable(plan.pipelines.front())) return std::nullopt;
-  if (cluster.groups.size() > 1 && !all_alike(plan.pipelines.front())) return std::nullopt;
+  if (plan.pipelines.size() != 1) return std::nullopt;
+  const Pipeline& pipeline = plan.only_pipeline();
+  if (!readable(pipeline) || (cluster.groups.size() > 1 && !all_alike(pipeline))) return std::nullopt;
   const std::int64_t all = device_count(cluster);
-  const DeviceExtent run = run_of(plan.pipelines.front(), all);
+  const DeviceExtent run = run_of(pipeline, all);
   if (run.devices == 0 || run.last - run.first + 1 != run.devices) return std::nullopt;
   if (cluster.groups.size() == 1 && run.devices == all) return std::nullopt;
   const std::size_t at = group_of_device(cluster, run.first);
@@ -112,7 +115,7 @@ std::optional<OwnCluster> own_cluster(const Plan& plan, const Cluster& cluster) 
   for (const DeviceSpeed& unlike : group.speed)
     if (unlike.device >= run.first && unlike.device <= run.last) return std::nullopt;
   OwnCluster own{nodes_alone(cluster, at, run.devices), moved(plan, run.first), run.first};
-  if (listed_devices(own.plan) != nullptr) return std::nullopt;
+  if (listed_devices(own.plan.only_pipeline()) != nullptr) return std::nullopt;
   return own;
 }
 

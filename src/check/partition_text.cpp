@@ -280,6 +280,10 @@ double boundary(const View& view, const LayerKind& kind) {
 
 }  // namespace
 
+bool partitions(const Strategy& strategy, const LayerKind& kind) {
+  return !strategy.partition.empty() && kind.role == LayerRole::block;
+}
+
 Finding check_operator_partition(const View& view) {
   Verdict verdict("operator-partition");
   const Strategy& s = view.strategy;

@@ -57,6 +57,11 @@ std::int32_t first_meeting(const Program& program) {
   return i;
 }
 
+/// Where the entries of part `k` in a table of `size` entries end.
+std::int32_t end_of(const Program& program, std::size_t k, std::int32_t PipelineProgram::*first, std::size_t size) {
+  return k + 1 < program.pipelines.size() ? program.pipelines[k + 1].*first : static_cast<std::int32_t>(size);
+}
+
 /// Copies the instructions of one rank class without its meetings, with the numbers of its own part.
 class Copier {
  public:
@@ -134,14 +139,20 @@ void require_meetings(const Plan& plan, const Program& program, const RankClass&
 /// Who meets in a piece: the rank class of every pipeline that holds it.
 void require_members(const Plan& plan, const Program& program, const Collective& meeting, std::int32_t last, Verdict& verdict) {
   std::vector<std::int32_t> expected;
-  for (std::size_t p = 0; p < plan.pipelines.size(); ++p)
-    expected.push_back(program.pipelines[p].first_rank + holder_of(plan.pipelines[p], meeting.layers.first));
+  for (std::size_t p = 0; const Pipeline& pipeline : plan.pipelines)
+    expected.push_back(program.pipelines[p++].first_rank + holder_of(pipeline, meeting.layers.first));
   const bool known = static_cast<std::size_t>(meeting.pipelines.value) < program.groups.size();
   verdict.require(known && program.groups[meeting.pipelines].members == expected && meeting.layers.last == last,
                   [&] { return say("layers ", meeting.layers.first, "…", meeting.layers.last, " meet among other ranks"); });
 }
 
 }  // namespace
+
+std::vector<Plan> plans_alone(const Plan& plan) {
+  std::vector<Plan> out;
+  while (out.size() < plan.pipelines.size()) out.push_back(plan.alone(out.size()));
+  return out;
+}
 
 std::vector<Finding> check_pipelines(const Plan& plan, const Cluster& cluster) {
   Verdict samples("pipeline-samples"), devices("pipeline-devices");
@@ -173,30 +184,27 @@ std::vector<Finding> check_pipelines(const Plan& plan, const Cluster& cluster) {
 
 Finding check_parts(const Plan& plan, const Program& program) {
   Verdict verdict("program-parts");
-  if (!verdict.require(program.folded && program.pipelines.size() == plan.pipelines.size(),
-                       [&] { return say(program.pipelines.size(), " parts for ", plan.pipelines.size(), " pipelines"); }))
+  const std::size_t parts = program.pipelines.size(), pipelines = plan.pipelines.size();
+  if (!verdict.require(program.folded && parts == pipelines, [&] { return say(parts, " parts for ", pipelines, " pipelines"); }))
     return verdict.finding("");
   const auto inside = [](std::int32_t from, std::int32_t to, std::size_t size) {
     return from >= 0 && to >= from && static_cast<std::size_t>(to) <= size;
   };
-  const std::int32_t meetings = first_meeting(program);
-  for (std::size_t k = 0; k < program.pipelines.size(); ++k) {
-    const PipelineProgram& part = program.pipelines[k];
-    const bool last = k + 1 == program.pipelines.size();
-    const auto end = [&](auto member, std::size_t size) {
-      return last ? static_cast<std::int32_t>(size) : program.pipelines[k + 1].*member;
+  const auto meetings = static_cast<std::size_t>(first_meeting(program));
+  for (std::size_t k = 0; k < parts; ++k) {
+    const auto in_table = [&](auto first, std::size_t end, std::size_t size) {
+      return inside(program.pipelines[k].*first, end_of(program, k, first, end), size);
     };
-    verdict.require(inside(part.first_work, end(&PipelineProgram::first_work, program.works.size()), program.works.size()) &&
-                        inside(part.first_collective, end(&PipelineProgram::first_collective, static_cast<std::size_t>(meetings)),
-                               program.collectives.size()) &&
-                        inside(part.first_transfer, end(&PipelineProgram::first_transfer, program.transfers.size()),
-                               program.transfers.size()) &&
-                        inside(part.first_rank, end(&PipelineProgram::first_rank, program.ranks.size()), program.ranks.size()),
+    const std::size_t works = program.works.size(), transfers = program.transfers.size(), ranks = program.ranks.size();
+    verdict.require(in_table(&PipelineProgram::first_work, works, works) &&
+                        in_table(&PipelineProgram::first_collective, meetings, program.collectives.size()) &&
+                        in_table(&PipelineProgram::first_transfer, transfers, transfers) &&
+                        in_table(&PipelineProgram::first_rank, ranks, ranks),
                     [&] { return say("the tables of pipeline ", k, " lie outside the program's"); });
   }
   for (std::size_t r = 0; r < program.ranks.size(); ++r) {
     const RankClass& rank = program.ranks[r];
-    const bool known = rank.pipeline >= 0 && static_cast<std::size_t>(rank.pipeline) < program.pipelines.size();
+    const bool known = rank.pipeline >= 0 && static_cast<std::size_t>(rank.pipeline) < parts;
     const std::int32_t own =
         known ? program.pipelines[static_cast<std::size_t>(rank.pipeline)].first_rank + rank.stage.value : -1;
     verdict.require(known && own == static_cast<std::int32_t>(r),
@@ -204,28 +212,24 @@ Finding check_parts(const Plan& plan, const Program& program) {
     verdict.require(inside(rank.begin, rank.end, program.instructions.size()),
                     [&] { return say("rank class ", r, " holds instructions outside the program"); });
   }
-  return verdict.finding(say(program.pipelines.size(), " parts, ", program.ranks.size(), " rank classes"));
+  return verdict.finding(say(parts, " parts, ", program.ranks.size(), " rank classes"));
 }
 
 Program part_of(const Program& program, std::size_t k) {
   const PipelineProgram& part = program.pipelines[k];
-  const bool last = k + 1 == program.pipelines.size();
-  const auto end = [&](auto member, std::int32_t size) { return last ? size : program.pipelines[k + 1].*member; };
+  const auto end = [&](auto first, std::size_t size) { return end_of(program, k, first, size); };
   Program out;
-  out.pipelines.front().structure = part.structure;
-  out.works =
-      slice(program.works, part.first_work, end(&PipelineProgram::first_work, static_cast<std::int32_t>(program.works.size())));
-  out.collectives =
-      slice(program.collectives, part.first_collective, end(&PipelineProgram::first_collective, first_meeting(program)));
-  out.transfers = slice(program.transfers, part.first_transfer,
-                        end(&PipelineProgram::first_transfer, static_cast<std::int32_t>(program.transfers.size())));
+  out.pipelines = {PipelineProgram{.structure = part.structure}};
+  out.works = slice(program.works, part.first_work, end(&PipelineProgram::first_work, program.works.size()));
+  out.collectives = slice(program.collectives, part.first_collective,
+                          end(&PipelineProgram::first_collective, static_cast<std::size_t>(first_meeting(program))));
+  out.transfers = slice(program.transfers, part.first_transfer, end(&PipelineProgram::first_transfer, program.transfers.size()));
   out.ranges = program.ranges;
   out.strategies = program.strategies;
   out.parts = program.parts;
   out.groups = program.groups;
   Copier copier(program, part, out);
-  for (std::int32_t r = part.first_rank; r < end(&PipelineProgram::first_rank, static_cast<std::int32_t>(program.ranks.size()));
-       ++r)
+  for (std::int32_t r = part.first_rank; r < end(&PipelineProgram::first_rank, program.ranks.size()); ++r)
     copier.copy(program.ranks[static_cast<std::size_t>(r)]);
   copier.match();
   return out;

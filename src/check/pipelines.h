@@ -19,6 +19,8 @@
 
 namespace espalier::check {
 
+/// The plans that the pipelines are by themselves.
+std::vector<Plan> plans_alone(const Plan& plan);
 /// Of a plan with several pipelines. The program check needs that each pipeline's own part was found sound.
 std::vector<Finding> check_pipelines(const Plan& plan, const Cluster& cluster);
 Finding check_meetings(const Plan& plan, const Program& program);

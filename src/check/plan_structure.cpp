@@ -13,38 +13,38 @@ namespace {
 
 constexpr std::int64_t kMostDevices = std::int64_t{1} << 24;  // bounds the memory of this check, not the product
 
-/// Calls visit(stage, range) for every range of the plan.
+/// Calls visit(stage, range) for every range.
 template <class Visit>
-void each_range(const Plan& plan, const Visit& visit) {
-  for (std::size_t i = 0; i < plan.only_pipeline().stages.size(); ++i)
-    for (const Chunk& chunk : plan.only_pipeline().stages[i].chunks)
+void each_range(const Pipeline& pipeline, const Visit& visit) {
+  for (std::size_t i = 0; i < pipeline.stages.size(); ++i)
+    for (const Chunk& chunk : pipeline.stages[i].chunks)
       for (const LayerRange& range : chunk.ranges) visit(i, range);
 }
 
-Finding check_schedule(const Plan& plan) {
+Finding check_schedule(const Pipeline& pipeline) {
   Verdict verdict("schedule");
-  const Schedule& s = plan.only_pipeline().schedule;
+  const Schedule& s = pipeline.schedule;
   verdict.require(s.stages >= 1 && s.microbatches >= 1 && s.micro_batch >= 1,
                   [&] { return say("stages ", s.stages, ", micro-batches ", s.microbatches, ", micro-batch ", s.micro_batch); });
-  verdict.require(static_cast<std::size_t>(s.stages) == plan.only_pipeline().stages.size(),
-                  [&] { return say("the schedule has ", s.stages, " stages, the plan ", plan.only_pipeline().stages.size()); });
+  verdict.require(static_cast<std::size_t>(s.stages) == pipeline.stages.size(),
+                  [&] { return say("the schedule has ", s.stages, " stages, the plan ", pipeline.stages.size()); });
   const bool virtual_ok = s.kind == ScheduleKind::interleaved ? s.virtual_stages >= 2
                           : s.kind == ScheduleKind::zb_v      ? s.virtual_stages == 2
                                                               : s.virtual_stages == 1;
   verdict.require(virtual_ok, [&] { return say(to_string(s.kind), " with ", s.virtual_stages, " virtual stages"); });
-  for (std::size_t i = 0; i < plan.only_pipeline().stages.size(); ++i) {
-    verdict.require(plan.only_pipeline().stages[i].chunks.size() == static_cast<std::size_t>(s.virtual_stages), [&] {
-      return say("stage ", i, " has ", plan.only_pipeline().stages[i].chunks.size(), " chunks, the schedule ", s.virtual_stages);
+  for (std::size_t i = 0; i < pipeline.stages.size(); ++i) {
+    verdict.require(pipeline.stages[i].chunks.size() == static_cast<std::size_t>(s.virtual_stages), [&] {
+      return say("stage ", i, " has ", pipeline.stages[i].chunks.size(), " chunks, the schedule ", s.virtual_stages);
     });
-    for (const Chunk& chunk : plan.only_pipeline().stages[i].chunks)
+    for (const Chunk& chunk : pipeline.stages[i].chunks)
       verdict.require(!chunk.ranges.empty(), [&] { return say("a chunk of stage ", i, " holds no layers"); });
   }
   return verdict.finding(say(s.stages, " stages of ", s.virtual_stages, " chunks, ", s.microbatches, " micro-batches"));
 }
 
-Finding check_coverage(const Plan& plan, const Model& model) {
+Finding check_coverage(const Pipeline& pipeline, const Model& model) {
   Verdict verdict("coverage");
-  const Schedule& s = plan.only_pipeline().schedule;
+  const Schedule& s = pipeline.schedule;
   std::int64_t next = 0;
   const auto layers = static_cast<std::int64_t>(model.layers.size());
   const std::int64_t chunks = std::int64_t{s.stages} * s.virtual_stages;
@@ -52,7 +52,7 @@ Finding check_coverage(const Plan& plan, const Model& model) {
     const auto c = static_cast<std::int32_t>(position);
     const std::int32_t stage = stage_of_chunk(s, c);
     const std::int32_t k = s.kind == ScheduleKind::zb_v ? (c < s.stages ? 0 : 1) : c / s.stages;
-    const Chunk& chunk = plan.only_pipeline().stages[static_cast<std::size_t>(stage)].chunks[static_cast<std::size_t>(k)];
+    const Chunk& chunk = pipeline.stages[static_cast<std::size_t>(stage)].chunks[static_cast<std::size_t>(k)];
     for (const LayerRange& range : chunk.ranges) {
       verdict.require(range.first == next && range.last >= range.first && range.last < layers, [&] {
         return say("chunk ", c, " (stage ", stage, ") holds layers ", range.first, "…", range.last, " of ", layers,
@@ -78,14 +78,14 @@ bool each_device(const Stage& stage, std::int64_t devices, const Visit& visit) {
 }
 
 /// `left_out`: devices may be in no stage.
-Finding check_devices(const Plan& plan, std::int64_t devices, bool left_out) {
+Finding check_devices(const Pipeline& pipeline, std::int64_t devices, bool left_out) {
   Verdict verdict("devices-once");
   if (!verdict.require(devices >= 1 && devices <= kMostDevices, [&] { return say("the cluster has ", devices, " devices"); })) {
     return verdict.finding("");
   }
   std::vector<std::int32_t> owner(static_cast<std::size_t>(devices), -1);
-  for (std::size_t i = 0; i < plan.only_pipeline().stages.size(); ++i) {
-    const bool inside = each_device(plan.only_pipeline().stages[i], devices, [&](std::int64_t id) {
+  for (std::size_t i = 0; i < pipeline.stages.size(); ++i) {
+    const bool inside = each_device(pipeline.stages[i], devices, [&](std::int64_t id) {
       std::int32_t& slot = owner[static_cast<std::size_t>(id)];
       verdict.require(slot < 0, [&] { return say("device ", id, " is in stage ", slot, " and in stage ", i); });
       slot = static_cast<std::int32_t>(i);
@@ -102,19 +102,20 @@ Finding check_devices(const Plan& plan, std::int64_t devices, bool left_out) {
 }
 
 /// What layers of different strategies must share: the devices of the stage, the samples, the engine-wide switches.
-Finding check_strategies(const Plan& plan, const Model& model) {
+Finding check_strategies(const Pipeline& pipeline, const Model& model) {
   Verdict verdict("strategies");
-  const Strategy& first = plan.strategy();
-  const std::int64_t samples = saturating_multiply(plan.only_pipeline().schedule.micro_batch, first.dp);
+  const bool one = one_strategy(pipeline);
+  const Strategy& first = pipeline.strategy();
+  const std::int64_t samples = saturating_multiply(pipeline.schedule.micro_batch, first.dp);
   Overlap on;
-  each_range(plan, [&](std::size_t, const LayerRange& range) {
+  each_range(pipeline, [&](std::size_t, const LayerRange& range) {
     const Overlap& o = range.strategy.overlap;
     on.grad_reduce |= o.grad_reduce;
     on.param_gather |= o.param_gather;
     on.p2p |= o.p2p;
     on.tp |= o.tp;
   });
-  each_range(plan, [&](std::size_t i, const LayerRange& range) {
+  each_range(pipeline, [&](std::size_t i, const LayerRange& range) {
     const Strategy& s = range.strategy;
     verdict.require(s.dp >= 1 && samples % s.dp == 0, [&] {
       return say("layers ", range.first, "…", range.last, " (stage ", i, "): ", samples, " samples over dp ", s.dp);
@@ -124,11 +125,11 @@ Finding check_strategies(const Plan& plan, const Model& model) {
     const bool reduces_alike = experts_alone || s.overlap.grad_reduce == (on.grad_reduce && s.data_ranks() > 1);
     const bool alike = reduces_alike && s.overlap.param_gather == (on.param_gather && s.shards_optimizer()) &&
                        s.overlap.p2p == on.p2p && s.overlap.tp == (on.tp && s.sp == SequenceParallel::megatron);
-    verdict.require(alike || plan.uniform(), [&] {
+    verdict.require(alike || one, [&] {
       return say("layers ", range.first, "…", range.last, " (stage ", i, ") overlap otherwise than the rest of the plan");
     });
   });
-  return verdict.finding(plan.uniform() ? "one strategy for all layers" : "all layers share devices, samples and overlap");
+  return verdict.finding(one ? "one strategy for all layers" : "all layers share devices, samples and overlap");
 }
 
 std::int64_t devices_in(const Stage& stage) {
@@ -137,9 +138,9 @@ std::int64_t devices_in(const Stage& stage) {
   return count;
 }
 
-Finding check_positive_degrees(const Plan& plan) {
+Finding check_positive_degrees(const Pipeline& pipeline) {
   Verdict verdict("degrees");
-  each_range(plan, [&](std::size_t, const LayerRange& range) {
+  each_range(pipeline, [&](std::size_t, const LayerRange& range) {
     const Strategy& s = range.strategy;
     verdict.require(s.tp >= 1 && s.cp >= 1 && s.dp >= 1 && s.ep >= 1 && s.etp >= 1 && s.shard >= 1, [&] {
       return say("tp ", s.tp, ", cp ", s.cp, ", dp ", s.dp, ", ep ", s.ep, ", etp ", s.etp, ", shard ", s.shard);
@@ -149,38 +150,38 @@ Finding check_positive_degrees(const Plan& plan) {
 }
 
 /// Stages that are not alike: each by itself has as many devices as its layers are spread over, which lie as its list says.
-Finding check_unlike_placement(const Plan& plan, const Cluster& cluster) {
+Finding check_unlike_placement(const Pipeline& pipeline, const Cluster& cluster) {
   Verdict verdict("stage-placement");
-  each_range(plan, [&](std::size_t i, const LayerRange& range) {
+  each_range(pipeline, [&](std::size_t i, const LayerRange& range) {
     const Strategy& s = range.strategy;
-    const std::int64_t needed = saturating_product({s.tp, s.cp, s.dp}), held = devices_in(plan.only_pipeline().stages[i]);
+    const std::int64_t needed = saturating_product({s.tp, s.cp, s.dp}), held = devices_in(pipeline.stages[i]);
     verdict.require(needed == held, [&] {
       return say("stage ", i, ": tp ", s.tp, " · cp ", s.cp, " · dp ", s.dp, " = ", needed, ", it holds ", held, " devices");
     });
   });
-  return verdict.finding(has_rank_kinds(plan, cluster) ? "every stage has tp·cp·dp devices"
-                                                       : "every stage has tp·cp·dp neighbouring devices of one node group");
+  return verdict.finding(has_rank_kinds(pipeline, cluster) ? "every stage has tp·cp·dp devices"
+                                                           : "every stage has tp·cp·dp neighbouring devices of one node group");
 }
 
-Finding check_degrees(const Plan& plan, std::int64_t devices) {
+Finding check_degrees(const Pipeline& pipeline, std::int64_t devices) {
   Verdict verdict("degrees");
-  each_range(plan, [&](std::size_t, const LayerRange& range) {
+  each_range(pipeline, [&](std::size_t, const LayerRange& range) {
     const Strategy& s = range.strategy;
     verdict.require(s.tp >= 1 && s.cp >= 1 && s.dp >= 1 && s.ep >= 1 && s.etp >= 1 && s.shard >= 1, [&] {
       return say("tp ", s.tp, ", cp ", s.cp, ", dp ", s.dp, ", ep ", s.ep, ", etp ", s.etp, ", shard ", s.shard);
     });
-    const std::int64_t world = saturating_product({s.tp, s.cp, s.dp, plan.only_pipeline().schedule.stages});
+    const std::int64_t world = saturating_product({s.tp, s.cp, s.dp, pipeline.schedule.stages});
     verdict.require(world == devices, [&] {
-      return say("tp ", s.tp, " · cp ", s.cp, " · dp ", s.dp, " · pp ", plan.only_pipeline().schedule.stages, " = ", world,
+      return say("tp ", s.tp, " · cp ", s.cp, " · dp ", s.dp, " · pp ", pipeline.schedule.stages, " = ", world,
                  ", the cluster has ", devices, " devices");
     });
   });
   return verdict.finding(say("tp·cp·dp·pp = ", devices));
 }
 
-Finding check_placement(const Plan& plan, std::int64_t devices, bool numbered) {
+Finding check_placement(const Pipeline& pipeline, std::int64_t devices, bool numbered) {
   Verdict verdict("stage-placement");
-  const std::vector<Stage>& stages = plan.only_pipeline().stages;
+  const std::vector<Stage>& stages = pipeline.stages;
   const std::int64_t expected = devices / static_cast<std::int64_t>(stages.size());
   for (std::size_t i = 0; i < stages.size(); ++i) {
     std::int64_t held = 0;
@@ -188,15 +189,15 @@ Finding check_placement(const Plan& plan, std::int64_t devices, bool numbered) {
     verdict.require(held == expected, [&] { return say("stage ", i, " holds ", held, " devices of ", expected); });
   }
   return verdict.finding(numbered
-                             ? say("stages hold the devices that the order ", to_string(plan.strategy().order), " gives them")
+                             ? say("stages hold the devices that the order ", to_string(pipeline.strategy().order), " gives them")
                              : say("stages hold the devices that the plan gives them, ", expected, " each"));
 }
 
 /// Ranks of a stage in the order in which its devices are listed: every group of tensor, context and data parallelism follows from it.
-Finding check_device_order(const Plan& plan, const Model& model, const Cluster& cluster, const Listed* listed) {
+Finding check_device_order(const Pipeline& pipeline, const Model& model, const Cluster& cluster, const Listed* listed) {
   Verdict verdict("device-order");
   if (listed == nullptr) return verdict.finding("every stage lists its devices as its order numbers them");
-  const std::string uneven = uneven_groups(plan, *listed, cluster, check::has_experts(model));
+  const std::string uneven = uneven_groups(pipeline, *listed, cluster, check::has_experts(model));
   verdict.require(uneven.empty(), [&] { return uneven; });
   return verdict.finding("stages list devices in an order of their own, in which all groups of a kind lie alike");
 }
@@ -204,26 +205,27 @@ Finding check_device_order(const Plan& plan, const Model& model, const Cluster& 
 }  // namespace
 
 std::vector<Finding> check_structure(const Plan& plan, const Model& model, const Cluster& cluster, PlanPart part) {
+  const Pipeline& pipeline = plan.only_pipeline();
   std::vector<Finding> findings;
-  findings.push_back(check_schedule(plan));
+  findings.push_back(check_schedule(pipeline));
   if (!findings.back().ok) return findings;  // nothing below could index the stages
-  findings.push_back(check_coverage(plan, model));
+  findings.push_back(check_coverage(pipeline, model));
   const std::int64_t devices = device_count(cluster);
-  const bool unlike = unlike_stages(plan, cluster, part);
-  findings.push_back(check_devices(plan, devices, unlike));
+  const bool unlike = unlike_stages(pipeline, cluster, part);
+  findings.push_back(check_devices(pipeline, devices, unlike));
   const bool devices_ok = findings.back().ok;
-  findings.push_back(check_strategies(plan, model));
+  findings.push_back(check_strategies(pipeline, model));
   if (unlike) {
-    findings.push_back(check_positive_degrees(plan));
-    if (devices_ok && findings.back().ok) findings.push_back(check_unlike_placement(plan, cluster));
-    if (devices_ok && findings.back().ok && has_rank_kinds(plan, cluster)) findings.push_back(check_shares(plan));
+    findings.push_back(check_positive_degrees(pipeline));
+    if (devices_ok && findings.back().ok) findings.push_back(check_unlike_placement(pipeline, cluster));
+    if (devices_ok && findings.back().ok && has_rank_kinds(pipeline, cluster)) findings.push_back(check_shares(pipeline));
     return findings;
   }
-  findings.push_back(check_degrees(plan, devices));
+  findings.push_back(check_degrees(pipeline, devices));
   if (devices_ok && findings.back().ok) {
-    const std::shared_ptr<const Listed> listed = listed_devices(plan);
-    findings.push_back(check_placement(plan, devices, listed == nullptr));
-    if (findings.back().ok) findings.push_back(check_device_order(plan, model, cluster, listed.get()));
+    const std::shared_ptr<const Listed> listed = listed_devices(pipeline);
+    findings.push_back(check_placement(pipeline, devices, listed == nullptr));
+    if (findings.back().ok) findings.push_back(check_device_order(pipeline, model, cluster, listed.get()));
   }
   return findings;
 }

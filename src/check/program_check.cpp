@@ -32,7 +32,7 @@ std::int64_t represented_by(const RankClass& rank) {
 bool devices_of_stage(const View& view, const RankClass& rank, std::int64_t devices) {
   const auto inside = [&](std::int64_t device) {
     if (!view.group_of_stage.empty()) {
-      const std::vector<DeviceRange>& own = view.plan->only_pipeline().stages[rank.stage.index()].devices;
+      const std::vector<DeviceRange>& own = view.pipeline->stages[rank.stage.index()].devices;
       return std::any_of(own.begin(), own.end(), [device](const DeviceRange& range) {
         const std::int64_t steps = device - range.first;
         return steps >= 0 && steps % range.stride == 0 && steps / range.stride < range.count;
@@ -78,7 +78,7 @@ void require_ranks(const View& view, const Program& program, Verdict& verdict) {
     std::int64_t expected = devices / view.stages;
     if (!view.group_of_stage.empty()) {
       expected = 0;
-      for (const DeviceRange& range : view.plan->only_pipeline().stages[i].devices) expected += range.count;
+      for (const DeviceRange& range : view.pipeline->stages[i].devices) expected += range.count;
     }
     verdict.require(represented[i] == expected,
                     [&] { return say("the ranks of stage ", i, " represent ", represented[i], " devices of ", expected); });
@@ -126,7 +126,7 @@ bool fields_in_range(const View& view, const Program& program, const Instruction
 
 Finding check_shape(const View& view, const Program& program) {
   Verdict verdict("program-shape");
-  verdict.require(program.structure().schedule == view.plan->only_pipeline().schedule,
+  verdict.require(program.structure().schedule == view.pipeline->schedule,
                   [] { return say("the program was lowered from another schedule"); });
   const bool countable = program.instructions.size() < static_cast<std::size_t>(std::numeric_limits<std::int32_t>::max());
   if (!verdict.require(countable, [] { return say("too many instructions"); })) return verdict.finding("");
@@ -177,7 +177,7 @@ void add_transfer(std::int32_t& slot, const Program& program, std::int32_t index
 
 /// Index of pipeline chunk `chunk` among the chunks of its stage.
 std::size_t local_chunk(const View& view, std::int32_t chunk) {
-  const Schedule& s = view.plan->only_pipeline().schedule;
+  const Schedule& s = view.pipeline->schedule;
   if (s.kind == ScheduleKind::zb_v) return chunk < s.stages ? 0 : 1;
   return static_cast<std::size_t>(chunk / s.stages);
 }
@@ -230,7 +230,7 @@ struct TableBuilder {
   }
 
   RankTable build(const RankClass& rank) {
-    const auto v = static_cast<std::size_t>(view.plan->only_pipeline().schedule.virtual_stages);
+    const auto v = static_cast<std::size_t>(view.pipeline->schedule.virtual_stages);
     RankTable table;
     table.reduces.resize(v);
     table.gathers.resize(v);
@@ -315,8 +315,7 @@ void require_transfers(const View& view, const Program& program, const ProgramTa
     }
     for (std::size_t n = 0; n < tables.ranks[r].work.size(); ++n) {
       const ChunkPasses& work = tables.ranks[r].work[n];
-      const std::int32_t chunk =
-          chunk_of_stage(view.plan->only_pipeline().schedule, rank.stage.value, static_cast<std::int32_t>(n / m));
+      const std::int32_t chunk = chunk_of_stage(view.pipeline->schedule, rank.stage.value, static_cast<std::int32_t>(n / m));
       const bool before = chunk > 0 && view.stage_of[static_cast<std::size_t>(chunk - 1)] != rank.stage.value;
       const bool after = chunk < last_chunk && view.stage_of[static_cast<std::size_t>(chunk + 1)] != rank.stage.value;
       const bool as_needed = (work.recv_activation >= 0) == before && (work.send_gradient >= 0) == before &&
@@ -352,7 +351,7 @@ Finding check_order(const View& view, const Program& program, const ProgramTable
     for (std::size_t n = 0; n < table.work.size(); ++n) {
       const ChunkPasses& work = table.work[n];
       require_own_order(program, tables, work, verdict);
-      const std::int32_t chunk = chunk_of_stage(view.plan->only_pipeline().schedule, stage, static_cast<std::int32_t>(n / m));
+      const std::int32_t chunk = chunk_of_stage(view.pipeline->schedule, stage, static_cast<std::int32_t>(n / m));
       if (chunk == 0 || view.stage_of[static_cast<std::size_t>(chunk - 1)] != stage) continue;
       const ChunkPasses& before = table.work[local_chunk(view, chunk - 1) * m + n % m];  // handed over inside the rank
       const auto later = [](std::int32_t a, std::int32_t b) { return a < 0 || b < 0 || a < b; };

@@ -34,7 +34,7 @@ struct RankLists {
   [[nodiscard]] const Instruction& at(std::int32_t i) const { return program.instructions[static_cast<std::size_t>(i)]; }
   [[nodiscard]] bool precedes(std::int32_t before, std::int32_t after) const { return tables.precedes(program, before, after); }
   [[nodiscard]] std::int32_t chunk(std::size_t k) const {
-    return chunk_of_stage(view.plan->only_pipeline().schedule, rank().stage.value, static_cast<std::int32_t>(k));
+    return chunk_of_stage(view.pipeline->schedule, rank().stage.value, static_cast<std::int32_t>(k));
   }
 };
 

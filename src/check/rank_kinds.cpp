@@ -121,9 +121,9 @@ class KindCheck {
 
 }  // namespace
 
-std::size_t most_kinds(const Plan& plan, const Cluster& cluster) {
+std::size_t most_kinds(const Pipeline& pipeline, const Cluster& cluster) {
   std::size_t most = 1;
-  for (const Stage& stage : plan.only_pipeline().stages) most = std::max(most, kinds_of(stage, cluster).size());
+  for (const Stage& stage : pipeline.stages) most = std::max(most, kinds_of(stage, cluster).size());
   return most;
 }
 
@@ -147,8 +147,8 @@ std::vector<RankKind> kinds_of(const Stage& stage, const Cluster& cluster) {
   return out;
 }
 
-bool has_rank_kinds(const Plan& plan, const Cluster& cluster) {
-  return std::any_of(plan.only_pipeline().stages.begin(), plan.only_pipeline().stages.end(), [&](const Stage& stage) {
+bool has_rank_kinds(const Pipeline& pipeline, const Cluster& cluster) {
+  return std::any_of(pipeline.stages.begin(), pipeline.stages.end(), [&](const Stage& stage) {
     if (stage.devices.empty()) return false;  // no kind at all: the structure of the plan is not sound
     const DeviceRange& first = stage.devices.front();
     if (!stage.samples_per_replica.empty() || !stage.state_shares.empty()) return true;
@@ -164,7 +164,7 @@ View view_of_kind(const View& view, std::size_t kind) {
   View out = view;
   out.group_of_stage.clear();
   out.speed_of_stage.clear();
-  for (const Stage& stage : view.plan->only_pipeline().stages) {
+  for (const Stage& stage : view.pipeline->stages) {
     const std::vector<RankKind> kinds = kinds_of(stage, *view.cluster);
     const RankKind& own = kinds[std::min(kind, kinds.size() - 1)];
     out.group_of_stage.push_back(own.group);
@@ -176,9 +176,8 @@ View view_of_kind(const View& view, std::size_t kind) {
   return out;
 }
 
-Finding check_shares(const Plan& plan) {
+Finding check_shares(const Pipeline& pipeline) {
   Verdict verdict("replica-shares");
-  const Pipeline& pipeline = plan.only_pipeline();
   for (std::size_t i = 0; i < pipeline.stages.size(); ++i) {
     const Stage& stage = pipeline.stages[i];
     const Strategy& s = stage.chunks.front().ranges.front().strategy;
@@ -206,7 +205,7 @@ Finding check_shares(const Plan& plan) {
 std::vector<Finding> check_claims_of_kinds(const View& view, const Program& program, bool replayable, const Claims& claims) {
   Verdict shape("claims-shape"), fixed("static-memory"), saved("saved-activations"), boundaries("boundary-messages"),
       gradients("gradient-messages"), limit("memory-limit"), peak("peak-memory"), time("time-bounds");
-  const std::size_t most = most_kinds(*view.plan, *view.cluster);
+  const std::size_t most = most_kinds(*view.pipeline, *view.cluster);
   // Stages that all have one kind, on devices in an order of their own: the claims are those of that kind.
   const std::vector<Claims> of_one{claims};
   const std::vector<Claims>& kinds = claims.kinds.empty() && most == 1 ? of_one : claims.kinds;

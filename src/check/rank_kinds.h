@@ -25,15 +25,15 @@ struct RankKind {
   bool operator==(const RankKind&) const = default;
 };
 
-/// Whether a stage of a pipeline is not on neighbouring devices of one node group in the order tp-cp-dp-pp, or has unequal replicas.
-bool has_rank_kinds(const Plan& plan, const Cluster& cluster);
+/// Whether a stage is not on neighbouring devices of one node group in the order tp-cp-dp-pp, or has unequal replicas.
+bool has_rank_kinds(const Pipeline& pipeline, const Cluster& cluster);
 std::vector<RankKind> kinds_of(const Stage& stage, const Cluster& cluster);
 /// Of the stage with the most.
-std::size_t most_kinds(const Plan& plan, const Cluster& cluster);
+std::size_t most_kinds(const Pipeline& pipeline, const Cluster& cluster);
 /// Every stage as if all its ranks were of its k-th kind, or of its last one.
 View view_of_kind(const View& view, std::size_t kind);
 /// Shares of samples and states: as many as there are replicas, every one above 0, samples adding up.
-Finding check_shares(const Plan& plan);
+Finding check_shares(const Pipeline& pipeline);
 
 std::vector<Finding> check_claims_of_kinds(const View& view, const Program& program, bool replayable, const Claims& claims);
 

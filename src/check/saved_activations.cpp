@@ -265,8 +265,7 @@ class KeptTensorWalk {
 }  // namespace
 
 std::int64_t saved_bytes_of_layer(const View& view, const LayerKind& kind, RecomputeKind recompute) {
-  if (!view.strategy.partition.empty() && kind.role == LayerRole::block)
-    return std::llround(partitioned_saved_bytes(view, kind, recompute == RecomputeKind::full));
+  if (partitions(view.strategy, kind)) return std::llround(partitioned_saved_bytes(view, kind, recompute == RecomputeKind::full));
   if (!kind.backward) return 0;  // no gradient comes this far
   const LayerOnRank layer = layer_of(view, kind, recompute);
   if (recompute == RecomputeKind::full && kind.role == LayerRole::block) {

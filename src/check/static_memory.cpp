@@ -86,7 +86,7 @@ bool looks_up_shared_table(const Operator& op) {
 
 StageElements elements_of_layer(const View& view, const LayerKind& kind) {
   StageElements sum;
-  if (!view.strategy.partition.empty() && kind.role == LayerRole::block) {
+  if (partitions(view.strategy, kind)) {
     sum.dense = partitioned_parameters(view, kind);
     return sum;
   }
@@ -160,7 +160,7 @@ struct Kept {
 
 /// Of a gradient that is freed once it is reduced one chunk of the stage is whole at a time, where the passes of a chunk follow each other; 1: all are.
 std::int64_t chunks_apart(const View& view) {
-  const Schedule& schedule = view.plan->only_pipeline().schedule;
+  const Schedule& schedule = view.pipeline->schedule;
   ESPALIER_CHECK(schedule.virtual_stages >= 1 && view.microbatches >= 1);
   if (schedule.kind != ScheduleKind::interleaved || view.microbatches > view.stages) return 1;
   return schedule.virtual_stages;

@@ -127,7 +127,7 @@ double written_out(const View& view, const LayerKind& kind, const Operator& op) 
 
 /// `most`: where operators are partitioned, an upper estimate; else nothing.
 Both largest_set(const View& view, const LayerKind& kind, bool most_of_tiles) {
-  if (!view.strategy.partition.empty() && kind.role == LayerRole::block) {
+  if (partitions(view.strategy, kind)) {
     const double tiles = most_of_tiles ? partitioned_working_set(view, kind) : 0;
     return {tiles, tiles};
   }
@@ -191,7 +191,7 @@ std::int64_t workspace_bytes(const View& view) {
 std::int64_t score_buffer_of(const View& view, const LayerKind& kind) {
   const EngineMemory& memory = view.engine.memory;
   if (!memory.keeps_score_buffer || memory.activations != ActivationPolicy::megatron_2022_unfused) return 0;
-  if (!view.strategy.partition.empty() && kind.role == LayerRole::block) return 0;
+  if (partitions(view.strategy, kind)) return 0;
   const Sizes x = sizes_of(view, kind);
   double most = 0;
   for (const Operator& op : kind.operators)
@@ -218,7 +218,7 @@ std::int64_t outputs_ahead(const View& view, std::size_t stage) {
   }
   std::int64_t passes = std::min<std::int64_t>(view.microbatches, 2);
   if (view.stages > 1) {
-    const bool all_first = view.plan->only_pipeline().schedule.kind == ScheduleKind::gpipe;
+    const bool all_first = view.pipeline->schedule.kind == ScheduleKind::gpipe;
     const std::int64_t held =
         all_first ? view.microbatches : std::min<std::int64_t>(view.microbatches, view.stages - static_cast<std::int64_t>(stage));
     passes = std::max<std::int64_t>(0, held - 2);

@@ -70,17 +70,24 @@ std::int64_t first_device_of(const Cluster& cluster, std::size_t group) {
   return first;
 }
 
-bool unlike_stages(const Plan& plan, const Cluster& cluster, PlanPart part) {
+bool unlike_stages(const Pipeline& pipeline, const Cluster& cluster, PlanPart part) {
   if (part == PlanPart::of_several) return true;
-  if (cluster.groups.size() > 1 || !cluster.groups.front().speed.empty()) return true;
-  for (const Stage& stage : plan.only_pipeline().stages)
-    if (!stage.samples_per_replica.empty() || !stage.state_shares.empty()) return true;
+  if (!cluster.equal_devices()) return true;
+  if (std::any_of(pipeline.stages.begin(), pipeline.stages.end(), uneven_replicas)) return true;
   std::vector<std::int64_t> counts;
-  for (const Stage& stage : plan.only_pipeline().stages) {
+  for (const Stage& stage : pipeline.stages) {
     counts.push_back(0);
     for (const DeviceRange& range : stage.devices) counts.back() += range.count;
   }
   return std::any_of(counts.begin(), counts.end(), [&](std::int64_t n) { return n != counts.front(); });
+}
+
+bool one_strategy(const Pipeline& pipeline) {
+  const Strategy& first = pipeline.strategy();
+  return std::all_of(pipeline.stages.begin(), pipeline.stages.end(), [&](const Stage& stage) {
+    return std::all_of(stage.chunks.begin(), stage.chunks.end(),
+                       [&](const Chunk& chunk) { return chunk.ranges.size() == 1 && chunk.ranges.front().strategy == first; });
+  });
 }
 
 const NodeGroup& nodes_of(const View& view) { return view.cluster->groups[view.group]; }
@@ -115,31 +122,34 @@ double slowest_speed(const NodeGroup& group, const Stage& stage) {
 }  // namespace
 
 View make_view(const Plan& plan, const Model& model, const Cluster& cluster, PlanPart part, const EngineModel* of_job) {
+  const Pipeline& pipeline = plan.only_pipeline();
   View view;
   view.part = part;
   view.plan = &plan;
+  view.pipeline = &pipeline;
+  view.one_strategy = one_strategy(pipeline);
   view.model = &model;
   view.cluster = &cluster;
   if (const EngineModel* engine = of_job != nullptr ? of_job : find_engine(plan.engine)) view.engine = *engine;
-  view.strategy = plan.strategy();
-  view.micro_batch = plan.only_pipeline().schedule.micro_batch;
-  view.samples = plan.samples_per_microbatch();
-  view.stages = plan.only_pipeline().schedule.stages;
-  view.microbatches = plan.only_pipeline().schedule.microbatches;
-  if (unlike_stages(plan, cluster, part))
-    for (const Stage& stage : plan.only_pipeline().stages) {
+  view.strategy = pipeline.strategy();
+  view.micro_batch = pipeline.schedule.micro_batch;
+  view.samples = pipeline.samples_per_microbatch();
+  view.stages = pipeline.schedule.stages;
+  view.microbatches = pipeline.schedule.microbatches;
+  if (unlike_stages(pipeline, cluster, part))
+    for (const Stage& stage : pipeline.stages) {
       view.group_of_stage.push_back(group_of_device(cluster, stage.devices.front().first));
       view.speed_of_stage.push_back(slowest_speed(cluster.groups[view.group_of_stage.back()], stage));
     }
   else
-    view.listed = listed_devices(plan);
-  const std::int32_t v = plan.only_pipeline().schedule.virtual_stages;
+    view.listed = listed_devices(pipeline);
+  const std::int32_t v = pipeline.schedule.virtual_stages;
   view.chunks.resize(static_cast<std::size_t>(view.stages) * static_cast<std::size_t>(v));
   view.stage_of.resize(view.chunks.size());
   for (std::int32_t i = 0; i < view.stages; ++i) {
     for (std::int32_t k = 0; k < v; ++k) {
-      const auto c = static_cast<std::size_t>(chunk_of_stage(plan.only_pipeline().schedule, i, k));
-      view.chunks[c] = plan.only_pipeline().stages[static_cast<std::size_t>(i)].chunks[static_cast<std::size_t>(k)];
+      const auto c = static_cast<std::size_t>(chunk_of_stage(pipeline.schedule, i, k));
+      view.chunks[c] = pipeline.stages[static_cast<std::size_t>(i)].chunks[static_cast<std::size_t>(k)];
       view.stage_of[c] = i;
     }
   }
@@ -160,7 +170,7 @@ View view_of(const View& plan, const Strategy& strategy) {
 
 std::vector<Strategy> strategies_of(const View& view) {
   std::vector<Strategy> all;
-  for (const Stage& stage : view.plan->only_pipeline().stages)
+  for (const Stage& stage : view.pipeline->stages)
     for (const Chunk& chunk : stage.chunks)
       for (const LayerRange& range : chunk.ranges)
         if (std::find(all.begin(), all.end(), range.strategy) == all.end()) all.push_back(range.strategy);

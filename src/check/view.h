@@ -22,6 +22,8 @@ enum class PlanPart : std::uint8_t { whole, of_several };
 
 struct View {
   const Plan* plan = nullptr;
+  const Pipeline* pipeline = nullptr;  ///< the one that is laid out
+  bool one_strategy = false;           ///< all chunks are one range of it
   const Model* model = nullptr;
   const Cluster* cluster = nullptr;
   EngineModel engine;
@@ -65,8 +67,10 @@ bool has_experts(const Model& model);
 /// `engine`: null: what ships for the plan's engine.
 View make_view(const Plan& plan, const Model& model, const Cluster& cluster, PlanPart part = PlanPart::whole,
                const EngineModel* engine = nullptr);
-/// Whether stages of a plan of sound structure differ in number or kind of their devices.
-bool unlike_stages(const Plan& plan, const Cluster& cluster, PlanPart part);
+/// Whether stages of a pipeline of sound structure differ in number or kind of their devices.
+bool unlike_stages(const Pipeline& pipeline, const Cluster& cluster, PlanPart part);
+/// Whether every chunk is one range, and all have one strategy.
+bool one_strategy(const Pipeline& pipeline);
 /// The node group of a device, and the first device of a group.
 std::size_t group_of_device(const Cluster& cluster, std::int64_t device);
 std::int64_t first_device_of(const Cluster& cluster, std::size_t group);
