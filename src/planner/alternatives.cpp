@@ -10,6 +10,7 @@
 #include "base/format.h"
 #include "plan/engine.h"
 #include "planner/legality.h"
+#include "planner/plan_layers.h"
 #include "planner/prediction.h"
 #include "planner/time_parts.h"
 
@@ -62,7 +63,7 @@ Alternative from_prediction(std::string label, bool baseline, const Prediction& 
     if (!p.fits_with_margin && answer.prediction.fits_with_margin)
       a.lost_to = base::cat("needs ", base::gib(p.peak_memory_bytes), ", more than the margin leaves; ", a.lost_to);
   }
-  if (plan.uniform()) a.configuration = {plan.strategy(), plan.only_pipeline().schedule};
+  a.configuration = uniform_configuration(plan);
   a.plan = std::move(plan);
   return a;
 }

@@ -18,15 +18,16 @@ Result<std::string> block_timeline(const Job& job, const Plan& plan) {
   if (auto broken = plan_fits_job(job, plan)) return *broken;
   if (auto refused = support(job, **engine, plan)) return *refused;
   const cost::CostContext context(job.model, job.cluster, job.training, **engine);
-  for (const Stage& stage : plan.pipelines.front().stages)
-    for (const Chunk& chunk : stage.chunks)
-      for (const LayerRange& range : chunk.ranges)
-        for (std::int32_t i = range.first; i <= range.last && !range.strategy.partition.empty(); ++i) {
-          const LayerKind& kind = job.model.layer(static_cast<std::size_t>(i));
-          if (kind.role != LayerRole::block) continue;
-          return sim::block_trace(context, kind, plan.samples_per_microbatch() / range.strategy.dp, range.strategy.tp,
-                                  range.strategy.partition);
-        }
+  for (const Pipeline& pipeline : plan.pipelines)
+    for (const Stage& stage : pipeline.stages)
+      for (const Chunk& chunk : stage.chunks)
+        for (const LayerRange& range : chunk.ranges)
+          for (std::int32_t i = range.first; i <= range.last && !range.strategy.partition.empty(); ++i) {
+            const LayerKind& kind = job.model.layer(static_cast<std::size_t>(i));
+            if (kind.role != LayerRole::block) continue;
+            return sim::block_trace(context, kind, pipeline.samples_per_microbatch() / range.strategy.dp, range.strategy.tp,
+                                    range.strategy.partition);
+          }
   return Error{ErrorKind::bad_input, "plan", "no operator partition", "a plan of search.space: spatial_temporal or full",
                "leave --block out for this plan"};
 }

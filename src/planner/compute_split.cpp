@@ -109,13 +109,13 @@ std::vector<std::int32_t> split_by_rates(const std::vector<double>& weights, con
 }
 
 bool admitted(const SearchSpace& space, const Plan& plan) {
-  const Schedule& schedule = plan.only_pipeline().schedule;
-  for (const Stage& stage : plan.only_pipeline().stages)
-    for (const Chunk& chunk : stage.chunks)
-      for (const LayerRange& range : chunk.ranges)
-        for (const Dimension d : {Dimension::tp, Dimension::sp, Dimension::cp, Dimension::ep, Dimension::etp, Dimension::dp,
-                                  Dimension::pp, Dimension::zero, Dimension::recompute, Dimension::micro_batch})
-          if (!space.admits(std::string(to_string(d)), get(d, range.strategy, schedule))) return false;
+  for (const Pipeline& pipeline : plan.pipelines)
+    for (const Stage& stage : pipeline.stages)
+      for (const Chunk& chunk : stage.chunks)
+        for (const LayerRange& range : chunk.ranges)
+          for (const Dimension d : {Dimension::tp, Dimension::sp, Dimension::cp, Dimension::ep, Dimension::etp, Dimension::dp,
+                                    Dimension::pp, Dimension::zero, Dimension::recompute, Dimension::micro_batch})
+            if (!space.admits(std::string(to_string(d)), get(d, range.strategy, pipeline.schedule))) return false;
   return true;
 }
 

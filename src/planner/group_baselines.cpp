@@ -215,7 +215,8 @@ std::vector<ClusterBaseline> whole_cluster_plans_as_listed(const Job& job, const
 std::vector<Pipeline> starts_of(const Job& job, const std::vector<ClusterBaseline>& whole) {
   std::vector<Pipeline> out;
   for (const ClusterBaseline& one : whole)
-    if (one.plan && admitted(job.search, *one.plan)) out.push_back(one.plan->only_pipeline());
+    if (one.plan && admitted(job.search, *one.plan))
+      out.insert(out.end(), one.plan->pipelines.begin(), one.plan->pipelines.end());
   return out;
 }
 

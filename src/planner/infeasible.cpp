@@ -201,7 +201,8 @@ std::optional<std::int64_t> fitting_bytes(const Job& job, const EngineModel& eng
 /// as not fitting, so that a smaller number between those tried may fit as well.
 std::string by_more_nodes(const Job& job, const EngineModel& engine, Watch& watch) {
   constexpr int kHalvings = 4;  // each costs a search for the leanest configuration
-  const std::int64_t now = job.cluster.groups.front().nodes, unit = std::max<std::int64_t>(1, job.cluster.groups.front().segment);
+  const NodeGroup& group = job.cluster.groups.front();
+  const std::int64_t now = group.nodes, unit = std::max<std::int64_t>(1, group.segment);
   std::int64_t low = now, high = 2 * now;
   auto bytes = fitting_bytes(job, engine, high, watch);
   while (!bytes && high < 256 * now && !watch.stopped()) {

@@ -74,13 +74,14 @@ void property_sentence(const PlannerResult& r, const Plan* uniform, const char* 
 
 /// The plan takes its stages' shares unevenly: what even ones cost.
 void partition_sentence(const PlannerResult& r, std::vector<std::string>& out) {
-  if (!r.search.layerwise || r.plan.pipelines.size() > 1 || r.plan.only_pipeline().stages.size() < 2) return;
+  if (!r.search.layerwise) return;
+  const std::vector<std::int32_t> counts = stage_counts(r.plan);
+  if (counts.size() > 1 || counts.front() < 2) return;
   const auto& rows = r.search.layerwise->balance;
   const auto even = std::find_if(rows.begin(), rows.end(), [](const StageBalance& b) { return b.name == "even"; });
   if (even == rows.end() || r.prediction.iteration_ns <= 0) return;
-  const std::string stages = r.plan.only_pipeline().stages.size() <= 16
-                                 ? cat("The stages hold ", layers_by_stage(r.plan), " layers")
-                                 : "The stages are uneven";
+  const std::string stages =
+      counts.front() <= 16 ? cat("The stages hold ", layers_by_stage(r.plan), " layers") : "The stages are uneven";
   if (even->iteration_ns == 0) {
     out.push_back(stages + ": an even split does not fit.");
   } else if (even->iteration_ns > r.prediction.iteration_ns) {
@@ -98,7 +99,7 @@ const Alternative* alternative_of(const PlannerResult& r, bool (*wanted)(const P
 bool is_best_uniform(const PlannerResult& /*r*/, const Alternative& a) { return a.label == kBestUniformPlan && a.plan; }
 
 bool has_our_stages(const PlannerResult& r, const Alternative& a) {
-  return !a.baseline && a.fits && a.plan && a.plan->only_pipeline().schedule.stages == r.plan.only_pipeline().schedule.stages;
+  return !a.baseline && a.fits && a.plan && stage_counts(*a.plan) == stage_counts(r.plan);
 }
 
 }  // namespace
@@ -118,7 +119,7 @@ std::vector<std::string> layerwise_reasons(const PlannerResult& r) {
       r, uniform, "shard their gradients (ZeRO-2)", [](const Strategy& s) { return s.zero == ZeroStage::gradients; }, out);
   partition_sentence(r, out);
   const Alternative* same = alternative_of(r, has_our_stages);
-  if (same != nullptr && uniform != nullptr && uniform->only_pipeline().schedule.stages != r.plan.only_pipeline().schedule.stages)
+  if (same != nullptr && uniform != nullptr && stage_counts(*uniform) != stage_counts(r.plan))
     out.push_back(
         cat("With one strategy for all layers on as many stages, ", same->label, " takes ", seconds(same->iteration_ns), "."));
   return out;

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <utility>
 
 #include "base/document.h"
 #include "cost/cluster_costs.h"
@@ -33,15 +34,23 @@ Status illegal(const Job& job, const EngineModel& engine, const Strategy& strate
 
 namespace {
 
-/// The rules of the space and of the engine for one range of a plan, as if all layers were like it.
-Status illegal_range(const Job& job, const Plan& plan, const LayerRange& range, std::int64_t devices) {
+std::int64_t devices_in(const Stage& stage) {
+  std::int64_t devices = 0;
+  for (const DeviceRange& range : stage.devices) devices += range.count;
+  return devices;
+}
+
+/// The rules of the space and of the engine for one range of a pipeline, as if all layers were like it.
+Status illegal_range(const Job& job, const Pipeline& pipeline, bool uniform, const LayerRange& range) {
+  std::int64_t devices = 0;
+  for (const Stage& stage : pipeline.stages) devices += devices_in(stage);
   Strategy s = range.strategy;
-  if (s.devices() * plan.only_pipeline().schedule.stages != devices)
+  if (s.devices() * pipeline.schedule.stages != devices)
     return Error{ErrorKind::bad_input, "", "tp·cp·dp·pp that is not the number of devices", std::to_string(devices),
                  "plan again from the job file"};
-  Schedule schedule = plan.only_pipeline().schedule;
-  if (!plan.uniform()) {
-    schedule.micro_batch = static_cast<std::int32_t>(plan.samples_per_microbatch() / s.dp);
+  Schedule schedule = pipeline.schedule;
+  if (!uniform) {
+    schedule.micro_batch = static_cast<std::int32_t>(pipeline.samples_per_microbatch() / s.dp);
     if (s.recompute.kind == RecomputeKind::full) {
       if (s.recompute.layers < 1 || s.recompute.layers > range.last - range.first + 1)
         return Error{ErrorKind::bad_input, "", "full recomputation of " + std::to_string(s.recompute.layers) + " layers",
@@ -53,30 +62,29 @@ Status illegal_range(const Job& job, const Plan& plan, const LayerRange& range, 
 }
 
 /// The same for a stage that is unlike others: the rules of a cluster of its own devices, which it fills alone.
-Status illegal_stage(const Job& job, const Plan& plan, const Stage& stage, const LayerRange& range) {
-  Job alone = job;
-  NodeGroup& nodes = alone.cluster.groups[job.cluster.group_of(stage.devices.front().first)];
+Status illegal_stage(const Job& job, const Pipeline& pipeline, bool uniform, const Stage& stage, const LayerRange& range) {
+  NodeGroup nodes = job.cluster.groups[job.cluster.group_of(stage.devices.front().first)];
   nodes.nodes = 1;
-  nodes.devices_per_node = 0;
-  for (const DeviceRange& devices : stage.devices) nodes.devices_per_node += devices.count;
-  alone.cluster.groups = {NodeGroup(nodes)};
+  nodes.devices_per_node = devices_in(stage);
   Strategy s = range.strategy;
   s.overlap.p2p = false;
   if (s.recompute.kind == RecomputeKind::full) {
     // Of a uniform plan the number may be that of its fullest stage.
-    const bool too_many = !plan.uniform() && s.recompute.layers > range.last - range.first + 1;
+    const bool too_many = !uniform && s.recompute.layers > range.last - range.first + 1;
     if (s.recompute.layers < 1 || too_many)
       return Error{ErrorKind::bad_input, "", "full recomputation of " + std::to_string(s.recompute.layers) + " layers",
                    "1 to the number of layers of the range", ""};
     s.recompute.layers = 1;
   }
-  Schedule schedule = plan.only_pipeline().schedule;
+  Schedule schedule = pipeline.schedule;
   if (schedule.kind == ScheduleKind::one_f_one_b)
     schedule.stages = 1;
   else
-    alone.cluster.groups.front().nodes = schedule.stages;  // as if all stages were like it
-  schedule.micro_batch = static_cast<std::int32_t>(plan.samples_per_microbatch() / s.dp);
+    nodes.nodes = schedule.stages;  // as if all stages were like it
+  schedule.micro_batch = static_cast<std::int32_t>(pipeline.samples_per_microbatch() / s.dp);
   if (schedule.stages == 1) s.order = RankOrder::tp_cp_dp_pp;  // of one stage every order is the same
+  Job alone = job;
+  alone.cluster.groups = {std::move(nodes)};
   return illegal(alone, *find_engine(job.engine), s, schedule);
 }
 
@@ -109,17 +117,18 @@ bool any_devices(const Job& job) {
 }
 
 Status device_choice(const Job& job, const EngineModel& engine) {
+  const bool one_group = job.cluster.homogeneous();
   if (!any_devices(job)) {
     if (job.cluster.equal_devices()) return std::nullopt;
-    const std::string found = job.cluster.homogeneous() ? "devices of unequal speed" : "several node groups";
+    const std::string found = one_group ? "devices of unequal speed" : "several node groups";
     return Error{ErrorKind::bad_input, "search.devices", "equal on a cluster of " + found, "any",
                  "no plan spreads its stages equally over unlike devices"};
   }
   // Equal stages at the pace of the slowest device are what an engine for equal stages runs, and an answer. Pins are the search's to keep
   // (searched_pins): a configuration that is given has its own.
-  if (job.cluster.homogeneous() && job.cluster.has_speeds() && !job.search.devices) return std::nullopt;
+  if (one_group && job.cluster.has_speeds() && !job.search.devices) return std::nullopt;
   if (is_unrestricted(engine.layers)) return unsearched_pin(job.search);
-  return Error{ErrorKind::bad_input, job.cluster.homogeneous() ? "search.devices" : "cluster.groups",
+  return Error{ErrorKind::bad_input, one_group ? "search.devices" : "cluster.groups",
                "engine " + engine.name + ", whose stages must be alike", "an engine that runs unlike stages",
                "engine: generic or espalier"};
 }
@@ -138,13 +147,15 @@ namespace {
 
 /// The strategies of a pipeline against the rules of space and engine. `plan` has it alone.
 Status illegal_pipeline(const Job& job, const Plan& plan, bool unlike, const std::string& where) {
-  const std::int64_t devices = device_count(plan);
-  for (std::size_t i = 0; i < plan.only_pipeline().stages.size(); ++i) {
+  const Pipeline& pipeline = plan.only_pipeline();
+  const bool uniform = plan.uniform();
+  for (std::size_t i = 0; i < pipeline.stages.size(); ++i) {
     std::size_t position = 0;
-    const Stage& stage = plan.only_pipeline().stages[i];
+    const Stage& stage = pipeline.stages[i];
     for (const Chunk& chunk : stage.chunks)
       for (const LayerRange& range : chunk.ranges) {
-        Status broken = unlike ? illegal_stage(job, plan, stage, range) : illegal_range(job, plan, range, devices);
+        Status broken =
+            unlike ? illegal_stage(job, pipeline, uniform, stage, range) : illegal_range(job, pipeline, uniform, range);
         if (!broken) {
           ++position;
           continue;
@@ -187,11 +198,12 @@ Status plan_fits_job(const Job& job, const Plan& plan) {
                  "layers that engine " + engine.name + " can run", "plan again from the job file"};
   if (unlike)
     if (Status refused = cost::unpriced_groups(plan)) return refused;
-  for (std::size_t p = 0; p < plan.pipelines.size(); ++p) {
+  for (std::size_t p = 0; const Pipeline& pipeline : plan.pipelines) {
     Job own = job;
-    own.training.global_batch = plan.pipelines[p].samples;
+    own.training.global_batch = pipeline.samples;
     if (part) own.cluster = cluster_of_devices(job.cluster, devices);
     if (Status broken = illegal_pipeline(own, plan.alone(p), unlike, "$.pipelines[" + std::to_string(p) + "]")) return broken;
+    ++p;
   }
   return std::nullopt;
 }

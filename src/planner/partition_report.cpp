@@ -46,20 +46,20 @@ std::vector<OperatorReport> operator_reports(const Job& job, const EngineModel& 
   std::vector<OperatorReport> out;
   std::vector<std::string> seen;
   const cost::CostContext context(job.model, job.cluster, job.training, engine);
-  if (plan.pipelines.size() > 1) return out;
-  for (const Stage& stage : plan.only_pipeline().stages)
-    for (const Chunk& chunk : stage.chunks)
-      for (const LayerRange& range : chunk.ranges) {
-        const std::string& text = range.strategy.partition.text();
-        if (text.empty() || std::find(seen.begin(), seen.end(), text) != seen.end()) continue;
-        for (std::int32_t i = range.first; i <= range.last; ++i) {
-          const LayerKind& kind = job.model.layer(static_cast<std::size_t>(i));
-          if (kind.role != LayerRole::block) continue;
-          seen.push_back(text);
-          add_block(context, range, kind, plan.samples_per_microbatch() / range.strategy.dp, out);
-          break;
+  for (const Pipeline& pipeline : plan.pipelines)
+    for (const Stage& stage : pipeline.stages)
+      for (const Chunk& chunk : stage.chunks)
+        for (const LayerRange& range : chunk.ranges) {
+          const std::string& text = range.strategy.partition.text();
+          if (text.empty() || std::find(seen.begin(), seen.end(), text) != seen.end()) continue;
+          for (std::int32_t i = range.first; i <= range.last; ++i) {
+            const LayerKind& kind = job.model.layer(static_cast<std::size_t>(i));
+            if (kind.role != LayerRole::block) continue;
+            seen.push_back(text);
+            add_block(context, range, kind, pipeline.samples_per_microbatch() / range.strategy.dp, out);
+            break;
+          }
         }
-      }
   return out;
 }
 

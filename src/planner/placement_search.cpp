@@ -22,8 +22,7 @@ using Places = std::vector<std::int64_t>;
 
 class Judge {
  public:
-  Judge(const Job& job, const EngineModel& engine, const Plan& plan)
-      : job_(job), engine_(engine), pipeline_(plan.only_pipeline()) {
+  Judge(const Job& job, const EngineModel& engine, const Pipeline& pipeline) : job_(job), engine_(engine), pipeline_(pipeline) {
     const Strategy& s = pipeline_.strategy();
     const LayerKind& block = job.model.kinds[static_cast<std::size_t>(job.model.layers[job.model.layers.size() / 2])];
     message_bytes_ = 2.0 * static_cast<double>(pipeline_.schedule.micro_batch) *
@@ -64,9 +63,10 @@ class Judge {
  private:
   [[nodiscard]] const cost::Fabric& usual(std::size_t group) {
     while (usual_.size() < job_.cluster.groups.size()) {
+      const NodeGroup& alone = job_.cluster.groups[usual_.size()];
       Cluster one;
-      one.groups = {job_.cluster.groups[usual_.size()]};
-      one.inter = job_.cluster.homogeneous() ? job_.cluster.inter : one.groups.front().inter;
+      one.groups = {alone};
+      one.inter = job_.cluster.homogeneous() ? job_.cluster.inter : alone.inter;
       usual_.emplace_back(one, engine_);
     }
     return usual_[group];
@@ -139,14 +139,15 @@ std::pair<double, Places> exchanged(Judge& judge, const Cluster& cluster, std::p
 }  // namespace
 
 Plan placed(const Job& job, const EngineModel& engine, Plan plan) {
-  Judge judge(job, engine, plan);
+  Pipeline& pipeline = plan.only_pipeline();
+  Judge judge(job, engine, pipeline);
   std::vector<std::pair<double, Places>> found;
-  for (Places& places : starts(job.cluster, plan.only_pipeline())) found.emplace_back(judge(places), std::move(places));
+  for (Places& places : starts(job.cluster, pipeline)) found.emplace_back(judge(places), std::move(places));
   std::stable_sort(found.begin(), found.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
   if (found.size() > kSimulated) found.resize(kSimulated);
   found.push_back(exchanged(judge, job.cluster, found.front()));
   Places own;  // those that the plan has
-  for (const Stage& stage : plan.only_pipeline().stages)
+  for (const Stage& stage : pipeline.stages)
     for (const std::int64_t device : devices_of(stage.devices)) own.push_back(device);
   const double figure_of_own = judge(own);
   found.emplace_back(figure_of_own, std::move(own));
@@ -154,7 +155,7 @@ Plan placed(const Job& job, const EngineModel& engine, Plan plan) {
   Plan best = plan;
   for (const auto& [figure, places] : found) {
     judge.set(places);
-    plan.only_pipeline().stages = judge.pipeline().stages;
+    pipeline.stages = judge.pipeline().stages;
     const auto timed = time_plan(job, engine, plan, false);
     if (!timed || (fastest >= 0 && timed->simulation.iteration_ns >= fastest)) continue;
     fastest = timed->simulation.iteration_ns;

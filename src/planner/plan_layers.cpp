@@ -12,9 +12,14 @@ std::int32_t layer_count(const Stage& stage) {
 
 std::int32_t last_layer_of(const Plan& plan) {
   std::int32_t last = 0;
-  for (const Pipeline& pipeline : plan.pipelines)
-    for (const Stage& stage : pipeline.stages)
-      for (const Chunk& chunk : stage.chunks) last = std::max(last, chunk.last());
+  for (const Pipeline& pipeline : plan.pipelines) last = std::max(last, last_layer_of(pipeline));
+  return last;
+}
+
+std::int32_t last_layer_of(const Pipeline& pipeline) {
+  std::int32_t last = 0;
+  for (const Stage& stage : pipeline.stages)
+    for (const Chunk& chunk : stage.chunks) last = std::max(last, chunk.last());
   return last;
 }
 
@@ -26,6 +31,18 @@ std::string layers_by_stage(const Plan& plan) {
       out.append(i == 0 ? "" : "+").append(std::to_string(layer_count(pipeline.stages[i])));
   }
   return out;
+}
+
+std::vector<std::int32_t> stage_counts(const Plan& plan) {
+  std::vector<std::int32_t> out;
+  for (const Pipeline& pipeline : plan.pipelines) out.push_back(pipeline.schedule.stages);
+  return out;
+}
+
+std::optional<std::pair<Strategy, Schedule>> uniform_configuration(const Plan& plan) {
+  if (!plan.uniform()) return std::nullopt;
+  const Pipeline& pipeline = plan.only_pipeline();
+  return std::pair(pipeline.strategy(), pipeline.schedule);
 }
 
 }  // namespace espalier::planner

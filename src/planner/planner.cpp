@@ -78,8 +78,9 @@ Result<PlannerResult> plan(const Job& job, const PlannerOptions& options) {
   const Plan fastest = document_of(job, engine, *best);
   search::Problem flat = prepared->problem;
   flat.partitions = all.partitioned ? &all.choices : nullptr;
+  const bool equal_stages = best->pipelines.empty();
   std::optional<Simplest> simplest;
-  if (best->pipelines.empty())
+  if (equal_stages)
     simplest =
         simplest_plan(job, engine, flat, evaluator, how, {&fastest, best->iteration_ns, options.simple_within, &all.flat()});
   const bool simple = options.simple && simplest;
@@ -101,7 +102,7 @@ Result<PlannerResult> plan(const Job& job, const PlannerOptions& options) {
   if (!(result->plan == fastest)) add_fastest(job, engine, fastest, *result);
   PlannerOptions watched = options;  // the time limit holds for what stands beside the answer too
   watched.interrupted = how.interrupted;
-  if (best->pipelines.empty())
+  if (equal_stages)
     add_beside(room, engine, evaluator, how, {job, watched, all.uniform}, *result);
   else
     result->runs_on = engines_that_run(job, result->plan);

@@ -2,6 +2,7 @@
 #include "planner/prediction.h"
 
 #include <algorithm>
+#include <limits>
 
 #include "base/document.h"
 #include "base/format.h"
@@ -53,7 +54,6 @@ double flops_of_step(const Job& job, bool causal_half = false) {
 /// Bytes of memory left on the devices of a rank class: on those of the node group that has the least.
 std::int64_t limit_of(const Job& job, const RankClass& rank) {
   std::int64_t least = job.cluster.usable_memory(job.cluster.group_of(rank.device())).count();
-  if (job.cluster.homogeneous()) return least;
   for (const DeviceRange& range : rank.devices)
     for (std::int64_t n = 0; n < range.count; ++n) {
       const std::size_t group = job.cluster.group_of(range.first + n * range.stride);
@@ -140,7 +140,7 @@ Status too_large(const Job& job) {
   }
   elements *= static_cast<double>(job.training.global_batch) * std::max(1.0, job.training.moe_imbalance);
   const double flops = flops_of_step(job);
-  double slowest = job.cluster.groups.front().device.peak_of(job.training.precision).count();
+  double slowest = std::numeric_limits<double>::infinity();
   for (const NodeGroup& group : job.cluster.groups)
     slowest = std::min(slowest, group.device.peak_of(job.training.precision).count());
   const double seconds = flops / (0.01 * slowest);

@@ -11,6 +11,7 @@
 #include "planner/layerwise_reasons.h"
 #include "planner/partition_report.h"
 #include "planner/pipeline_bottleneck.h"
+#include "planner/plan_layers.h"
 #include "planner/prediction.h"
 #include "planner/runs_on.h"
 #include "planner/time_parts.h"
@@ -95,11 +96,10 @@ std::vector<std::string> engine_sentences(const Job& job, const PlannerResult& r
 }
 
 /// The plan without its recomputation, simulated.
-std::string without_recomputation(const Job& job, const PlannerResult& r) {
-  const Recompute own = r.plan.strategy().recompute;
-  Strategy s = r.plan.strategy();
+std::string without_recomputation(const Job& job, const PlannerResult& r, Strategy s, const Schedule& schedule) {
+  const Recompute own = s.recompute;
   s.recompute = {};
-  const auto p = predict(job, s, r.plan.only_pipeline().schedule);
+  const auto p = predict(job, s, schedule);
   if (!p) return "";
   const std::string what =
       base::cat("Without the full recomputation of ", own.layers, own.layers == 1 ? " block" : " blocks", " a chunk ");
@@ -121,11 +121,11 @@ std::vector<std::string> reasons_of(const Job& job, const PlannerResult& r) {
   if (tp > node)
     out.push_back("TP " + std::to_string(tp) + " leaves the node of " + std::to_string(node) +
                   " devices: unusual, check the fabric figures.");
-  const Recompute& recompute = r.plan.pipelines.front().strategy().recompute;
-  if (!r.plan.uniform()) {
+  const auto uniform = uniform_configuration(r.plan);
+  if (!uniform) {
     for (std::string& sentence : layerwise_reasons(r)) out.push_back(std::move(sentence));
-  } else if (recompute.kind == RecomputeKind::full) {
-    if (std::string sentence = without_recomputation(job, r); !sentence.empty()) out.push_back(std::move(sentence));
+  } else if (const auto& [s, schedule] = *uniform; s.recompute.kind == RecomputeKind::full) {
+    if (std::string sentence = without_recomputation(job, r, s, schedule); !sentence.empty()) out.push_back(std::move(sentence));
   }
   for (std::string& sentence : partition_sentences(r)) out.push_back(std::move(sentence));
   for (std::string& sentence : engine_sentences(job, r)) out.push_back(std::move(sentence));

@@ -8,6 +8,7 @@
 #include "planner/described.h"
 #include "planner/group_baselines.h"
 #include "planner/memory_margin.h"
+#include "planner/plan_layers.h"
 #include "planner/prediction.h"
 #include "planner/runs_on.h"
 #include "planner/search_options.h"
@@ -27,8 +28,7 @@ Job free_job(const Job& job, const EngineModel& engine) {
 
 /// The answer is legal there too: a start, with which the price is never below 0 for a uniform answer.
 void add_answer(const Plan& answer, search::Options& how) {
-  if (!answer.uniform() || answer.pipelines.size() != 1) return;
-  how.seeds.insert(how.seeds.begin(), {answer.strategy(), answer.only_pipeline().schedule});
+  if (const auto own = uniform_configuration(answer)) how.seeds.insert(how.seeds.begin(), {own->first, own->second});
 }
 
 }  // namespace

@@ -13,6 +13,7 @@
 #include "plan/engine.h"
 #include "planner/estimate.h"
 #include "planner/legality.h"
+#include "planner/plan_layers.h"
 #include "planner/prediction.h"
 
 namespace espalier::planner {
@@ -106,13 +107,12 @@ std::vector<SingleChange> single_changes(const Job& job, const EngineModel& engi
 }
 
 void add_single_changes(const Job& job, PlannerResult& result) {
-  const Plan& plan = result.plan;
+  const auto own = uniform_configuration(result.plan);
   const auto engine = engine_of(job);
-  if (!engine || plan.pipelines.size() != 1 || !plan.uniform() || !job.cluster.equal_devices()) return;
-  const Strategy s = plan.strategy();
-  if (!s.partition.empty() || illegal(job, **engine, s, plan.only_pipeline().schedule)) return;
-  result.changes =
-      single_changes(job, **engine, {s, plan.only_pipeline().schedule, s.zero, s.overlap}, result.prediction.iteration_ns);
+  if (!engine || !own || !job.cluster.equal_devices()) return;
+  const auto& [s, schedule] = *own;
+  if (!s.partition.empty() || illegal(job, **engine, s, schedule)) return;
+  result.changes = single_changes(job, **engine, {s, schedule, s.zero, s.overlap}, result.prediction.iteration_ns);
 }
 
 }  // namespace espalier::planner

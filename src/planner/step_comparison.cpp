@@ -188,7 +188,7 @@ Result<StepComparison> compare_step(const Job& job, const Plan& plan, const Meas
   out.measured = measured_timeline(plan, timed, measured);
   OperatorTable table;
   if (Status error = add_measured(job.model, measured, table)) return *error;
-  if (plan.pipelines.size() > 1 || cost::on_unlike_devices(plan, job.cluster)) return out;
+  if (cost::on_unlike_devices(plan, job.cluster)) return out;
   const auto engine = engine_of(job);
   if (!engine) return engine.error();
   cost::CostContext context(job.model, job.cluster, job.training, **engine);

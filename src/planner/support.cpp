@@ -22,6 +22,19 @@ struct SupportQuery {
   const Plan& plan;
 };
 
+/// The first reason that `refuses(stage, where)` gives; where() is the stage's place in the document.
+template <class Refuses>
+Status any_stage(const Plan& plan, const Refuses& refuses) {
+  for (std::size_t p = 0; const Pipeline& pipeline : plan.pipelines) {
+    for (std::size_t i = 0; const Stage& stage : pipeline.stages) {
+      if (Status refused = refuses(stage, [&] { return cat("$.pipelines[", p, "].stages[", i, "]"); })) return refused;
+      ++i;
+    }
+    ++p;
+  }
+  return std::nullopt;
+}
+
 Status no_price(const SupportQuery& q) { return unsupported(q.plan); }
 
 Status not_measured(const SupportQuery& q) {
@@ -35,13 +48,13 @@ Status not_measured(const SupportQuery& q) {
 }
 
 Status devices_outside(const SupportQuery& q) {
-  for (std::size_t p = 0; p < q.plan.pipelines.size(); ++p)
-    for (std::size_t i = 0; i < q.plan.pipelines[p].stages.size(); ++i)
-      for (const DeviceRange& range : q.plan.pipelines[p].stages[i].devices)
-        if (const std::int64_t last = range.first + (range.count - 1) * range.stride; last >= q.job.cluster.devices())
-          return Error{ErrorKind::bad_input, cat("$.pipelines[", p, "].stages[", i, "].devices"), cat("device ", last),
-                       cat("devices 0 … ", q.job.cluster.devices() - 1), ""};
-  return std::nullopt;
+  return any_stage(q.plan, [&](const Stage& stage, const auto& where) -> Status {
+    for (const DeviceRange& range : stage.devices)
+      if (const std::int64_t last = range.first + (range.count - 1) * range.stride; last >= q.job.cluster.devices())
+        return Error{ErrorKind::bad_input, cat(where(), ".devices"), cat("device ", last),
+                     cat("devices 0 … ", q.job.cluster.devices() - 1), ""};
+    return std::nullopt;
+  });
 }
 
 /// Stages that are priced one by one know no operator partition (cost/cluster_costs.h).
@@ -77,12 +90,11 @@ Status partition_that_does_not_fit(const SupportQuery& q) {
 /// Ranks of one class with unequal replicas send unequal amounts, which the network of shared links does not know.
 Status unequal_under_flow(const SupportQuery& q) {
   if (q.job.network != NetworkKind::flow) return std::nullopt;
-  for (std::size_t p = 0; p < q.plan.pipelines.size(); ++p)
-    for (std::size_t i = 0; i < q.plan.pipelines[p].stages.size(); ++i)
-      if (uneven_replicas(q.plan.pipelines[p].stages[i]))
-        return Error{ErrorKind::bad_input, cat("$.pipelines[", p, "].stages[", i, "]"),
-                     "replicas of unequal shares under --network flow", "the closed form", "leave --network out"};
-  return std::nullopt;
+  return any_stage(q.plan, [](const Stage& stage, const auto& where) -> Status {
+    if (!uneven_replicas(stage)) return std::nullopt;
+    return Error{ErrorKind::bad_input, where(), "replicas of unequal shares under --network flow", "the closed form",
+                 "leave --network out"};
+  });
 }
 
 /// In this order: later ones read what earlier ones have not refused.
