@@ -247,12 +247,13 @@ std::string memory_section(const Prediction& p) {
 }
 
 std::string stage_section(const PlannerResult& r) {
-  if (!r.plan.uniform())
-    return layer_tables(r.plan.pipelines.front().stages.size() < 2 ? "Layers" : "Pipeline", r.plan,
-                        r.prediction.peak_memory_bytes_per_stage);
-  if (r.plan.only_pipeline().stages.size() < 2) return "";
+  const Pipeline& first = r.plan.pipelines.front();
+  const std::vector<std::int64_t>& peaks = r.prediction.peak_memory_bytes_per_stage;
+  const bool one_stage = first.stages.size() < 2;
+  if (std::string tables = layer_tables(one_stage ? "Layers" : "Pipeline", r.plan, peaks); !tables.empty()) return tables;
+  if (one_stage) return "";
   std::vector<std::vector<std::string>> rows{{"stages", "layers of each", "peak"}};
-  for (const StageRun& run : stage_runs(r.plan, r.prediction.peak_memory_bytes_per_stage)) {
+  for (const StageRun& run : stage_runs(first, peaks)) {
     const std::string name =
         run.first == run.last ? std::to_string(run.first) : std::to_string(run.first) + "–" + std::to_string(run.last);
     rows.push_back({name, run.layers, gib(run.peak_bytes)});

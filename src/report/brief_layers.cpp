@@ -35,11 +35,11 @@ struct StageGroup {
   std::int64_t peak_bytes = 0;  ///< largest of the group
 };
 
-std::vector<StageGroup> stage_groups(const Plan& plan, const std::vector<std::int64_t>& peaks) {
+std::vector<StageGroup> stage_groups(const Pipeline& pipeline, const std::vector<std::int64_t>& peaks) {
   std::vector<StageGroup> groups;
-  const std::int32_t last = planner::last_layer_of(plan);
-  for (std::size_t i = 0; i < plan.only_pipeline().stages.size(); ++i) {
-    std::string strategies = strategies_of(plan.only_pipeline().stages[i], last, kStrategiesWidth);
+  const std::int32_t last = planner::last_layer_of(pipeline);
+  for (std::size_t i = 0; i < pipeline.stages.size(); ++i) {
+    std::string strategies = strategies_of(pipeline.stages[i], last, kStrategiesWidth);
     const std::int64_t peak = i < peaks.size() ? peaks[i] : 0;
     if (!groups.empty() && groups.back().strategies == strategies) {
       groups.back().last = i;
@@ -52,11 +52,11 @@ std::vector<StageGroup> stage_groups(const Plan& plan, const std::vector<std::in
 }
 
 /// The layers of a group: of one chunk a stage as one span, "12–23 | 60–71, …" where they are apart.
-std::string layers_of(const Plan& plan, const StageGroup& group) {
-  const Stage& first = plan.only_pipeline().stages[group.first];
+std::string layers_of(const Pipeline& pipeline, const StageGroup& group) {
+  const Stage& first = pipeline.stages[group.first];
   if (group.first == group.last) return layers_of(first);
   if (first.chunks.size() == 1)
-    return cat(layers_text(first.chunks.front().first(), plan.only_pipeline().stages[group.last].chunks.front().last()), ", ",
+    return cat(layers_text(first.chunks.front().first(), pipeline.stages[group.last].chunks.front().last()), ", ",
                std::to_string(planner::layer_count(first)), " each");
   return cat(layers_of(first), ", …");
 }
@@ -104,26 +104,28 @@ std::string strategies_of(const Stage& stage, std::int32_t last_layer, std::size
   return out;
 }
 
-std::string layer_table(const Plan& plan, const std::vector<std::int64_t>& peak_bytes_per_stage) {
+std::string layer_table(const Pipeline& pipeline, const std::vector<std::int64_t>& peak_bytes_per_stage) {
   std::vector<std::vector<std::string>> rows{{"stage", "layers", "peak", "strategies × layers"}};
-  for (const StageGroup& group : stage_groups(plan, peak_bytes_per_stage)) {
+  for (const StageGroup& group : stage_groups(pipeline, peak_bytes_per_stage)) {
     rows.push_back({layers_text(static_cast<std::int32_t>(group.first), static_cast<std::int32_t>(group.last)),
-                    layers_of(plan, group), group.peak_bytes > 0 ? gib(group.peak_bytes) : "–", group.strategies});
+                    layers_of(pipeline, group), group.peak_bytes > 0 ? gib(group.peak_bytes) : "–", group.strategies});
   }
   return table(rows, {1, 3});
 }
 
 std::string layer_tables(const std::string& title, const Plan& plan, const std::vector<std::int64_t>& peak_bytes_per_stage) {
-  if (plan.pipelines.size() == 1) return cat("\n", title, "\n", layer_table(plan, peak_bytes_per_stage));
+  if (plan.uniform()) return "";
+  const bool several = plan.pipelines.size() > 1;
   std::string out;
   std::vector<std::int64_t> left = peak_bytes_per_stage;
-  for (std::size_t p = 0; p < plan.pipelines.size(); ++p) {
-    const Pipeline& pipeline = plan.pipelines[p];
+  for (std::size_t p = 0; const Pipeline& pipeline : plan.pipelines) {
     const auto own = static_cast<std::ptrdiff_t>(std::min(left.size(), pipeline.stages.size()));
-    out += cat("\n", title, ": pipeline ", std::to_string(p), ", ", base::grouped(pipeline.samples), " of ",
-               base::grouped(plan.training.global_batch), " samples, ", base::grouped(pipeline.schedule.microbatches),
-               " micro-batches of ", base::grouped(pipeline.samples_per_microbatch()), "\n",
-               layer_table(plan.alone(p), {left.begin(), left.begin() + own}));
+    out += cat("\n", title);
+    if (several)
+      out += cat(": pipeline ", std::to_string(p++), ", ", base::grouped(pipeline.samples), " of ",
+                 base::grouped(plan.training.global_batch), " samples, ", base::grouped(pipeline.schedule.microbatches),
+                 " micro-batches of ", base::grouped(pipeline.samples_per_microbatch()));
+    out += cat("\n", layer_table(pipeline, {left.begin(), left.begin() + own}));
     left.erase(left.begin(), left.begin() + own);
   }
   return out;

@@ -52,7 +52,7 @@ Stage stage(std::vector<std::pair<std::int32_t, std::int32_t>> chunks) {
 TEST(StageRuns, EqualNeighboursAreOneLine) {
   Plan plan;
   plan.only_pipeline().stages = {stage({{0, 2}}), stage({{3, 4}}), stage({{5, 6}}), stage({{7, 9}})};
-  const std::vector<StageRun> runs = stage_runs(plan, {10, 30, 20, 5});
+  const std::vector<StageRun> runs = stage_runs(plan.only_pipeline(), {10, 30, 20, 5});
   ASSERT_EQ(runs.size(), 3u);
   EXPECT_EQ(runs[0].layers, "embedding + 2 blocks");
   EXPECT_EQ(runs[1].layers, "2 blocks");
@@ -66,7 +66,7 @@ TEST(StageRuns, EqualNeighboursAreOneLine) {
 TEST(StageRuns, ChunksOfAStageAndOneBlock) {
   Plan plan;
   plan.only_pipeline().stages = {stage({{0, 1}, {4, 5}}), stage({{2, 3}, {6, 7}})};
-  const std::vector<StageRun> runs = stage_runs(plan, {});
+  const std::vector<StageRun> runs = stage_runs(plan.only_pipeline(), {});
   ASSERT_EQ(runs.size(), 2u);
   EXPECT_EQ(runs[0].layers, "embedding + 1 block | 2 blocks");
   EXPECT_EQ(runs[1].layers, "2 blocks | 1 block + head");
@@ -113,6 +113,8 @@ TEST(LayerTables, OnePipelineAfterTheOther) {
   plan.only_pipeline().schedule.microbatches = 4;
   plan.only_pipeline().schedule.micro_batch = 2;
   plan.only_pipeline().stages = {stage({{0, 4}}), stage({{5, 9}})};
+  EXPECT_EQ(layer_tables("Layers", plan, {1 << 30, 2 << 29}), "");  // one strategy
+  plan.only_pipeline().stages.back().chunks.front().ranges.front().strategy.zero = ZeroStage::optimizer;
   EXPECT_THAT(layer_tables("Layers", plan, {1 << 30, 2 << 29}), testing::StartsWith("\nLayers\n"));
   Pipeline other;
   other.id = 1;

@@ -68,13 +68,13 @@ std::string wrap(std::string_view sentence, std::size_t width, std::string_view 
   return out;
 }
 
-std::vector<StageRun> stage_runs(const Plan& plan, const std::vector<std::int64_t>& peak_bytes_per_stage) {
+std::vector<StageRun> stage_runs(const Pipeline& pipeline, const std::vector<std::int64_t>& peak_bytes_per_stage) {
   std::vector<StageRun> runs;
-  const std::int32_t last_layer = planner::last_layer_of(plan);
-  for (std::size_t i = 0; i < plan.only_pipeline().stages.size(); ++i) {
+  const std::int32_t last_layer = planner::last_layer_of(pipeline);
+  for (std::size_t i = 0; i < pipeline.stages.size(); ++i) {
     const auto stage = static_cast<std::int32_t>(i);
     const std::int64_t peak = i < peak_bytes_per_stage.size() ? peak_bytes_per_stage[i] : 0;
-    std::string layers = layers_of(plan.only_pipeline().stages[i], last_layer);
+    std::string layers = layers_of(pipeline.stages[i], last_layer);
     if (!runs.empty() && runs.back().layers == layers) {
       runs.back().last = stage;
       runs.back().peak_bytes = std::max(runs.back().peak_bytes, peak);

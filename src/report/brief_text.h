@@ -28,6 +28,6 @@ struct StageRun {
   std::string layers;           ///< "embedding + 8 blocks"; chunks of a stage joined by " | "
   std::int64_t peak_bytes = 0;  ///< largest of the run
 };
-std::vector<StageRun> stage_runs(const Plan& plan, const std::vector<std::int64_t>& peak_bytes_per_stage);
+std::vector<StageRun> stage_runs(const Pipeline& pipeline, const std::vector<std::int64_t>& peak_bytes_per_stage);
 
 }  // namespace espalier::report

@@ -8,6 +8,7 @@
 #include "base/format.h"
 #include "espalier/text.h"
 #include "plan/dimension.h"
+#include "planner/plan_layers.h"
 #include "report/brief_layers.h"
 #include "report/brief_text.h"
 #include "report/shown_stage.h"
@@ -27,12 +28,15 @@ void add_row(std::vector<std::vector<std::string>>& rows, const std::string& nam
 
 /// The value that all layers of a plan share, or "mixed". The micro-batch is that of each layer's own replicas.
 std::string value_of(Dimension dimension, const Plan& plan) {
-  if (plan.uniform()) return value_text(dimension, get(dimension, plan.strategy(), plan.only_pipeline().schedule));
+  if (const auto own = planner::uniform_configuration(plan))
+    return value_text(dimension, get(dimension, own->first, own->second));
+  // How many layers of a chunk recompute says nothing where each layer has its own strategy.
+  if (dimension == Dimension::recompute_layers) return "–";
   std::string out;
-  for (std::size_t p = 0; p < plan.pipelines.size(); ++p)
-    for (const StrategyCount& c : strategy_counts(plan.alone(p))) {
-      Schedule schedule = plan.pipelines[p].schedule;
-      schedule.micro_batch = static_cast<std::int32_t>(plan.pipelines[p].samples_per_microbatch() / c.strategy.dp);
+  for (std::size_t p = 0; const Pipeline& pipeline : plan.pipelines)
+    for (const StrategyCount& c : strategy_counts(plan.alone(p++))) {
+      Schedule schedule = pipeline.schedule;
+      schedule.micro_batch = static_cast<std::int32_t>(pipeline.samples_per_microbatch() / c.strategy.dp);
       std::string value = value_text(dimension, get(dimension, c.strategy, schedule));
       if (!out.empty() && out != value) return "mixed";
       out = std::move(value);
@@ -44,9 +48,7 @@ std::string value_of(Dimension dimension, const Plan& plan) {
 void add_differing_dimensions(std::vector<std::vector<std::string>>& rows, const std::vector<Compared>& plans) {
   for (int i = 0; i < kDimensions; ++i) {
     const auto dimension = static_cast<Dimension>(i);
-    // How many layers of a chunk recompute says nothing where each layer has its own strategy.
-    const bool counts = dimension == Dimension::recompute_layers;
-    const auto value = [&](const PlannerResult& r) { return counts && !r.plan.uniform() ? "–" : value_of(dimension, r.plan); };
+    const auto value = [&](const PlannerResult& r) { return value_of(dimension, r.plan); };
     const std::string first = value(plans.front().result);
     bool differs = first == "mixed";
     for (const Compared& p : plans) differs = differs || value(p.result) != first;
@@ -59,7 +61,6 @@ std::string layers_section(const std::vector<Compared>& plans) {
   std::string out;
   for (std::size_t i = 0; i < plans.size(); ++i) {
     const PlannerResult& r = plans[i].result;
-    if (r.plan.uniform()) continue;
     out += layer_tables(cat("Layers of ", std::to_string(i + 1)), r.plan, r.prediction.peak_memory_bytes_per_stage);
   }
   return out;

@@ -78,7 +78,6 @@ std::string beside_section(const PlannerResult& r) {
 }
 
 std::string layers_section(const PlannerResult& r) {
-  if (r.plan.uniform()) return "";
   return layer_tables("Layers", r.plan, r.prediction.peak_memory_bytes_per_stage);
 }
 

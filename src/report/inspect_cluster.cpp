@@ -29,9 +29,9 @@ std::string peaks(const DeviceKind& device) {
 std::string group_section(const Cluster& cluster, std::size_t index) {
   const NodeGroup& group = cluster.groups[index];
   const DeviceKind& d = group.device;
-  std::string out = cat("\n", cluster.homogeneous() ? "" : cat(group.name, ": "), std::to_string(group.nodes), " nodes × ",
-                        std::to_string(group.devices_per_node), " ", d.name,
-                        d.calibrated ? " (calibrated)" : " (uncalibrated: priors)", traits_of(cluster, index), "\n");
+  std::string out =
+      cat("\n", group_prefix(cluster, group), std::to_string(group.nodes), " nodes × ", std::to_string(group.devices_per_node),
+          " ", d.name, d.calibrated ? " (calibrated)" : " (uncalibrated: priors)", traits_of(cluster, index), "\n");
   out += cat("  peak       ", peaks(d), "\n");
   out += cat("  memory     ", gib(d.memory.count()), " reported, ", gib(d.context_reserve.count()), " reserved, ",
              gib(cluster.usable_memory(index).count()), " usable, ", gbps(d.memory_bandwidth), "\n");
@@ -55,7 +55,7 @@ std::string fabric_section(const Cluster& cluster) {
                       l.in_network_reduction ? "in the network" : "–"});
   };
   for (const NodeGroup& group : cluster.groups) {
-    const std::string name = cluster.homogeneous() ? "" : cat(group.name, ": ");
+    const std::string name = group_prefix(cluster, group);
     add(name, group.intra);
     add(name, group.inter);
   }

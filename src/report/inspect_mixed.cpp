@@ -150,6 +150,10 @@ std::string traits_of(const Cluster& cluster, std::size_t index) {
   return out;
 }
 
+std::string group_prefix(const Cluster& cluster, const NodeGroup& group) {
+  return cluster.homogeneous() ? std::string() : cat(group.name, ": ");
+}
+
 std::string mixed_sections(const Cluster& cluster) {
   return speed_section(cluster) + link_section(cluster) + price_section(cluster) + capacity_section(cluster) +
          bucket_section(cluster) + event_section(cluster);

@@ -9,6 +9,8 @@
 
 namespace espalier::report {
 
+/// "a: "; empty where the cluster has one group.
+std::string group_prefix(const Cluster& cluster, const NodeGroup& group);
 /// ", site east, 3.20 USD a device and hour, infiniband".
 std::string traits_of(const Cluster& cluster, std::size_t group);
 /// Devices unlike their kind, links, prices, and what changes over time; each a section of its own.

@@ -11,8 +11,7 @@ namespace {
 
 std::string label_of(const MappedRun& run) {
   Plan named;
-  named.only_pipeline().schedule = run.schedule;
-  named.only_pipeline().stages = {Stage{{}, {Chunk{{LayerRange{0, 0, run.strategy}}}}}};
+  named.pipelines = {Pipeline{0, run.schedule, 0, {Stage{{}, {Chunk{{LayerRange{0, 0, run.strategy}}}}}}}};
   return named.label();
 }
 

@@ -7,6 +7,8 @@
 #include <numeric>
 #include <string_view>
 
+#include "planner/plan_layers.h"
+
 namespace espalier::report {
 namespace {
 
@@ -43,7 +45,7 @@ std::vector<SearchedPoint> searched_points(const PlannerResult& r) {
   std::vector<SearchedPoint> points;
   points.push_back(
       {r.plan.label(), "answer", r.prediction.iteration_ns, r.prediction.peak_memory_bytes, r.prediction.fits, false, {}});
-  if (r.plan.uniform()) points.back().dimensions = dimensions_of(r.plan.strategy(), r.plan.only_pipeline().schedule);
+  if (const auto own = planner::uniform_configuration(r.plan)) points.back().dimensions = dimensions_of(own->first, own->second);
   for (const Alternative& a : r.alternatives) {
     if (a.iteration_ns <= 0) continue;
     points.push_back({a.plan && a.baseline ? a.label + ": " + a.plan->label() : a.label,

@@ -102,9 +102,9 @@ PageTable stage_table(const Job& job, const PlannerResult& r) {
   PageTable t{"stages", "Stages", "", {"stage", "devices", "layers", "parameters", "peak memory", "busy"}, {1, 2}, {}};
   const Prediction& p = r.prediction;
   std::size_t number = 0;
-  for (std::size_t i = 0; i < r.plan.pipelines.size(); ++i)
-    for (std::size_t s = 0; s < r.plan.pipelines[i].stages.size(); ++s, ++number) {
-      const Stage& stage = r.plan.pipelines[i].stages[s];
+  for (std::size_t i = 0; const Pipeline& pipeline : r.plan.pipelines) {
+    for (std::size_t s = 0; s < pipeline.stages.size(); ++s, ++number) {
+      const Stage& stage = pipeline.stages[s];
       std::int64_t parameters = 0;
       for (const Chunk& chunk : stage.chunks) parameters += parameters_in(job.model, chunk.first(), chunk.last());
       const std::int64_t peak = number < p.peak_memory_bytes_per_stage.size() ? p.peak_memory_bytes_per_stage[number] : 0;
@@ -116,6 +116,8 @@ PageTable stage_table(const Job& job, const PlannerResult& r) {
                         {gib(peak), share_of(peak, p.memory_limit_bytes)},
                         {percent(busy), busy}});
     }
+    ++i;
+  }
   return t;
 }
 
@@ -124,8 +126,7 @@ PageTable layer_table_of(const Job& job, const Plan& plan) {
               "",       {"layers", "kind", "how many", "stage", "strategy", "parameters each"},
               {1, 4},   {}};
   const std::int32_t last = planner::last_layer_of(plan);
-  for (std::size_t i = 0; i < plan.pipelines.size(); ++i) {
-    const Pipeline& pipeline = plan.pipelines[i];
+  for (std::size_t i = 0; const Pipeline& pipeline : plan.pipelines) {
     for (std::size_t s = 0; s < pipeline.stages.size(); ++s)
       for (const Chunk& chunk : pipeline.stages[s].chunks)
         for (const LayerRun& run : layer_runs(chunk, last)) {
@@ -133,6 +134,7 @@ PageTable layer_table_of(const Job& job, const Plan& plan) {
           t.rows.push_back({range_text(run.first, run.last), kind.name, cat(run.layers()), cat(pipeline_text(plan, i), s),
                             label(run.strategy), base::short_count(static_cast<double>(parameter_count(kind)))});
         }
+    ++i;
   }
   std::stable_sort(t.rows.begin(), t.rows.end(),
                    [](const auto& a, const auto& b) { return std::stoll(a.front().text) < std::stoll(b.front().text); });

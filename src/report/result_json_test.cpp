@@ -236,7 +236,7 @@ Plan twelve_layers() {
 }
 
 TEST(BriefLayers, EqualStagesAreOneRow) {
-  EXPECT_EQ(lay_out(layer_table(twelve_layers(), {4LL << 30, 3LL << 30, 2LL << 30, 1LL << 30}), 0),
+  EXPECT_EQ(lay_out(layer_table(twelve_layers().only_pipeline(), {4LL << 30, 3LL << 30, 2LL << 30, 1LL << 30}), 0),
             "  stage  layers          peak  strategies × layers\n"
             "  0      0–2          4.0 GiB  embedding DP2, DP2 ×2\n"
             "  1–2    3–8, 3 each  3.0 GiB  DP2 ×3\n"
@@ -289,7 +289,7 @@ TEST(BriefLayers, GainInWords) {
 TEST(BriefText, EqualStagesAreOneLine) {
   Plan plan;  // 12 layers: embedding, 10 blocks, head on 4 stages 3+3+3+3
   for (std::int32_t i = 0; i < 4; ++i) plan.only_pipeline().stages.push_back({{}, {Chunk{{{3 * i, 3 * i + 2, {}}}}}});
-  const auto runs = stage_runs(plan, {40, 30, 20, 10});
+  const auto runs = stage_runs(plan.only_pipeline(), {40, 30, 20, 10});
   ASSERT_EQ(runs.size(), 3u);
   EXPECT_EQ(runs[0].layers, "embedding + 2 blocks");
   EXPECT_EQ(runs[1].layers, "3 blocks");
