@@ -30,20 +30,18 @@ std::string block_class(const std::string& family) {
   return at == std::end(kClasses) ? "" : at->second;
 }
 
-std::string selective(const Job&, const Plan& plan) {
-  return plan.strategy().recompute.kind == RecomputeKind::selective ? "selective recomputation" : "";
+std::string selective(const Job&, const Plan&, const Pipeline& pipeline) {
+  return pipeline.strategy().recompute.kind == RecomputeKind::selective ? "selective recomputation" : "";
 }
-std::string partial(const Job& job, const Plan& plan) {
-  const Recompute& r = plan.strategy().recompute;
+std::string partial(const Job& job, const Plan&, const Pipeline& pipeline) {
+  const Recompute& r = pipeline.strategy().recompute;
   if (r.kind != RecomputeKind::full || r.layers >= job.model.blocks()) return "";
   return cat("recomputation of ", r.layers, " of ", job.model.blocks(), " blocks");
 }
 bool first_version(const Plan& plan) { return base_engine(plan.engine).starts_with("fsdp1"); }
-std::string other_groups(const Job& job, const Plan& plan) {
-  const Strategy& s = plan.strategy();
-  if (!first_version(plan) || !s.shards_optimizer() || s.shard == s.data_ranks() ||
-      s.shard == job.cluster.groups.front().devices_per_node)
-    return "";
+std::string other_groups(const Job& job, const Plan& plan, const Pipeline& pipeline) {
+  const Strategy& s = pipeline.strategy();
+  if (!first_version(plan) || !s.shards_optimizer() || s.shard == s.data_ranks() || s.shard == devices_a_node(job)) return "";
   return cat("states sharded over ", s.shard, " of ", s.data_ranks(), " ranks");
 }
 
@@ -60,9 +58,9 @@ std::vector<FormatRule> accelerate_rules() { return rules_of(kAccelerateRows); }
 std::optional<FormatFault> accelerate_fault(const Job& job, const Plan& plan) { return fault_of(kAccelerateRows, job, plan); }
 
 /// How FSDP shards, in the words of its version.
-std::string sharding(const Plan& plan) {
-  const Strategy& s = plan.strategy();
-  if (!first_version(plan))
+std::string sharding(const WrittenPlan& w) {
+  const Strategy& s = w.strategy();
+  if (!first_version(w.plan()))
     return cat("  fsdp_version: 2\n  fsdp_reshard_after_forward: ", s.shards_parameters() ? "true" : "false", "\n");
   const bool grouped = s.shards_optimizer() && s.shard < s.data_ranks();
   const char* word = s.zero == ZeroStage::none        ? "NO_SHARD"
@@ -79,51 +77,50 @@ std::string wrapping(const Job& job) {
 }
 
 /// The mesh of version 2.
-std::string degrees(const Job& job, const Plan& plan) {
-  if (first_version(plan)) return "";
-  const Strategy& s = plan.strategy();
+std::string degrees(const WrittenPlan& w) {
+  if (first_version(w.plan())) return "";
+  const Strategy& s = w.strategy();
   // FSDP2 shards over dp_shard · cp: what a shard group has beyond the ranks that split the sequence.
   const std::int64_t shard = std::max<std::int64_t>(1, s.shard / s.cp),
                      replicas = std::max<std::int64_t>(1, s.data_ranks() / s.shard);
-  ESPALIER_CHECK(shard * replicas * s.tp * s.cp == job.cluster.devices());  // every process has a place
+  ESPALIER_CHECK(shard * replicas * s.tp * s.cp == w.job().cluster.devices());  // every process has a place
   return cat("parallelism_config:\n  parallelism_config_dp_replicate_size: ", replicas,
              "\n  parallelism_config_dp_shard_size: ", shard, "\n  parallelism_config_tp_size: ", s.tp,
              "\n  parallelism_config_cp_size: ", s.cp, s.cp > 1 ? "\n  parallelism_config_cp_comm_strategy: alltoall" : "", "\n");
 }
 
-std::string accelerate_yaml(const ExportRequest& request) {
-  const Job& job = request.job;
-  const Plan& plan = request.plan;
-  const Strategy& s = plan.strategy();
-  const Schedule& schedule = plan.only_pipeline().schedule;
-  const bool mixed = plan.training.precision != Precision::fp32;
-  const std::int64_t devices = job.cluster.devices();
+std::string accelerate_yaml(const WrittenPlan& w) {
+  const Strategy& s = w.strategy();
+  const Precision precision = w.plan().training.precision;
+  const std::int64_t devices = w.job().cluster.devices();
   const auto yes = [](bool flag) { return flag ? "true" : "false"; };
-  return cat("# ", plan.label(), "\n# ", plan.model_name, " on ", devices, " ", job.cluster.groups.front().device.name,
-             "; Accelerate 1.15. Written by espalier export; plan ", content_hash(plan),
-             ".\n# The script takes micro-batches of ", schedule.micro_batch, " samples a device; ", schedule.microbatches,
-             " of them make a step.\n", lost_lines(request, "#"),
+  return cat(head_lines(w.request, "Accelerate 1.15",
+                        cat("The script takes micro-batches of ", w.schedule().micro_batch, " samples a device; ",
+                            w.schedule().microbatches, " of them make a step.")),
              "compute_environment: LOCAL_MACHINE\ndistributed_type: FSDP\nmixed_precision: '",
-             mixed ? std::string(to_string(plan.training.precision)) : "no", "'\n",
-             "num_machines: ", devices / job.cluster.groups.front().devices_per_node, "\nnum_processes: ", devices,
+             precision != Precision::fp32 ? std::string(to_string(precision)) : "no", "'\n",
+             "num_machines: ", devices / devices_a_node(w.job()), "\nnum_processes: ", devices,
              "\nmachine_rank: 0\nmain_process_ip: 127.0.0.1\nmain_process_port: 29500\n",
-             plan.training.precision == Precision::fp8 ? "fp8_config:\n  fp8_backend: AO\n" : "",
-             "rdzv_backend: c10d\nmain_training_function: main\nfsdp_config:\n", sharding(plan), wrapping(job),
+             precision == Precision::fp8 ? "fp8_config:\n  fp8_backend: AO\n" : "",
+             "rdzv_backend: c10d\nmain_training_function: main\nfsdp_config:\n", sharding(w), wrapping(w.job()),
              "  fsdp_state_dict_type: SHARDED_STATE_DICT\n  fsdp_activation_checkpointing: ",
              yes(s.recompute.kind == RecomputeKind::full),
              "\n  fsdp_cpu_ram_efficient_loading: true\n  fsdp_offload_params: ", yes(offloads_parameters(s.offload)), "\n",
-             degrees(job, plan));
+             degrees(w));
 }
 
-Result<std::string> write_accelerate(const ExportRequest& request) {
-  if (const auto broken = accelerate_fault(request.job, request.plan)) return to_error(*broken, accelerate_fsdp());
-  std::string text = accelerate_yaml(request);
-  if (!request.launcher) return text;
+Result<std::string> accelerate_file(const WrittenPlan& w) {
+  std::string text = accelerate_yaml(w);
+  if (!w.request.launcher) return text;
   return to_text(LaunchFile{"Accelerate 1.15", "accelerate.yaml", std::move(text),
                             "accelerate launch --config_file FILE --machine_rank RANK --main_process_ip ADDRESS "
                             "--main_process_port \"${MASTER_PORT:-29500}\"",
                             ""},
-                 request);
+                 w.request);
+}
+
+Result<std::string> write_accelerate(const ExportRequest& request) {
+  return written(accelerate_fsdp(), request, accelerate_file);
 }
 
 }  // namespace

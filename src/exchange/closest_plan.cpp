@@ -43,6 +43,7 @@ struct ExportTarget {
   const Exporter& format;
   const EngineModel* engine;  ///< null: the format has no rules of an engine
   const Job& job;
+  const Plan& asked;
   RuleFacts facts;
   SplitPolicy split;
 };
@@ -97,19 +98,24 @@ bool places_alike(const Schedule& a, const Schedule& b) {
   return true;
 }
 
-/// The plan with one configuration for all layers; its stages keep their layers where they can.
-Plan with_configuration(const ExportTarget& t, const Plan& plan, const ChangedConfiguration& c) {
-  const Plan cut = make_uniform_plan(t.job.model, t.job.cluster, plan.training, plan.engine, c.strategy, c.schedule, t.split);
-  Plan out = plan;
-  const Pipeline& own = plan.only_pipeline();
-  Pipeline& made = out.only_pipeline();
-  made = cut.only_pipeline();
+/// The pipeline with one configuration for all layers; its stages keep their layers where they can.
+Pipeline with_configuration(const ExportTarget& t, const Pipeline& own, const ChangedConfiguration& c) {
+  const Plan cut =
+      make_uniform_plan(t.job.model, t.job.cluster, t.asked.training, t.asked.engine, c.strategy, c.schedule, t.split);
+  Pipeline made = cut.only_pipeline();
   made.id = own.id;
   made.samples = own.samples;
-  if (!places_alike(own.schedule, c.schedule)) return out;
+  if (!places_alike(own.schedule, c.schedule)) return made;
   for (std::size_t i = 0; i < made.stages.size(); ++i)
     for (std::size_t k = 0; k < made.stages[i].chunks.size(); ++k)
       made.stages[i].chunks[k].ranges = {{own.stages[i].chunks[k].first(), own.stages[i].chunks[k].last(), c.strategy}};
+  return made;
+}
+
+/// The plan that was asked for, with this pipeline as its only one.
+Plan with_pipeline(const ExportTarget& t, const Pipeline& pipeline) {
+  Plan out = t.asked;
+  out.pipelines = {pipeline};
   return out;
 }
 
@@ -123,27 +129,28 @@ std::vector<Fault> faults_of(const ExportTarget& t, const Plan& plan) {
   return out;
 }
 
-/// The strategy that most layers have, with the samples of a micro-batch that the plan has; nothing where these do not divide.
-std::optional<ChangedConfiguration> of_most_layers(const ExportTarget& t, const Plan& plan) {
-  ChangedConfiguration out{strategy_counts(plan).front().strategy, plan.only_pipeline().schedule};
-  const std::int64_t samples = plan.samples_per_microbatch();
+std::vector<Fault> faults_of(const ExportTarget& t, const Pipeline& pipeline) { return faults_of(t, with_pipeline(t, pipeline)); }
+
+/// The strategy that most layers of the plan have, with the samples of a micro-batch that its pipeline has; nothing where these do not divide.
+std::optional<ChangedConfiguration> of_most_layers(const ExportTarget& t, const Pipeline& own) {
+  ChangedConfiguration out{strategy_counts(t.asked).front().strategy, own.schedule};
+  const std::int64_t samples = own.samples_per_microbatch();
   if (samples % out.strategy.dp != 0) return std::nullopt;
   out.schedule.micro_batch = static_cast<std::int32_t>(samples / out.strategy.dp);
   settle(t, D::recompute, out);
   return out;
 }
 
-bool equal_replicas(const Plan& plan) {
-  const auto& stages = plan.only_pipeline().stages;
-  return std::none_of(stages.begin(), stages.end(), [](const Stage& s) { return uneven_replicas(s); });
+bool equal_replicas(const Pipeline& pipeline) {
+  return std::none_of(pipeline.stages.begin(), pipeline.stages.end(), [](const Stage& s) { return uneven_replicas(s); });
 }
 
 /// One strategy, devices in their order, equal replicas: what every other change starts from. Nothing where that has no configuration.
-std::optional<Plan> made_uniform(const ExportTarget& t, const Plan& plan, std::vector<std::string>& lost) {
-  const auto faults = faults_of(t, plan);
-  const auto one = of_most_layers(t, plan);
+std::optional<Pipeline> made_uniform(const ExportTarget& t, const Pipeline& own, const std::vector<Fault>& faults,
+                                     std::vector<std::string>& lost) {
+  const auto one = of_most_layers(t, own);
   if (!one || !is_legal(t.facts, one->strategy, one->schedule)) return std::nullopt;
-  Plan out = with_configuration(t, plan, *one);
+  Pipeline out = with_configuration(t, own, *one);
   const std::string with =
       cat("; written with ", label(one->strategy), " for all layers, equal replicas, devices in their order");
   std::set<std::string> left;
@@ -154,29 +161,29 @@ std::optional<Plan> made_uniform(const ExportTarget& t, const Plan& plan, std::v
 }
 
 struct TriedChange {
-  Plan plan;
+  Pipeline pipeline;
   D dimension;
   std::string text;  ///< "overlap_p2p off"
 };
 
 /// Switches that the engine does not have, as it has them.
-void take_usual_overlap(const ExportTarget& t, ClosestPlan& out) {
+void take_usual_overlap(const ExportTarget& t, Pipeline& now, std::vector<std::string>& lost) {
   if (t.engine == nullptr || t.engine->runs.chooses_overlap) return;
-  ChangedConfiguration c{out.plan.strategy(), out.plan.only_pipeline().schedule};
+  ChangedConfiguration c{now.strategy(), now.schedule};
   const Overlap usual = always_overlapped(*t.engine, t.facts, c.strategy, c.schedule);
   if (c.strategy.overlap == usual) return;
-  for (const Fault& f : faults_of(t, out.plan))
-    if (f.id.ends_with("-OVERLAP-ALWAYS")) out.lost.push_back(cat(f.id, ": ", f.text, "; written so"));
+  for (const Fault& f : faults_of(t, now))
+    if (f.id.ends_with("-OVERLAP-ALWAYS")) lost.push_back(cat(f.id, ": ", f.text, "; written so"));
   c.strategy.overlap = usual;
-  out.plan = with_configuration(t, out.plan, c);
+  now = with_configuration(t, now, c);
 }
 
 /// The first replacement with which the rule holds and no rule breaks that held.
-std::optional<TriedChange> mended(const ExportTarget& t, const Plan& plan, const std::vector<Fault>& faults,
+std::optional<TriedChange> mended(const ExportTarget& t, const Pipeline& own, const std::vector<Fault>& faults,
                                   const std::set<D>& settled) {
   std::set<std::string> broken;
   for (const Fault& f : faults) broken.insert(f.id);
-  const ChangedConfiguration now{plan.strategy(), plan.only_pipeline().schedule};
+  const ChangedConfiguration now{own.strategy(), own.schedule};
   for (const D d : kReplaceable) {
     if (settled.contains(d)) continue;
     for (const std::int64_t value : values_of(t, d, now)) {
@@ -184,7 +191,7 @@ std::optional<TriedChange> mended(const ExportTarget& t, const Plan& plan, const
       set(d, value, c.strategy, c.schedule);
       settle(t, d, c);
       if (!is_legal(t.facts, c.strategy, c.schedule)) continue;
-      Plan made = with_configuration(t, plan, c);
+      Pipeline made = with_configuration(t, own, c);
       const std::vector<Fault> left = faults_of(t, made);
       const bool helps = std::none_of(left.begin(), left.end(), [&](const Fault& f) {
         return f.id == faults.front().id || (!f.of_format && !broken.contains(f.id));
@@ -212,27 +219,27 @@ Error refused(const ExportTarget& t, const std::vector<Fault>& faults) {
 Result<ClosestPlan> closest_plan(const Exporter& format, const Job& job, const Plan& plan) {
   const EngineModel* engine = format.engine.empty() ? nullptr : &exchange::engine_written_for(format.name, format.engine, plan);
   const SplitPolicy split = engine == nullptr ? SplitPolicy::balanced : engine->split;
-  const ExportTarget t{format, engine, job, rule_facts(job.model, job.cluster, job.training, split), split};
-  ClosestPlan out{plan, {}};
+  const ExportTarget t{format, engine, job, plan, rule_facts(job.model, job.cluster, job.training, split), split};
   std::vector<Fault> faults = faults_of(t, plan);
-  if (faults.empty()) return out;
+  if (faults.empty()) return ClosestPlan{plan, {}};
   if (plan.pipelines.size() != 1) return refused(t, faults);
-  if (!plan.uniform() || !equal_replicas(plan) || !devices_in_order(plan)) {
-    auto made = made_uniform(t, plan, out.lost);
+  Pipeline now = plan.only_pipeline();
+  std::vector<std::string> lost;
+  if (!plan.uniform() || !equal_replicas(now) || !devices_in_order(plan)) {
+    auto made = made_uniform(t, now, faults, lost);
     if (!made) return refused(t, faults);
-    out.plan = std::move(*made);
-    faults = faults_of(t, out.plan);
+    now = std::move(*made);
   }
-  take_usual_overlap(t, out);
-  faults = faults_of(t, out.plan);
-  for (std::set<D> settled; !faults.empty(); faults = faults_of(t, out.plan)) {
-    auto change = mended(t, out.plan, faults, settled);
+  take_usual_overlap(t, now, lost);
+  faults = faults_of(t, now);
+  for (std::set<D> settled; !faults.empty(); faults = faults_of(t, now)) {
+    auto change = mended(t, now, faults, settled);
     if (!change) return refused(t, faults);
-    out.lost.push_back(cat(faults.front().id, ": ", faults.front().text, "; written with ", change->text));
-    out.plan = std::move(change->plan);
+    lost.push_back(cat(faults.front().id, ": ", faults.front().text, "; written with ", change->text));
+    now = std::move(change->pipeline);
     settled.insert(change->dimension);
   }
-  return out;
+  return ClosestPlan{with_pipeline(t, now), std::move(lost)};
 }
 
 }  // namespace espalier

@@ -42,10 +42,10 @@ void write_zero(base::JsonWriter& json, const Strategy& s, bool bf16_states) {
   json.end_object();
 }
 
-std::string deepspeed_settings(const ExportRequest& request) {
-  const Plan& plan = request.plan;
-  const Strategy& s = plan.strategy();
-  const Schedule& schedule = plan.only_pipeline().schedule;
+std::string deepspeed_settings(const WrittenPlan& w) {
+  const Plan& plan = w.plan();
+  const Strategy& s = w.strategy();
+  const Schedule& schedule = w.schedule();
   // What a step takes is what all ranks that hold different samples take; ranks of a Ulysses group share theirs.
   ESPALIER_CHECK(std::int64_t{schedule.micro_batch} * schedule.microbatches * s.dp == plan.training.global_batch);
   base::JsonWriter json;
@@ -57,9 +57,9 @@ std::string deepspeed_settings(const ExportRequest& request) {
     for (const std::string& what : left) json.value(what);
     json.end_array();
   }
-  if (!request.lost.empty()) {
+  if (!w.request.lost.empty()) {
     json.key("not_as_planned").begin_array();
-    for (const std::string& lost : request.lost) json.value(lost);
+    for (const std::string& lost : w.request.lost) json.value(lost);
     json.end_array();
   }
   json.end_object();
@@ -80,14 +80,15 @@ std::string deepspeed_settings(const ExportRequest& request) {
   return json.text() + "\n";
 }
 
-Result<std::string> write_deepspeed(const ExportRequest& request) {
-  if (const auto broken = deepspeed_fault(request.job, request.plan)) return to_error(*broken, deepspeed_json());
-  std::string text = deepspeed_settings(request);
-  if (!request.launcher) return text;
+Result<std::string> deepspeed_file(const WrittenPlan& w) {
+  std::string text = deepspeed_settings(w);
+  if (!w.request.launcher) return text;
   return to_text(LaunchFile{"DeepSpeed 0.19; your script takes deepspeed.add_config_arguments", "ds_config.json", std::move(text),
-                            torchrun_starter(request.job), "--deepspeed --deepspeed_config FILE"},
-                 request);
+                            torchrun_starter(w.job()), "--deepspeed --deepspeed_config FILE"},
+                 w.request);
 }
+
+Result<std::string> write_deepspeed(const ExportRequest& request) { return written(deepspeed_json(), request, deepspeed_file); }
 
 }  // namespace
 

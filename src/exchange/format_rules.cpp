@@ -20,9 +20,9 @@ std::int32_t blocks_of(const Model& model, const LayerRange& range) {
   return blocks;
 }
 
-std::string own_strategies(const Job& job, const Plan& plan) {
-  const Strategy all = strategy_of_all(plan);
-  for (const Stage& stage : plan.only_pipeline().stages)
+std::string own_strategies(const Job& job, const Pipeline& pipeline) {
+  const Strategy all = strategy_of_all(pipeline);
+  for (const Stage& stage : pipeline.stages)
     for (const Chunk& chunk : stage.chunks)
       for (const LayerRange& range : chunk.ranges) {
         const std::int32_t blocks = blocks_of(job.model, range);
@@ -44,10 +44,10 @@ std::vector<FormatRule> rules_of_rows(std::string_view prefix, std::span<const F
 }
 
 std::optional<FormatFault> fault_of_rows(std::string_view prefix, std::span<const FormatRow> rows, const Job& job,
-                                         const Plan& plan) {
+                                         const Plan& plan, const Pipeline& pipeline) {
   for (const FormatRow& row : rows) {
     ESPALIER_CHECK(row.found != nullptr && !row.expected.empty());  // a rule asks something, and says what it wants
-    if (std::string found = row.found(job, plan); !found.empty())
+    if (std::string found = row.found(job, plan, pipeline); !found.empty())
       return FormatFault{cat(prefix, "-", row.name), std::move(found), std::string(row.expected), std::string(row.hint)};
   }
   return std::nullopt;
@@ -61,9 +61,9 @@ const EngineModel& engine_written_for(std::string_view format, std::string_view 
   return *usual;
 }
 
-Strategy strategy_of_all(const Plan& plan) {
-  Strategy out = plan.strategy();
-  for (const Stage& stage : plan.only_pipeline().stages)
+Strategy strategy_of_all(const Pipeline& pipeline) {
+  Strategy out = pipeline.strategy();
+  for (const Stage& stage : pipeline.stages)
     for (const Chunk& chunk : stage.chunks)
       for (const LayerRange& range : chunk.ranges)
         if (range.strategy.recompute.kind == out.recompute.kind)
@@ -82,10 +82,17 @@ std::optional<FormatFault> engine_fault_of(const FormatRows& rows, const Job& jo
 
 std::optional<FormatFault> fault_of(const FormatRows& rows, const Job& job, const Plan& plan) {
   if (auto broken = engine_fault_of(rows, job, plan)) return broken;
-  if (std::string found = own_strategies(job, plan); !found.empty())  // of engines that run more than the file can say
+  const Pipeline& pipeline = plan.only_pipeline();                        // the engine's rules reject several
+  if (std::string found = own_strategies(job, pipeline); !found.empty())  // of engines that run more than the file can say
     return FormatFault{engine_rule_id(engine_written_for(rows.format, rows.engine, plan), "LAYERS"), std::move(found),
                        "one strategy for all layers"};
-  return fault_of_rows(rows.prefix, rows.own, job, plan);
+  return fault_of_rows(rows.prefix, rows.own, job, plan, pipeline);
+}
+
+Result<std::string> written(const Exporter& format, const ExportRequest& request,
+                            Result<std::string> (*write)(const WrittenPlan& plan)) {
+  if (const auto broken = format.fault(request.job, request.plan)) return to_error(*broken, format);
+  return write({request, request.plan.only_pipeline()});
 }
 
 std::vector<std::string> engine_options(const Plan& plan) {
@@ -116,6 +123,14 @@ std::vector<std::string> options_of_script(const Plan& plan) {
   return out;
 }
 
+/// What the script that trains says, and what was lost: "# not as planned: MEG-P2P: …". Empty: nothing.
+std::string lost_lines(const ExportRequest& request) {
+  std::string out;
+  for (const std::string& what : left_to_script(request.plan)) out += cat("# from the script that trains: ", what, "\n");
+  for (const std::string& lost : request.lost) out += cat("# not as planned: ", lost, "\n");
+  return out;
+}
+
 }  // namespace
 
 std::vector<std::string> left_to_script(const Plan& plan) {
@@ -128,11 +143,10 @@ std::vector<std::string> left_to_script(const Plan& plan) {
   return out;
 }
 
-std::string lost_lines(const ExportRequest& request, std::string_view mark) {
-  std::string out;
-  for (const std::string& what : left_to_script(request.plan)) out += cat(mark, " from the script that trains: ", what, "\n");
-  for (const std::string& lost : request.lost) out += cat(mark, " not as planned: ", lost, "\n");
-  return out;
+std::string head_lines(const ExportRequest& r, std::string_view tool, std::string_view how) {
+  return cat("# ", r.plan.label(), "\n# ", r.plan.model_name, " on ", r.job.cluster.devices(), " ",
+             r.job.cluster.groups.front().device.name, "; ", tool, ". Written by espalier export; plan ", content_hash(r.plan),
+             ".\n# ", how, "\n", lost_lines(r));
 }
 
 }  // namespace espalier::exchange

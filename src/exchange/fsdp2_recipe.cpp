@@ -24,9 +24,9 @@ struct WrappedLayer {
   const char* recompute = "none";
 };
 
-std::vector<WrappedLayer> layers_of(const Job& job, const Plan& plan) {
+std::vector<WrappedLayer> layers_of(const Job& job, const Pipeline& pipeline) {
   std::vector<WrappedLayer> out;
-  for (const LayerRange& range : plan.only_pipeline().stages.front().chunks.front().ranges) {
+  for (const LayerRange& range : pipeline.stages.front().chunks.front().ranges) {
     const Recompute& r = range.strategy.recompute;
     std::int32_t left = r.kind == RecomputeKind::full ? r.layers : 0;  // the first blocks of the range
     for (std::int32_t l = range.first; l <= range.last; ++l) {
@@ -52,14 +52,14 @@ std::string repeated(const std::vector<std::string>& words) {
   return out.empty() ? "[]" : out;
 }
 
-std::string settings(const ExportRequest& r) {
-  const Strategy& s = r.plan.strategy();
-  const Schedule& schedule = r.plan.only_pipeline().schedule;
+std::string settings(const WrittenPlan& w) {
+  const Strategy& s = w.strategy();
+  const Schedule& schedule = w.schedule();
   const bool sharded = s.shards_gradients();
   const std::int64_t shard = sharded ? std::max<std::int64_t>(1, s.shard / s.cp) : 1;
   ESPALIER_CHECK(s.dp % shard == 0);
   std::vector<std::string> frees, recompute;
-  const std::vector<WrappedLayer> layers = layers_of(r.job, r.plan);
+  const std::vector<WrappedLayer> layers = layers_of(w.job(), w.pipeline);
   for (const WrappedLayer& layer : layers) {
     if (!layer.block) continue;
     frees.push_back(python_bool(layer.frees));
@@ -69,8 +69,8 @@ std::string settings(const ExportRequest& r) {
       "REPLICATE, SHARD, CP, TP = ", s.dp / shard, ", ", shard, ", ", s.cp, ", ", s.tp, "\nSHARDED = ", python_bool(sharded),
       "  # False: replicas are whole\nSEQUENCE_PARALLEL = ", python_bool(s.sp == SequenceParallel::megatron),
       "  # of the tensor-parallel plan\nMICRO_BATCH, MICRO_BATCHES, SEQUENCE = ", schedule.micro_batch, ", ",
-      schedule.microbatches, ", ", r.plan.training.sequence.main,
-      "\nPRECISION = ", python_text(std::string(to_string(r.plan.training.precision))),
+      schedule.microbatches, ", ", w.plan().training.sequence.main,
+      "\nPRECISION = ", python_text(std::string(to_string(w.plan().training.precision))),
       "\nHOST = ", python_bool(offloads_parameters(s.offload)),
       "  # parameters, gradients and states\nRESHARD_ROOT = ", python_bool(layers.front().frees), "\nRESHARD = ", repeated(frees),
       "  # block by block: free parameters after the forward pass\nRECOMPUTE = ", repeated(recompute), "\n\n\n");
@@ -113,19 +113,19 @@ constexpr const char* kImports =
     "from torch.distributed.fsdp import CPUOffloadPolicy, MixedPrecisionPolicy, OffloadPolicy, fully_shard\n"
     "from torch.utils.checkpoint import CheckpointPolicy, create_selective_checkpoint_contexts\n\n";
 
-Result<std::string> write_fsdp2(const ExportRequest& request) {
-  if (const auto broken = fsdp2_fault(request.job, request.plan)) return to_error(*broken, fsdp2_recipe());
+Result<std::string> fsdp2_file(const WrittenPlan& w) {
   std::string text =
-      cat(recipe_head(request, "PyTorch 2.11",
-                      "planned(model, blocks, mesh()) shards a model whose blocks are a ModuleList; the script that trains "
-                      "takes micro-batches and precision from here."),
-          kImports, settings(request), kBody);
-  if (!request.launcher) return text;
-  return to_text(
-      LaunchFile{"PyTorch 2.11; your script imports planned_fsdp", "planned_fsdp.py", std::move(text),
-                 cat("env PYTHONPATH=\"$(dirname FILE)${PYTHONPATH:+:$PYTHONPATH}\" ", torchrun_starter(request.job)), ""},
-      request);
+      cat(head_lines(w.request, "PyTorch 2.11",
+                     "planned(model, blocks, mesh()) shards a model whose blocks are a ModuleList; the script that trains "
+                     "takes micro-batches and precision from here."),
+          kImports, settings(w), kBody);
+  if (!w.request.launcher) return text;
+  return to_text(LaunchFile{"PyTorch 2.11; your script imports planned_fsdp", "planned_fsdp.py", std::move(text),
+                            cat("env PYTHONPATH=\"$(dirname FILE)${PYTHONPATH:+:$PYTHONPATH}\" ", torchrun_starter(w.job())), ""},
+                 w.request);
 }
+
+Result<std::string> write_fsdp2(const ExportRequest& request) { return written(fsdp2_recipe(), request, fsdp2_file); }
 
 }  // namespace
 

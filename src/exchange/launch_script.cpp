@@ -41,7 +41,7 @@ struct Nodes {
   std::int64_t count, devices;
 };
 Nodes nodes_of(const Job& job) {
-  const std::int64_t each = job.cluster.groups.front().devices_per_node;
+  const std::int64_t each = devices_a_node(job);
   ESPALIER_CHECK(job.cluster.devices() % each == 0);
   return {job.cluster.devices() / each, each};
 }
@@ -56,9 +56,7 @@ struct LaunchText {
 };
 
 std::string head_of(const ExportRequest& r, const std::string& engine, const std::string& how) {
-  return cat("# ", r.plan.label(), "\n# ", r.plan.model_name, " on ", r.job.cluster.devices(), " ",
-             r.job.cluster.groups.front().device.name, "; flags of ", engine, ". Written by espalier export; plan ",
-             content_hash(r.plan), ".\n# ", how, "\n", lost_lines(r, "#"));
+  return head_lines(r, cat("flags of ", engine), how);
 }
 std::string head_of(const LaunchText& t, const std::string& how) { return head_of(t.request, t.script.engine, how); }
 
@@ -233,6 +231,8 @@ std::string file_kubeflow(const LaunchFile& file, const ExportRequest& r, const 
 }
 
 }  // namespace
+
+std::int64_t devices_a_node(const Job& job) { return job.cluster.groups.front().devices_per_node; }
 
 std::string torchrun_starter(const Job& job) { return torchrun_of(nodes_of(job), "RANK", "ADDRESS"); }
 

@@ -42,6 +42,9 @@ struct LaunchFile {
   std::string last;     ///< words behind the arguments of the user, FILE as above; empty: none
 };
 
+/// Devices of a node of the job.
+std::int64_t devices_a_node(const Job& job);
+
 /// The same script or document of a file. Requires a launcher.
 std::string to_text(const LaunchFile& file, const ExportRequest& request);
 /// "torchrun --nnodes 2 --nproc-per-node 8 --node-rank RANK --master-addr ADDRESS …": a starter.

@@ -78,9 +78,10 @@ std::vector<std::pair<std::int32_t, std::int32_t>> chunks_of(const Pipeline& pip
   return out;
 }
 
-Flags parallelism(const Job& job, const Plan& plan) {
-  const Strategy& s = plan.strategy();
-  const Schedule& schedule = plan.only_pipeline().schedule;
+Flags parallelism(const WrittenPlan& w) {
+  const Model& model = w.job().model;
+  const Strategy& s = w.strategy();
+  const Schedule& schedule = w.schedule();
   Flags out{{"--tensor-model-parallel-size", std::to_string(s.tp), ""},
             {"--pipeline-model-parallel-size", std::to_string(schedule.stages), ""}};
   if (s.sp == SequenceParallel::megatron) out.push_back({"--sequence-parallel", "", ""});
@@ -89,11 +90,10 @@ Flags parallelism(const Job& job, const Plan& plan) {
     out.push_back({"--cp-comm-type", s.cp_kind == ContextParallelKind::ring ? "p2p" : "a2a", ""});
   }
   if (s.ep > 1) out.push_back({"--expert-model-parallel-size", std::to_string(s.ep), ""});
-  if (active_parameter_count(job.model) < parameter_count(job.model))
+  if (active_parameter_count(model) < parameter_count(model))
     out.push_back({"--expert-tensor-parallel-size", std::to_string(s.etp), "null would mean the tensor degree"});
-  if (!evenly_cut(job.model, plan.only_pipeline())) {
-    out.push_back(
-        {"--pipeline-model-parallel-layout", megatron_layout(job.model, plan.only_pipeline()), "stages are cut unevenly"});
+  if (!evenly_cut(model, w.pipeline)) {
+    out.push_back({"--pipeline-model-parallel-layout", megatron_layout(model, w.pipeline), "stages are cut unevenly"});
   } else if (schedule.virtual_stages > 1) {
     out.push_back({"--num-virtual-stages-per-pipeline-rank", std::to_string(schedule.virtual_stages), ""});
   }
@@ -101,7 +101,7 @@ Flags parallelism(const Job& job, const Plan& plan) {
     out.push_back({"--no-overlap-p2p-communication", "", ""});
   if (s.order == RankOrder::tp_cp_pp_dp) out.push_back({"--use-tp-pp-dp-mapping", "", "replicas lie furthest apart"});
   if (offloads_activations(s.offload))
-    out.push_back({"--cpu-offloading-num-layers", std::to_string(job.model.blocks() - 1),
+    out.push_back({"--cpu-offloading-num-layers", std::to_string(model.blocks() - 1),
                    "activations of all blocks but one, as many as there may be, wait in host memory"});
   return out;
 }
@@ -142,37 +142,36 @@ LaunchFlag row_of(const std::string& flag) {
   return {flag.substr(0, space), value, "", value.find(' ') != std::string::npos};
 }
 
-Flags option_flags(const Plan& plan) {
-  ESPALIER_CHECK(plan.pipelines.size() == 1);  // the rules of the format were asked
+Flags option_flags(const WrittenPlan& w) {
   Flags out;
-  if (plan.engine.starts_with("megatron-core-unfused")) out.push_back({"--attention-backend", "unfused", "scores are kept"});
-  const bool aware = offloads_optimizer(plan.strategy().offload);  // said there
-  for (const EngineOption& option : plan_options(plan))
+  if (w.plan().engine.starts_with("megatron-core-unfused")) out.push_back({"--attention-backend", "unfused", "scores are kept"});
+  const bool aware = offloads_optimizer(w.strategy().offload);  // said there
+  for (const EngineOption& option : plan_options(w.plan()))
     for (const std::string& flag : option.flags)
       if (!(aware && flag == "--use-precision-aware-optimizer")) out.push_back(row_of(flag));
   return out;
 }
 
-Flags megatron_batch(const Plan& plan) {
-  Flags out{{"--micro-batch-size", std::to_string(plan.only_pipeline().schedule.micro_batch), ""},
-            {"--global-batch-size", std::to_string(plan.training.global_batch),
-             cat(plan.only_pipeline().schedule.microbatches, " micro-batches")},
-            {"--seq-length", std::to_string(plan.training.sequence.main), ""}};
-  const Lengths& lengths = plan.training.lengths;
+Flags megatron_batch(const WrittenPlan& w) {
+  const Training& training = w.plan().training;
+  Flags out{{"--micro-batch-size", std::to_string(w.schedule().micro_batch), ""},
+            {"--global-batch-size", std::to_string(training.global_batch), cat(w.schedule().microbatches, " micro-batches")},
+            {"--seq-length", std::to_string(training.sequence.main), ""}};
+  const Lengths& lengths = training.lengths;
   if (lengths.any() && lengths.packing != Packing::none)
     out.push_back({"--sft", "", "its data set packs conversations into samples (megatron/training/datasets/sft_dataset.py)"});
   return out;
 }
 
-Flags megatron_recomputation(const Job& job, const Plan& plan) {
-  const Recompute r = strategy_of_all(plan).recompute;
+Flags megatron_recomputation(const WrittenPlan& w) {
+  const Recompute r = strategy_of_all(w.pipeline).recompute;
   if (r.kind == RecomputeKind::none) return {};
   if (r.kind == RecomputeKind::selective) {
-    std::string modules = to_string(modules_said(job, plan));
+    std::string modules = to_string(modules_said(w));
     std::replace(modules.begin(), modules.end(), ',', ' ');
     return {{"--recompute-granularity", "selective", ""}, {"--recompute-modules", modules, "", true}};
   }
-  if (r.layers >= most_blocks_in_a_chunk(job.model, plan.only_pipeline()))
+  if (r.layers >= most_blocks_in_a_chunk(w.job().model, w.pipeline))
     return {{"--recompute-granularity", "full", ""},
             {"--recompute-method", "uniform", ""},
             {"--recompute-num-layers", "1", "every layer by itself"}};
@@ -270,7 +269,7 @@ bool known_architecture(const Model& model) {
   return true;
 }
 
-std::string unknown_option(const Job&, const Plan& plan) {
+std::string unknown_option(const Job&, const Plan& plan, const Pipeline&) {
   for (const EngineOption& option : plan_options(plan))
     if (option.flags.empty() && option.name != "recompute-modules") return cat("option ", option.name, " of the engine");
   return "";
@@ -286,10 +285,9 @@ constexpr FormatRows kMegatronRows = {kMegatron, kMegatron, kMegatronPrefix, kMe
 std::vector<FormatRule> megatron_rules() { return rules_of(kMegatronRows); }
 std::optional<FormatFault> megatron_fault(const Job& job, const Plan& plan) { return fault_of(kMegatronRows, job, plan); }
 
-Result<std::string> write_megatron(const ExportRequest& request) {
-  const Job& job = request.job;
-  const Plan& plan = request.plan;
-  if (const auto broken = megatron_fault(job, plan)) return to_error(*broken, megatron_core());
+Result<std::string> megatron_script(const WrittenPlan& w) {
+  const Job& job = w.job();
+  const Plan& plan = w.plan();
   const auto document = base::read_json(plan.model_source, "plan: $.model.source");
   if (!document) return document.error();
   const Config config(document->root);
@@ -302,30 +300,31 @@ Result<std::string> write_megatron(const ExportRequest& request) {
   script.environment_reasons = {
       "communication is issued in the order of compute: tensor and context parallelism overlap as planned"};
   script.groups = {{"model", known ? architecture(job, plan, config) : sizes_alone(job.model)},
-                   {"parallelism", parallelism(job, plan)},
-                   {"data parallelism", data_parallelism(plan.strategy())},
-                   {"batch", megatron_batch(plan)},
-                   {"recomputation", megatron_recomputation(job, plan)},
-                   {"options of the engine", option_flags(plan)},
+                   {"parallelism", parallelism(w)},
+                   {"data parallelism", data_parallelism(w.strategy())},
+                   {"batch", megatron_batch(w)},
+                   {"recomputation", megatron_recomputation(w)},
+                   {"options of the engine", option_flags(w)},
                    {"precision", precision(plan.training)}};
-  return to_text(script, request);
+  return to_text(script, w.request);
 }
+
+Result<std::string> write_megatron(const ExportRequest& request) { return written(megatron_core(), request, megatron_script); }
 
 }  // namespace
 
-std::vector<LaunchFlag> megatron_plan_flags(const Job& job, const Plan& plan) {
-  Flags out = parallelism(job, plan);
-  for (const Flags& more :
-       {data_parallelism(plan.strategy()), megatron_batch(plan), megatron_recomputation(job, plan), option_flags(plan)})
+std::vector<LaunchFlag> megatron_plan_flags(const WrittenPlan& w) {
+  Flags out = parallelism(w);
+  for (const Flags& more : {data_parallelism(w.strategy()), megatron_batch(w), megatron_recomputation(w), option_flags(w)})
     out.insert(out.end(), more.begin(), more.end());
   return out;
 }
 
 /// The modules that selective recomputation of the plan's first layers names, or those that its engine means.
-RecomputeModules modules_said(const Job& job, const Plan& plan) {
-  const Recompute r = strategy_of_all(plan).recompute;
-  const EngineModel* engine = find_engine(plan.engine);
-  return r.modules.any() || engine == nullptr ? r.modules : selective_modules(*engine, job.model);
+RecomputeModules modules_said(const WrittenPlan& w) {
+  const Recompute r = strategy_of_all(w.pipeline).recompute;
+  const EngineModel* engine = find_engine(w.plan().engine);
+  return r.modules.any() || engine == nullptr ? r.modules : selective_modules(*engine, w.job().model);
 }
 
 bool evenly_cut(const Model& model, const Pipeline& pipeline) {

@@ -17,10 +17,10 @@ namespace espalier::exchange {
 Exporter megatron_core();
 
 /// Flags of how the plan runs, without the model, its data and its precision. Requires one strategy for all layers.
-std::vector<LaunchFlag> megatron_plan_flags(const Job& job, const Plan& plan);
+std::vector<LaunchFlag> megatron_plan_flags(const WrittenPlan& plan);
 
 /// The modules that selective recomputation of the plan's first layers names, or those that its engine means.
-RecomputeModules modules_said(const Job& job, const Plan& plan);
+RecomputeModules modules_said(const WrittenPlan& plan);
 /// "Et*7|t*9|t*9|t*7L": the layout of a pipeline whose chunks hold whole decoder layers, embedding in the first and head in the last. Encoders of images and
 /// sound are built on the first stage and are no layers of the layout.
 std::string megatron_layout(const Model& model, const Pipeline& pipeline);

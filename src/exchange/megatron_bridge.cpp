@@ -20,7 +20,7 @@ using Settings = std::vector<PythonSetting>;
 constexpr const char* kBridge = "megatron-bridge";
 constexpr const char* kBridgePrefix = "MEG";  // its checks are Megatron's own
 
-std::string options_of(const Job&, const Plan& plan) {
+std::string options_of(const Job&, const Plan& plan, const Pipeline&) {
   const auto options = engine_options(plan);
   return options.empty() ? "" : cat("options of the engine: ", base::joined(options));
 }
@@ -47,16 +47,16 @@ const char* type_name(Precision precision) {
   }
 }
 
-void add_pipeline(const Job& job, const Plan& plan, Settings& out) {
-  const Schedule& schedule = plan.only_pipeline().schedule;
-  const bool uneven = !evenly_cut(job.model, plan.only_pipeline());
+void add_pipeline(const WrittenPlan& w, Settings& out) {
+  const Schedule& schedule = w.schedule();
+  const bool uneven = !evenly_cut(w.job().model, w.pipeline);
   const bool interleaved = schedule.virtual_stages > 1;
   out.push_back({"model.pipeline_model_parallel_size", number(schedule.stages), ""});
   out.push_back({"model.virtual_pipeline_model_parallel_size", interleaved && !uneven ? number(schedule.virtual_stages) : "None",
                  uneven ? "the layout says it" : ""});
-  out.push_back({"model.pipeline_model_parallel_layout",
-                 uneven ? python_text(megatron_layout(job.model, plan.only_pipeline())) : "None", ""});
-  if (schedule.stages > 1) out.push_back({"model.pipeline_dtype", cat("torch.", type_name(plan.training.precision)), ""});
+  out.push_back(
+      {"model.pipeline_model_parallel_layout", uneven ? python_text(megatron_layout(w.job().model, w.pipeline)) : "None", ""});
+  if (schedule.stages > 1) out.push_back({"model.pipeline_dtype", cat("torch.", type_name(w.plan().training.precision)), ""});
 }
 
 void add_degrees(const Job& job, const Strategy& s, Settings& out) {
@@ -69,21 +69,21 @@ void add_degrees(const Job& job, const Strategy& s, Settings& out) {
   out.push_back({"model.expert_tensor_parallel_size", number(s.etp), "None would mean the tensor degree"});
 }
 
-Settings bridge_recomputation(const Job& job, const Plan& plan) {
-  const Recompute r = strategy_of_all(plan).recompute;
+Settings bridge_recomputation(const WrittenPlan& w) {
+  const Recompute r = strategy_of_all(w.pipeline).recompute;
   if (r.kind == RecomputeKind::none)
     return {{"model.recompute_granularity", "None", ""},
             {"model.recompute_method", "None", ""},
             {"model.recompute_num_layers", "None", ""}};
   if (r.kind == RecomputeKind::selective) {
     std::string modules;
-    modules_said(job, plan).each([&](RecomputeModule m) { modules += cat(modules.empty() ? "" : ", ", "'", to_string(m), "'"); });
+    modules_said(w).each([&](RecomputeModule m) { modules += cat(modules.empty() ? "" : ", ", "'", to_string(m), "'"); });
     return {{"model.recompute_granularity", "'selective'", ""},
             {"model.recompute_modules", cat("[", modules, "]"), ""},
             {"model.recompute_method", "None", ""},
             {"model.recompute_num_layers", "None", ""}};
   }
-  const bool all = r.layers >= most_blocks_in_a_chunk(job.model, plan.only_pipeline());
+  const bool all = r.layers >= most_blocks_in_a_chunk(w.job().model, w.pipeline);
   return {{"model.recompute_granularity", "'full'", ""},
           {"model.recompute_method", all ? "'uniform'" : "'block'", ""},
           {"model.recompute_num_layers", number(all ? 1 : r.layers), all ? "every layer by itself" : "the first of every chunk"}};
@@ -109,20 +109,18 @@ void add_data_parallelism(const Job& job, const Strategy& s, Settings& out) {
     out.push_back({"optimizer.use_precision_aware_optimizer", "True", "asked for by the offload; types as without it"});
 }
 
-std::string bridge_recipe(const ExportRequest& r) {
-  const Plan& plan = r.plan;
-  ESPALIER_CHECK(plan.pipelines.size() == 1);  // the rules of the format were asked
-  const Strategy s = strategy_of_all(plan);
+std::string bridge_recipe(const WrittenPlan& w) {
+  const Training& training = w.plan().training;
+  const Strategy s = strategy_of_all(w.pipeline);
   Settings out;
-  add_degrees(r.job, s, out);
-  add_pipeline(r.job, plan, out);
-  for (PythonSetting& setting : bridge_recomputation(r.job, plan)) out.push_back(std::move(setting));
-  add_data_parallelism(r.job, s, out);
-  out.push_back({"train.micro_batch_size", number(plan.only_pipeline().schedule.micro_batch), ""});
-  out.push_back({"train.global_batch_size", number(plan.training.global_batch),
-                 cat(plan.only_pipeline().schedule.microbatches, " micro-batches")});
-  out.push_back({"model.seq_length", number(plan.training.sequence.main), ""});
-  out.push_back({"dataset.seq_length", number(plan.training.sequence.main), ""});
+  add_degrees(w.job(), s, out);
+  add_pipeline(w, out);
+  for (PythonSetting& setting : bridge_recomputation(w)) out.push_back(std::move(setting));
+  add_data_parallelism(w.job(), s, out);
+  out.push_back({"train.micro_batch_size", number(w.schedule().micro_batch), ""});
+  out.push_back({"train.global_batch_size", number(training.global_batch), cat(w.schedule().microbatches, " micro-batches")});
+  out.push_back({"model.seq_length", number(training.sequence.main), ""});
+  out.push_back({"dataset.seq_length", number(training.sequence.main), ""});
   // Recipes may bring a communication plan that would overrule what stands above.
   out.push_back(
       {"comm_overlap",
@@ -131,8 +129,8 @@ std::string bridge_recipe(const ExportRequest& r) {
            ", overlap_param_gather=", python_bool(s.overlap.param_gather), ")"),
        ""});
   return cat(
-      recipe_head(
-          r, "Megatron-Bridge 0.6",
+      head_lines(
+          w.request, "Megatron-Bridge 0.6",
           "planned(cfg) takes the ConfigContainer of a recipe of this model. As a program: RECIPE=MODULE:FUNCTION, started on "
           "every rank."),
       "import importlib\nimport os\n\nimport torch\nfrom megatron.bridge.training.comm_overlap import CommOverlapConfig\n\n\n"
@@ -145,14 +143,15 @@ std::string bridge_recipe(const ExportRequest& r) {
       "    pretrain(planned(getattr(importlib.import_module(module), function)()), forward_step)\n");
 }
 
-Result<std::string> write_bridge(const ExportRequest& request) {
-  if (const auto broken = bridge_fault(request.job, request.plan)) return to_error(*broken, megatron_bridge());
-  std::string text = bridge_recipe(request);
-  if (!request.launcher) return text;
+Result<std::string> bridge_file(const WrittenPlan& w) {
+  std::string text = bridge_recipe(w);
+  if (!w.request.launcher) return text;
   return to_text(LaunchFile{"Megatron-Bridge 0.6; RECIPE=MODULE:FUNCTION names the recipe", "planned.py", std::move(text),
-                            torchrun_starter(request.job) + " FILE", ""},
-                 request);
+                            torchrun_starter(w.job()) + " FILE", ""},
+                 w.request);
 }
+
+Result<std::string> write_bridge(const ExportRequest& request) { return written(megatron_bridge(), request, bridge_file); }
 
 }  // namespace
 

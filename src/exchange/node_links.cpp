@@ -77,8 +77,8 @@ class NodeLinksImport {
                    cat(request_.devices_per_node, ", as --devices-per-node says"), ""};
     auto usual = usual_cluster(request_.device, std::max<std::int64_t>(1, request_.nodes), n);
     if (!usual) return usual.error();
-    if (Status error = of_another_device(usual->groups.front().device.name)) return *error;
     out_.cluster = std::move(*usual);
+    if (Status error = of_another_device(group().device.name)) return *error;
     if (request_.nodes == 0) note("one node, since the file speaks of one: --nodes N says how many there are");
     if (n > 1) inside();
     if (out_.cluster.nodes() > 1) network();

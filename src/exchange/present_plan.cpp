@@ -108,14 +108,13 @@ Strategy for_rules(const Job& job, const ImportedConfiguration& c, Strategy stra
 const EngineModel* engine_of(const Job& job) { return job.engine_model ? job.engine_model.get() : find_engine(job.engine); }
 
 /// The first and the last layer of every chunk, from its blocks: the embedding stands with the first, the head with the last.
-Status cut(const Job& job, const ImportedConfiguration& c, Plan& plan) {
+Status cut(const Job& job, const ImportedConfiguration& c, Pipeline& pipeline) {
   const std::vector<std::int32_t> blocks = stated_blocks(job, c);
   if (c.end_weights && blocks.empty())
     return Error{ErrorKind::bad_input, c.name,
                  cat("first and last stage with ", c.end_weights->first, " and ", c.end_weights->last, " layers less"),
                  cat("weights that leave each of the stages some of the ", job.model.blocks(), " layers"), ""};
   if (blocks.empty()) return {};
-  Pipeline& pipeline = plan.only_pipeline();
   const auto chunks =
       static_cast<std::size_t>(pipeline.schedule.stages) * static_cast<std::size_t>(pipeline.schedule.virtual_stages);
   const std::int64_t all = std::accumulate(blocks.begin(), blocks.end(), std::int64_t{0});
@@ -152,11 +151,11 @@ Status cut(const Job& job, const ImportedConfiguration& c, Plan& plan) {
 }
 
 /// Megatron-LM cuts stages evenly unless the file says how (megatron/training/arguments.py:963, core 0.19.2), and so asserts that it can.
-Status uneven_layers(const Job& job, const ImportedConfiguration& c, const EngineModel& engine, const Plan& plan) {
-  const std::int64_t chunks = std::int64_t{plan.only_pipeline().schedule.stages} * plan.only_pipeline().schedule.virtual_stages;
+Status uneven_layers(const Job& job, const ImportedConfiguration& c, const EngineModel& engine, const Pipeline& pipeline) {
+  const std::int64_t chunks = pipeline.schedule.chunks();
   const bool core = engine.family == EngineFamily::megatron && engine.formats == std::vector<std::string>{"megatron-core"};
   if (!core || !c.blocks.empty() || job.model.blocks() % chunks == 0) return {};
-  const std::string layout = exchange::megatron_layout(job.model, plan.only_pipeline());
+  const std::string layout = exchange::megatron_layout(job.model, pipeline);
   return Error{ErrorKind::check_failed, c.name,
                cat("MEG-PP-LAYERS: ", job.model.blocks(), " layers in ", chunks, " equal stages"),
                "layers that the stages divide, as Megatron-LM asserts (megatron/training/arguments.py:963, core 0.19.2)",
@@ -309,8 +308,9 @@ Result<Plan> plan_of(const Job& job, const ImportedConfiguration& c) {
     return *broken;
   }
   Plan plan = make_uniform_plan(job.model, job.cluster, job.training, engine->name, strategy, schedule, engine->split);
-  if (Status error = uneven_layers(job, c, *engine, plan)) return *error;
-  if (Status error = cut(job, c, plan)) return *error;
+  Pipeline& pipeline = plan.only_pipeline();
+  if (Status error = uneven_layers(job, c, *engine, pipeline)) return *error;
+  if (Status error = cut(job, c, pipeline)) return *error;
   if (Status error = exchange::embed_job(job, plan)) return *error;
   if (Status error = validate(plan)) return *error;
   return plan;

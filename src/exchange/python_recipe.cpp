@@ -3,7 +3,6 @@
 
 #include "base/format.h"
 #include "base/invariant.h"
-#include "exchange/format_rules.h"
 
 namespace espalier::exchange {
 
@@ -26,11 +25,5 @@ std::string python_text(const std::string& text) {
 }
 
 std::string python_bool(bool value) { return value ? "True" : "False"; }
-
-std::string recipe_head(const ExportRequest& r, const std::string& engine, const std::string& how) {
-  return cat("# ", r.plan.label(), "\n# ", r.plan.model_name, " on ", r.job.cluster.devices(), " ",
-             r.job.cluster.groups.front().device.name, "; ", engine, ". Written by espalier export; plan ", content_hash(r.plan),
-             ".\n# ", how, "\n", lost_lines(r, "#"));
-}
 
 }  // namespace espalier::exchange

@@ -22,7 +22,4 @@ std::string assignments(const std::string& object, const std::vector<PythonSetti
 std::string python_text(const std::string& text);
 std::string python_bool(bool value);
 
-/// The head of a recipe: the plan, what wrote it, how it is used, what was lost.
-std::string recipe_head(const ExportRequest& request, const std::string& engine, const std::string& how);
-
 }  // namespace espalier::exchange

@@ -26,14 +26,17 @@ RankCoordinates place_of(std::size_t pipeline, std::size_t stage, const Strategy
 /// By device, which is the rank.
 std::map<std::int64_t, RankCoordinates> places_of(const Plan& plan) {
   std::map<std::int64_t, RankCoordinates> out;
-  for (std::size_t p = 0; p < plan.pipelines.size(); ++p)
-    for (std::size_t i = 0; i < plan.pipelines[p].stages.size(); ++i) {
-      const Stage& stage = plan.pipelines[p].stages[i];
+  std::size_t p = 0;
+  for (const Pipeline& pipeline : plan.pipelines) {
+    for (std::size_t i = 0; i < pipeline.stages.size(); ++i) {
+      const Stage& stage = pipeline.stages[i];
       const Strategy& first = stage.chunks.front().ranges.front().strategy;
       std::int64_t j = 0;
       for (const DeviceRange& range : stage.devices)
         for (std::int64_t k = 0; k < range.count; ++k) out.emplace(range.first + k * range.stride, place_of(p, i, first, j++));
     }
+    ++p;
+  }
   return out;
 }
 

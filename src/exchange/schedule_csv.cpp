@@ -25,23 +25,27 @@ char letter(InstructionKind kind) {
   return ' ';
 }
 
-std::string several_pipelines(const Job&, const Plan& plan) {
-  return plan.pipelines.size() == 1 ? "" : cat(static_cast<std::int64_t>(plan.pipelines.size()), " pipelines");
-}
-std::string no_pipeline(const Job&, const Plan& plan) {
-  return plan.only_pipeline().schedule.stages > 1 ? "" : "a plan without a pipeline";
+std::string no_pipeline(const Job&, const Plan&, const Pipeline& pipeline) {
+  return pipeline.schedule.stages > 1 ? "" : "a plan without a pipeline";
 }
 constexpr std::array kCsvRows = {
-    FormatRow{"ONE-PIPELINE", "one pipeline", several_pipelines, "one", "each has a schedule of its own"},
     FormatRow{"STAGES", "two stages or more", no_pipeline, "two stages or more", "one stage needs no schedule"},
 };
 
-std::vector<FormatRule> csv_rules() { return rules_of_rows("CSV", kCsvRows); }
-std::optional<FormatFault> csv_fault(const Job& job, const Plan& plan) { return fault_of_rows("CSV", kCsvRows, job, plan); }
+std::vector<FormatRule> csv_rules() {
+  std::vector<FormatRule> out = rules_of_rows("CSV", kCsvRows);
+  out.insert(out.begin(), {"CSV-ONE-PIPELINE", "one pipeline"});
+  return out;
+}
 
-Result<std::string> write_csv(const ExportRequest& request) {
-  if (const auto broken = csv_fault(request.job, request.plan)) return to_error(*broken, schedule_csv());
-  const Schedule& schedule = request.plan.only_pipeline().schedule;
+std::optional<FormatFault> csv_fault(const Job& job, const Plan& plan) {
+  if (const std::size_t pipelines = plan.pipelines.size(); pipelines != 1)
+    return FormatFault{"CSV-ONE-PIPELINE", cat(pipelines, " pipelines"), "one", "each has a schedule of its own"};
+  return fault_of_rows("CSV", kCsvRows, job, plan, plan.only_pipeline());
+}
+
+Result<std::string> csv_lines(const WrittenPlan& w) {
+  const Schedule& schedule = w.schedule();
   std::string out;
   for (std::int32_t rank = 0; rank < schedule.stages; ++rank) {
     std::string row;
@@ -53,6 +57,8 @@ Result<std::string> write_csv(const ExportRequest& request) {
   }
   return out;
 }
+
+Result<std::string> write_csv(const ExportRequest& request) { return written(schedule_csv(), request, csv_lines); }
 
 }  // namespace
 

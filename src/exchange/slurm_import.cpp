@@ -140,7 +140,7 @@ Result<ImportedCluster> of_hosts(const ClusterRequest& request, std::size_t host
   if (!cluster) return cluster.error();
   ImportedCluster out{std::move(*cluster), {}};
   if (devices_per_node == 0)
-    out.notes.push_back(cat(out.cluster.groups.front().devices_per_node, " devices a node, the usual number of ", request.device,
+    out.notes.push_back(cat(out.cluster.devices() / out.cluster.nodes(), " devices a node, the usual number of ", request.device,
                             ": --devices-per-node says another"));
   out.notes.push_back(cat("links and network are those of a usual node of ", request.device));
   return out;
@@ -306,7 +306,7 @@ void add_leaf_level(const Tree& tree, double oversubscription, ImportedCluster& 
     return;
   }
   FabricLevel top = out.cluster.inter.back();
-  const std::int64_t span = static_cast<std::int64_t>(size) * out.cluster.groups.front().devices_per_node;
+  const std::int64_t span = static_cast<std::int64_t>(size) * (out.cluster.devices() / out.cluster.nodes());
   out.notes.push_back(cat(static_cast<std::int64_t>(tree.leaves.size()), " leaf switches of ", static_cast<std::int64_t>(size),
                           " hosts; ",
                           oversubscription == 1 ? "not oversubscribed, which the file does not say: --oversubscription 2"

@@ -29,8 +29,7 @@ bool compiles(const Plan& plan) { return base_engine(plan.engine) == "torchtitan
 bool compiles_loss(const Plan& plan) { return has_engine_option(plan, "compiled-loss"); }
 
 /// Blocks of every chunk, in pipeline order.
-std::vector<std::int64_t> blocks_of_chunks(const Job& job, const Plan& plan) {
-  const Pipeline& pipeline = plan.only_pipeline();
+std::vector<std::int64_t> blocks_of_chunks(const Job& job, const Pipeline& pipeline) {
   std::vector<std::int64_t> out(static_cast<std::size_t>(pipeline.schedule.stages) *
                                 static_cast<std::size_t>(pipeline.schedule.virtual_stages));
   for (std::size_t i = 0; i < pipeline.stages.size(); ++i)
@@ -68,9 +67,9 @@ std::string listed(const std::vector<std::int64_t>& counts) {
   return base::joined(words);
 }
 
-std::string uncut(const Job& job, const Plan& plan) {
-  const Schedule& schedule = plan.only_pipeline().schedule;
-  const std::vector<std::int64_t> blocks = blocks_of_chunks(job, plan);
+std::string uncut(const Job& job, const Plan&, const Pipeline& pipeline) {
+  const Schedule& schedule = pipeline.schedule;
+  const std::vector<std::int64_t> blocks = blocks_of_chunks(job, pipeline);
   return schedule.stages > 1 && !titan_cut(blocks, usual_stages(schedule)) ? cat("stages of ", listed(blocks), " blocks") : "";
 }
 /// Of the command line: in Python stages are lists of modules.
@@ -87,19 +86,18 @@ std::optional<FormatFault> recipe_fault(const Job& job, const Plan& plan) { retu
 std::vector<FormatRule> flag_rules() { return rules_of(kTorchtitanRows); }
 std::optional<FormatFault> flag_fault(const Job& job, const Plan& plan) { return fault_of(kTorchtitanRows, job, plan); }
 
-Flags pipeline_alone(const Plan& plan) {
-  const Schedule& schedule = plan.only_pipeline().schedule;
+Flags pipeline_alone(const Schedule& schedule) {
   if (schedule.stages == 1) return {};
   return {{flag("pipeline_parallel_degree"), std::to_string(schedule.stages), ""},
           {flag("pipeline_parallel_schedule"), schedule_name(schedule.kind), ""},
           {flag("pipeline_parallel_microbatch_size"), std::to_string(schedule.micro_batch), ""}};
 }
 
-Flags pipeline(const Job& job, const Plan& plan) {
-  const Schedule& schedule = plan.only_pipeline().schedule;
-  Flags out = pipeline_alone(plan);
+Flags pipeline(const WrittenPlan& w) {
+  const Schedule& schedule = w.schedule();
+  Flags out = pipeline_alone(schedule);
   if (out.empty()) return out;
-  const auto cut = titan_cut(blocks_of_chunks(job, plan), usual_stages(schedule));
+  const auto cut = titan_cut(blocks_of_chunks(w.job(), w.pipeline), usual_stages(schedule));
   ESPALIER_CHECK(cut);  // fault() has asked
   out.push_back({flag("pipeline_parallel_first_stage_less_layers"), std::to_string(cut->first), ""});
   out.push_back({flag("pipeline_parallel_last_stage_less_layers"), std::to_string(cut->last), ""});
@@ -109,8 +107,7 @@ Flags pipeline(const Job& job, const Plan& plan) {
   return out;
 }
 
-Flags parallelism(const Plan& plan) {
-  const Strategy& s = plan.strategy();
+Flags parallelism(const Strategy& s) {
   const std::int64_t shard = s.shards_gradients() ? s.shard / s.cp : 1;
   ESPALIER_CHECK(shard > 0 && s.dp % shard == 0);
   Flags out{{flag("data_parallel_replicate_degree"), std::to_string(s.dp / shard), ""},
@@ -127,22 +124,24 @@ Flags parallelism(const Plan& plan) {
   return out;
 }
 
-Flags torchtitan_batch(const Plan& plan) {
-  const Schedule& schedule = plan.only_pipeline().schedule;
+Flags torchtitan_batch(const WrittenPlan& w) {
+  const Schedule& schedule = w.schedule();
+  const Training& training = w.plan().training;
   const std::int64_t passes = schedule.stages > 1 ? schedule.microbatches : 1;
   return {{"--training.local_batch_size", std::to_string(schedule.micro_batch * passes),
            schedule.stages > 1 ? cat(passes, " micro-batches pass the pipeline") : ""},
-          {"--training.global_batch_size", std::to_string(plan.training.global_batch), ""},
-          {"--training.seq_len", std::to_string(plan.training.sequence.main), ""}};
+          {"--training.global_batch_size", std::to_string(training.global_batch), ""},
+          {"--training.seq_len", std::to_string(training.sequence.main), ""}};
 }
 
 /// Rule TT-CUDA-GRAPHS is kept here, whatever the plan.
-Flags kernels(const Plan& plan) {
+Flags kernels(const WrittenPlan& w) {
+  const Plan& plan = w.plan();
   Flags out{{"--training.disable_cuda_graphs", "",
-             plan.only_pipeline().schedule.stages > 1 ? "they do not support pipelines" : "the prediction launches every kernel"},
+             w.schedule().stages > 1 ? "they do not support pipelines" : "the prediction launches every kernel"},
             {compiles(plan) || compiles_loss(plan) ? "--compile.enable" : "--compile.no-enable", "", ""}};
   if (!compiles(plan) && compiles_loss(plan)) out.push_back({"--compile.components", "loss", "", true});
-  if (plan.strategy().overlap.tp) out.push_back({"--compile.enable_async_tensor_parallel", "", ""});
+  if (w.strategy().overlap.tp) out.push_back({"--compile.enable_async_tensor_parallel", "", ""});
   out.push_back({"--loss.num_chunks", has_engine_option(plan, "chunked-loss") ? "8" : "1",
                  "parts of the sequence whose logits exist at once"});
   if (has_engine_option(plan, "bf16-states"))
@@ -166,21 +165,20 @@ const char* eight_bits(const Plan& plan) {
   return plan.training.precision == Precision::fp8 ? ", with its Float8LinearConverter" : "";
 }
 
-Result<std::string> write_flags(const ExportRequest& request) {
-  const Job& job = request.job;
-  const Plan& plan = request.plan;
-  if (const auto broken = flag_fault(job, plan)) return to_error(*broken, torchtitan_flags());
+Result<std::string> flag_script(const WrittenPlan& w) {
   LaunchScript script;
-  script.engine = cat("torchtitan 0.3; MODULE and CONFIG name the model, as llama3 and llama3_8b", eight_bits(plan));
+  script.engine = cat("torchtitan 0.3; MODULE and CONFIG name the model, as llama3 and llama3_8b", eight_bits(w.plan()));
   script.program = "-m torchtitan.train --module \"${MODULE:?}\" --config \"${CONFIG:?}\"";
   script.in_image = "-m torchtitan.train --module MODULE --config CONFIG";
-  script.groups = {{"parallelism", parallelism(plan)},
-                   {"pipeline", pipeline(job, plan)},
-                   {"batch", torchtitan_batch(plan)},
-                   {"kernels", kernels(plan)}};
-  script.last = recomputation(plan.strategy().recompute);
-  return to_text(script, request);
+  script.groups = {{"parallelism", parallelism(w.strategy())},
+                   {"pipeline", pipeline(w)},
+                   {"batch", torchtitan_batch(w)},
+                   {"kernels", kernels(w)}};
+  script.last = recomputation(w.strategy().recompute);
+  return to_text(script, w.request);
 }
+
+Result<std::string> write_flags(const ExportRequest& request) { return written(torchtitan_flags(), request, flag_script); }
 
 // ---- the recipe --------------------------------------------------------------------------------------------------------------
 
@@ -198,10 +196,10 @@ PythonSetting setting_of(const LaunchFlag& flag) {
 }
 
 /// The modules of every stage, as torchtitan names them: ['tok_embeddings', 'layers.0'], …, ['layers.31', 'norm', 'lm_head'].
-std::string modules(const Job& job, const Plan& plan) {
+std::string modules(const WrittenPlan& w) {
   std::string out = "[";
   std::int64_t next = 0;
-  const std::vector<std::int64_t> blocks = blocks_of_chunks(job, plan);
+  const std::vector<std::int64_t> blocks = blocks_of_chunks(w.job(), w.pipeline);
   for (std::size_t k = 0; k < blocks.size(); ++k) {
     std::vector<std::string> names;
     if (k == 0) names.emplace_back("'tok_embeddings'");
@@ -221,17 +219,16 @@ const char* checkpointing(const Recompute& r) {
   return "FullAC.Config()";
 }
 
-std::string recipe_text(const ExportRequest& r) {
+std::string recipe_text(const WrittenPlan& w) {
   std::vector<PythonSetting> out;
-  for (const Flags& flags : {parallelism(r.plan), pipeline_alone(r.plan), torchtitan_batch(r.plan), kernels(r.plan)})
+  for (const Flags& flags : {parallelism(w.strategy()), pipeline_alone(w.schedule()), torchtitan_batch(w), kernels(w)})
     for (const LaunchFlag& flag : flags) out.push_back(setting_of(flag));
-  if (r.plan.only_pipeline().schedule.stages > 1)
-    out.push_back({"parallelism.module_fqns_per_model_part", modules(r.job, r.plan), ""});
-  out.push_back({"activation_checkpoint", checkpointing(r.plan.strategy().recompute), ""});
+  if (w.schedule().stages > 1) out.push_back({"parallelism.module_fqns_per_model_part", modules(w), ""});
+  out.push_back({"activation_checkpoint", checkpointing(w.strategy().recompute), ""});
   return cat(
-      recipe_head(r, cat("torchtitan 0.3", eight_bits(r.plan)),
-                  "On the path of Python: --module planned_recipe --config planned; BASE=MODULE:FUNCTION names the model's own "
-                  "configuration, as torchtitan.models.llama3.config_registry:llama3_8b."),
+      head_lines(w.request, cat("torchtitan 0.3", eight_bits(w.plan())),
+                 "On the path of Python: --module planned_recipe --config planned; BASE=MODULE:FUNCTION names the model's own "
+                 "configuration, as torchtitan.models.llama3.config_registry:llama3_8b."),
       "import importlib\nimport os\n\nfrom torchtitan.distributed.activation_checkpoint import FullAC, SelectiveAC  # noqa: "
       "F401\n\n\n"
       "def planned():\n    module, function = os.environ['BASE'].split(':')\n"
@@ -239,18 +236,18 @@ std::string recipe_text(const ExportRequest& r) {
       assignments("config", out), "    return config\n");
 }
 
-Result<std::string> write_recipe(const ExportRequest& request) {
-  if (const auto broken = recipe_fault(request.job, request.plan)) return to_error(*broken, torchtitan_recipe());
-  std::string text = recipe_text(request);
-  if (!request.launcher) return text;
+Result<std::string> recipe_file(const WrittenPlan& w) {
+  std::string text = recipe_text(w);
+  if (!w.request.launcher) return text;
   const std::string path = "PYTHONPATH=\"$(dirname FILE)${PYTHONPATH:+:$PYTHONPATH}\"";
   return to_text(
       LaunchFile{
           "torchtitan 0.3; BASE=MODULE:FUNCTION names the model's own configuration", "planned_recipe.py", std::move(text),
-          cat("env ", path, " ", torchrun_starter(request.job), " -m torchtitan.train --module planned_recipe --config planned"),
-          ""},
-      request);
+          cat("env ", path, " ", torchrun_starter(w.job()), " -m torchtitan.train --module planned_recipe --config planned"), ""},
+      w.request);
 }
+
+Result<std::string> write_recipe(const ExportRequest& request) { return written(torchtitan_recipe(), request, recipe_file); }
 
 /// Layers a stage of which ⌈weighted / it⌉ is the number of stages; 0: unsaid; nothing: there is no such number.
 std::optional<std::int64_t> layers_a_stage(std::int64_t weighted, std::int64_t stages, std::int64_t usual) {
@@ -262,10 +259,10 @@ std::optional<std::int64_t> layers_a_stage(std::int64_t weighted, std::int64_t s
 
 }  // namespace
 
-std::vector<LaunchFlag> titan_plan_flags(const Job& job, const Plan& plan) {
-  Flags out = parallelism(plan);
-  for (const Flags& more : {pipeline(job, plan), torchtitan_batch(plan)}) out.insert(out.end(), more.begin(), more.end());
-  if (plan.strategy().overlap.tp) out.push_back({"--compile.enable_async_tensor_parallel", "", ""});
+std::vector<LaunchFlag> titan_plan_flags(const WrittenPlan& w) {
+  Flags out = parallelism(w.strategy());
+  for (const Flags& more : {pipeline(w), torchtitan_batch(w)}) out.insert(out.end(), more.begin(), more.end());
+  if (w.strategy().overlap.tp) out.push_back({"--compile.enable_async_tensor_parallel", "", ""});
   return out;
 }
 

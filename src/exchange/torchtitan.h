@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "espalier/exchange.h"
+#include "exchange/format_rules.h"
 #include "exchange/launch_script.h"
 
 namespace espalier::exchange {
@@ -19,7 +20,7 @@ Exporter torchtitan_flags();
 Exporter torchtitan_recipe();
 
 /// Flags of how the plan runs, without what it recomputes. Requires a plan that torchtitan_flags() can write.
-std::vector<LaunchFlag> titan_plan_flags(const Job& job, const Plan& plan);
+std::vector<LaunchFlag> titan_plan_flags(const WrittenPlan& plan);
 
 /// Values of pipeline_parallel_first_stage_less_layers and …_last_stage_less_layers, and of pipeline_parallel_layers_per_stage.
 struct TitanCut {

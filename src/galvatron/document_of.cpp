@@ -43,10 +43,10 @@ Status check_strategy(const Strategy& s, const std::string& where) {
 }
 
 /// Stage i holds devices i·size … (i + 1)·size − 1.
-Status check_devices(const Plan& plan) {
+Status check_devices(const Pipeline& pipeline) {
   std::int64_t next = 0;
-  for (std::size_t i = 0; i < plan.only_pipeline().stages.size(); ++i) {
-    const Stage& stage = plan.only_pipeline().stages[i];
+  for (std::size_t i = 0; i < pipeline.stages.size(); ++i) {
+    const Stage& stage = pipeline.stages[i];
     for (const DeviceRange& r : stage.devices) {
       if (r.first != next || r.stride != 1)
         return not_in_document(stage_at(i) + ".devices",
@@ -66,13 +66,14 @@ struct FileLayer {
 };
 
 /// Layers in order; the first `recompute.layers` blocks of a range with full recomputation are recomputed.
-Result<std::vector<FileLayer>> placed_layers(const Plan& plan, std::vector<std::int32_t>& per_stage) {
+Result<std::vector<FileLayer>> placed_layers(const Pipeline& pipeline, std::vector<std::int32_t>& per_stage) {
   std::vector<FileLayer> layers;
-  const std::int32_t last = plan.only_pipeline().stages.back().chunks.front().last();
-  for (std::size_t i = 0; i < plan.only_pipeline().stages.size(); ++i) {
+  const std::int32_t last = pipeline.stages.back().chunks.front().last();
+  for (std::size_t i = 0; i < pipeline.stages.size(); ++i) {
+    const std::vector<LayerRange>& ranges = pipeline.stages[i].chunks.front().ranges;
     std::int32_t blocks_of_stage = 0;
-    for (std::size_t k = 0; k < plan.only_pipeline().stages[i].chunks.front().ranges.size(); ++k) {
-      const LayerRange& range = plan.only_pipeline().stages[i].chunks.front().ranges[k];
+    for (std::size_t k = 0; k < ranges.size(); ++k) {
+      const LayerRange& range = ranges[k];
       const std::string where = stage_at(i) + ".layers[" + std::to_string(k) + "].strategy";
       if (Status e = check_strategy(range.strategy, where)) return *e;
       std::int32_t again = range.strategy.recompute.layers;
@@ -136,23 +137,25 @@ DocumentLayer document_layer(const FileLayer& layer) {
 Result<StrategyDocument> document_of(const Plan& plan) {
   if (Status e = validate(plan)) return *e;
   if (Status e = unsupported(plan)) return *e;
-  if (plan.pipelines.size() != 1)
-    return Error{ErrorKind::check_failed, "$.pipelines", std::to_string(plan.pipelines.size()) + " pipelines",
+  if (const std::size_t pipelines = plan.pipelines.size(); pipelines != 1)
+    return Error{ErrorKind::check_failed, "$.pipelines", std::to_string(pipelines) + " pipelines",
                  "one pipeline: all that a strategy file can say", ""};
-  if (Status e = check_schedule(plan.only_pipeline().schedule)) return *e;
-  if (Status e = check_devices(plan)) return *e;
+  const Pipeline& pipeline = plan.only_pipeline();
+  const Schedule& schedule = pipeline.schedule;
+  if (Status e = check_schedule(schedule)) return *e;
+  if (Status e = check_devices(pipeline)) return *e;
   StrategyDocument d;
-  const auto layers = placed_layers(plan, d.division);
+  const auto layers = placed_layers(pipeline, d.division);
   if (!layers) return layers.error();
   if (Status e = check_tensor_groups(*layers)) return *e;
   if (Status e = check_vocabulary(layers->front(), layers->back())) return *e;
   const auto type = default_type(*layers);
   if (!type) return type.error();
   d.default_type = *type;
-  d.pp = plan.only_pipeline().schedule.stages;
+  d.pp = schedule.stages;
   d.global_batch = plan.training.global_batch;
-  d.chunks = plan.only_pipeline().schedule.microbatches;
-  d.one_f_one_b = plan.only_pipeline().schedule.kind == ScheduleKind::one_f_one_b;
+  d.chunks = schedule.microbatches;
+  d.one_f_one_b = schedule.kind == ScheduleKind::one_f_one_b;
   for (std::size_t i = 1; i + 1 < layers->size(); ++i) d.layers.push_back(document_layer((*layers)[i]));
   const DocumentLayer vocabulary = document_layer(layers->front());
   d.vocab_tp = vocabulary.tp;

@@ -220,12 +220,13 @@ class Conversion {
     const std::optional<Strategy> all = strategy_of_all();
     Plan plan =
         make_uniform_plan(model_, cluster_, training_, "generic", strategies_.front(), schedule(), SplitPolicy::even_blocks);
+    std::vector<Stage>& stages = plan.only_pipeline().stages;
     std::int32_t next = 0;
-    for (std::size_t i = 0; i < plan.only_pipeline().stages.size(); ++i) {
-      const bool is_last = i + 1 == plan.only_pipeline().stages.size();
+    for (std::size_t i = 0; i < stages.size(); ++i) {
+      const bool is_last = i + 1 == stages.size();
       const std::int32_t last = next + d_.division[i] - 1 + (i == 0 ? 1 : 0) + (is_last ? 1 : 0);
-      plan.only_pipeline().stages[i].chunks = {{all ? std::vector<LayerRange>{{next, last, *all}} : ranges(next, last)}};
-      plan.only_pipeline().stages[i].devices = {{stage_devices() * static_cast<std::int64_t>(i), stage_devices(), 1}};
+      stages[i].chunks = {{all ? std::vector<LayerRange>{{next, last, *all}} : ranges(next, last)}};
+      stages[i].devices = {{stage_devices() * static_cast<std::int64_t>(i), stage_devices(), 1}};
       next = last + 1;
     }
     return plan;
