@@ -58,7 +58,7 @@ TEST(ListedPlacement, ASwapMovesTensorGroupsAcrossNodesAndDataGroupsInside) {
   const Model model = model_of(mlp());
   const Cluster cluster = slow_network(2, 2);
   Plan plan = two_nodes(model, cluster);
-  const ProgramStructure structure = structure_of(plan, model);
+  const ProgramStructure structure = structure_of(plan.only_pipeline(), model);
   const Costs canonical = priced(plan, model, cluster);
   EXPECT_EQ(canonical.works[structure.forward(ChunkId(0))].time.exposed_ns, 128'000);
   EXPECT_EQ(canonical.collectives[structure.grad_reduce(ChunkId(0))].count(), 655'360);
@@ -93,11 +93,12 @@ TEST(ListedPlacement, MessagesGoFromPlaceToPlace) {
   s.dp = 2;
   Plan plan = make_uniform_plan(model, cluster, tokens(1000, 8), "generic", s, {ScheduleKind::one_f_one_b, 2, 1, 4, 1},
                                 SplitPolicy::balanced);
-  const TransferId first = structure_of(plan, model).transfer(ChunkId(1), false);
+  const TransferId first = structure_of(plan.only_pipeline(), model).transfer(ChunkId(1), false);
   EXPECT_EQ(priced(plan, model, cluster).transfers[first].count(), 1'280'000);
   list_devices(plan, {{0, 2}, {1, 3}});
   EXPECT_EQ(priced(plan, model, cluster).transfers[first].count(), 128'000);
-  EXPECT_EQ(priced(plan, model, cluster).collectives[structure_of(plan, model).grad_reduce(ChunkId(0))].count(), 32'768 * 4 * 10);
+  EXPECT_EQ(priced(plan, model, cluster).collectives[structure_of(plan.only_pipeline(), model).grad_reduce(ChunkId(0))].count(),
+            32'768 * 4 * 10);
 }
 
 // One group of each kind torn across nodes while the others are not has no price.

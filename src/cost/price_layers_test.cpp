@@ -284,7 +284,7 @@ TEST(PriceLayers, OfADocument) {
   x.add(c, 1, 3, 5, tensor, 2);
   x.time(c);
   EXPECT_TRUE(cost::test::rows_of(priced, program.structure()) == x.timing);
-  EXPECT_TRUE(structure_of(plan, model) == x.structure);
+  EXPECT_TRUE(structure_of(plan.only_pipeline(), model) == x.structure);
 }
 
 // ---- shares of layers --------------------------------------------------------------------------------------------------------

@@ -6,22 +6,15 @@
 
 #include "base/format.h"
 #include "base/invariant.h"
+#include "plan/activation_layout.h"
 
 namespace espalier::exchange {
 namespace {
 
 struct RankCoordinates {
   std::size_t pipeline, stage;
-  std::int64_t dp, cp, tp;
+  PlaceInStage in_stage;
 };
-
-/// Of the j-th device that a stage lists.
-RankCoordinates place_of(std::size_t pipeline, std::size_t stage, const Strategy& s, std::int64_t j) {
-  ESPALIER_CHECK(j >= 0 && j < s.devices());  // a stage has the devices of its degrees
-  const std::int64_t tp = j % s.tp, outer = j / s.tp;
-  if (s.order == RankOrder::tp_dp_cp_pp) return {pipeline, stage, outer % s.dp, outer / s.dp, tp};
-  return {pipeline, stage, outer / s.cp, outer % s.cp, tp};
-}
 
 /// By device, which is the rank.
 std::map<std::int64_t, RankCoordinates> places_of(const Plan& plan) {
@@ -33,7 +26,9 @@ std::map<std::int64_t, RankCoordinates> places_of(const Plan& plan) {
       const Strategy& first = stage.chunks.front().ranges.front().strategy;
       std::int64_t j = 0;
       for (const DeviceRange& range : stage.devices)
-        for (std::int64_t k = 0; k < range.count; ++k) out.emplace(range.first + k * range.stride, place_of(p, i, first, j++));
+        for (std::int64_t k = 0; k < range.count; ++k)
+          out.emplace(range.first + k * range.stride, RankCoordinates{p, i, place_in_stage(first, j++)});
+      ESPALIER_CHECK(j <= first.devices());  // a stage has the devices of its degrees
     }
     ++p;
   }
@@ -51,7 +46,8 @@ Result<std::string> write_rank_map(const ExportRequest& request) {
   for (const auto& [device, place] : places_of(plan)) {
     const std::int64_t node = job.cluster.node_of(device);
     out += cat(device, "\tnode:", node, ":", device - job.cluster.first_device_of_node(node), "\t",
-               several ? cat(place.pipeline, "\t") : "", place.stage, "\t", place.dp, "\t", place.cp, "\t", place.tp, "\n");
+               several ? cat(place.pipeline, "\t") : "", place.stage, "\t", place.in_stage.d, "\t", place.in_stage.c, "\t",
+               place.in_stage.t, "\n");
   }
   return out;
 }

@@ -152,11 +152,13 @@ void Exchanger::exchange(const StateUnit& unit, const std::vector<UnitOwner>& ow
 }  // namespace
 
 std::vector<GradientExchange> exchanges_of(const Program& program, const Plan& plan, const Model& model) {
-  std::vector<GradientExchange> out;
-  if (plan.pipelines.size() < 2) return out;
-  Exchanger exchanger(program, plan, model);
+  std::vector<CollectiveId> meetings;
   for (CollectiveId id(0); id.value < static_cast<std::int32_t>(program.collectives.size()); ++id.value)
-    if (program.collectives[id].pipelines.valid()) out.push_back(exchanger.of(id));
+    if (program.collectives[id].pipelines.valid()) meetings.push_back(id);
+  std::vector<GradientExchange> out;
+  if (meetings.empty()) return out;
+  Exchanger exchanger(program, plan, model);
+  for (const CollectiveId id : meetings) out.push_back(exchanger.of(id));
   return out;
 }
 

@@ -198,10 +198,11 @@ std::vector<JoinedSegment> segments_of(const std::vector<Program>& pipelines) {
     JoinedSegment segment;
     segment.layers = {*at, last};
     last = *at - 1;
-    for (std::size_t k = 0; k < pipelines.size(); ++k) {
+    for (const Program& part : pipelines) {
       std::int32_t chunk = 0;
-      while (layers_of(pipelines[k], chunk).last < segment.layers.last) ++chunk;
-      segment.holders.push_back({static_cast<std::int32_t>(k), place_of_chunk(pipelines[k].schedule(), chunk).stage, chunk});
+      while (layers_of(part, chunk).last < segment.layers.last) ++chunk;
+      const auto pipeline = static_cast<std::int32_t>(segment.holders.size());
+      segment.holders.push_back({pipeline, place_of_chunk(part.schedule(), chunk).stage, chunk});
     }
     segments.push_back(std::move(segment));
   }

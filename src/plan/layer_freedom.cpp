@@ -192,14 +192,9 @@ std::vector<std::string> layer_faults(const LayerFreedom& freedom, const Model& 
 
 std::vector<std::string> layer_faults(const LayerFreedom& freedom, const Model& model, const Plan& plan) {
   if (plan.uniform() || is_unrestricted(freedom)) return {};
-  if (plan.pipelines.size() > 1) return {cat(plan.pipelines.size(), " pipelines beside each other")};
-  std::vector<std::vector<LayerRange>> chunks;
-  for (std::int32_t c = 0; c < plan.only_pipeline().schedule.chunks(); ++c) {
-    const ChunkPlace place = place_of_chunk(plan.only_pipeline().schedule, c);
-    const Stage& stage = plan.only_pipeline().stages[static_cast<std::size_t>(place.stage)];
-    chunks.push_back(stage.chunks[static_cast<std::size_t>(place.local_chunk)].ranges);
-  }
-  return layer_faults(freedom, model, plan.only_pipeline().schedule, chunks);
+  if (const std::size_t pipelines = plan.pipelines.size(); pipelines > 1) return {cat(pipelines, " pipelines beside each other")};
+  const Pipeline& pipeline = plan.only_pipeline();
+  return layer_faults(freedom, model, pipeline.schedule, chunk_ranges(pipeline));
 }
 
 }  // namespace espalier

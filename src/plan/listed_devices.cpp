@@ -65,7 +65,8 @@ std::string difference(const Layout& a, const Layout& b, const std::vector<Fabri
 }
 
 /// Groups of `strategy` that lie otherwise than the first of their kind.
-Status uneven(const StageDevices& stages, const Strategy& strategy, bool experts, const std::vector<FabricLevel>& levels) {
+Status uneven(const StageDevices& stages, std::string_view where, const Strategy& strategy, bool experts,
+              const std::vector<FabricLevel>& levels) {
   for (const NamedKind& kind : kKinds) {
     if (kind.of_experts && !experts) continue;
     std::optional<Layout> first;
@@ -77,7 +78,7 @@ Status uneven(const StageDevices& stages, const Strategy& strategy, bool experts
         if (!first)
           first = std::move(here);
         else if (*first != here)
-          return Error{ErrorKind::bad_input, cat("$.pipelines[0].stages[", i, "].devices"),
+          return Error{ErrorKind::bad_input, cat(where, ".stages[", i, "].devices"),
                        cat("device-order: ", kind.name, " groups with ", difference(*first, here, levels)),
                        cat("all ", kind.name, " groups of the plan alike"),
                        "one price stands for all groups of a kind: list the devices so that each spans the same links"};
@@ -88,16 +89,34 @@ Status uneven(const StageDevices& stages, const Strategy& strategy, bool experts
 }
 
 /// Tiles of an operator partition are priced in groups of neighbouring devices.
-Status scattered_tiles(const StageDevices& stages, const Strategy& strategy) {
+Status scattered_tiles(const StageDevices& stages, std::string_view where, const Strategy& strategy) {
   if (strategy.partition.empty()) return std::nullopt;
   for (std::size_t i = 0; i < stages.size(); ++i)
     for (const auto& group : process_groups(GroupKind::tensor, strategy, stages[i]))
       for (std::size_t n = 0; n < group.size(); ++n)
         if (group.front() % strategy.tp != 0 || group[n] != group.front() + static_cast<std::int64_t>(n))
-          return Error{ErrorKind::bad_input, cat("$.pipelines[0].stages[", i, "].devices"),
+          return Error{ErrorKind::bad_input, cat(where, ".stages[", i, "].devices"),
                        cat("device-order: device ", group[n], " in a tensor group of ", group.front()),
                        cat(strategy.tp, " neighbouring devices from a multiple of ", strategy.tp),
                        "operator partitions are priced on neighbouring devices"};
+  return std::nullopt;
+}
+
+/// Rejects a pipeline some of whose groups lie otherwise than others of their kind.
+Status unlike_groups(const Pipeline& pipeline, std::string_view where, const Model& model, const Cluster& cluster) {
+  const std::vector<FabricLevel> levels = cluster.levels();
+  const bool experts = has_experts(model);
+  const StageDevices devices = stage_devices(pipeline);
+  std::vector<const Strategy*> known;
+  for (const Stage& stage : pipeline.stages)
+    for (const Chunk& chunk : stage.chunks)
+      for (const LayerRange& range : chunk.ranges) {
+        const bool seen = std::any_of(known.begin(), known.end(), [&](const Strategy* s) { return *s == range.strategy; });
+        if (seen) continue;
+        known.push_back(&range.strategy);
+        if (Status e = uneven(devices, where, range.strategy, experts, levels)) return e;
+        if (Status e = scattered_tiles(devices, where, range.strategy)) return e;
+      }
   return std::nullopt;
 }
 
@@ -147,24 +166,19 @@ std::optional<std::int64_t> first_in_order(const Pipeline& pipeline) {
 }
 
 bool devices_in_order(const Plan& plan) {
-  return plan.pipelines.size() == 1 && first_in_order(plan.pipelines.front()) == std::optional<std::int64_t>(0);
+  return std::all_of(plan.pipelines.begin(), plan.pipelines.end(), [](const Pipeline& pipeline) {
+    return first_in_order(pipeline) == std::optional<std::int64_t>(0);  // of several one alone has device 0
+  });
 }
 
 Status unpriced_placement(const Plan& plan, const Model& model, const Cluster& cluster) {
-  if (devices_in_order(plan) || device_block(plan, cluster)) return std::nullopt;
-  const StageDevices devices = stage_devices(plan.only_pipeline());
-  const std::vector<FabricLevel> levels = cluster.levels();
-  const bool experts = has_experts(model);
-  std::vector<const Strategy*> known;
-  for (const Stage& stage : plan.only_pipeline().stages)
-    for (const Chunk& chunk : stage.chunks)
-      for (const LayerRange& range : chunk.ranges) {
-        const bool seen = std::any_of(known.begin(), known.end(), [&](const Strategy* s) { return *s == range.strategy; });
-        if (seen) continue;
-        known.push_back(&range.strategy);
-        if (Status e = uneven(devices, range.strategy, experts, levels)) return e;
-        if (Status e = scattered_tiles(devices, range.strategy)) return e;
-      }
+  if (devices_in_order(plan)) return std::nullopt;
+  std::size_t p = 0;
+  for (const Pipeline& pipeline : plan.pipelines) {
+    const std::string where = cat("$.pipelines[", p++, "]");
+    if (device_block(pipeline, cluster)) continue;
+    if (Status e = unlike_groups(pipeline, where, model, cluster)) return e;
+  }
   return std::nullopt;
 }
 

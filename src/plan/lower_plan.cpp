@@ -42,14 +42,17 @@ void fill_ranges(const Pipeline& pipeline, Program& program) {
   }
 }
 
-Program lower(const Pipeline& pipeline, const Model& model) {
+/// `first_sample`: the first of the global batch that the pipeline takes.
+Program lower(const Pipeline& pipeline, const Model& model, std::int64_t first_sample) {
   Program program = lower(structure_of(pipeline, model));
+  PipelineProgram& own = program.pipelines.front();
+  own.first_sample = first_sample;
+  own.microbatch_samples = pipeline.samples_per_microbatch();
   fill_ranges(pipeline, program);
   for (RankClass& rank : program.ranks) {
     rank.devices = pipeline.stages[rank.stage.index()].devices;
     rank.samples_per_replica = pipeline.stages[rank.stage.index()].samples_per_replica;
   }
-  program.pipelines.front().microbatch_samples = pipeline.samples_per_microbatch();
   return program;
 }
 
@@ -58,8 +61,7 @@ std::vector<Program> lower_all(const Plan& plan, const Model& model, bool fold) 
   std::vector<Program> out;
   std::int64_t samples = 0;
   for (const Pipeline& pipeline : plan.pipelines) {
-    Program program = lower(pipeline, model);
-    program.pipelines.front().first_sample = samples;
+    Program program = lower(pipeline, model, samples);
     samples += pipeline.samples;
     out.push_back(fold ? std::move(program) : unfolded(program, pipeline, plan.training));
   }

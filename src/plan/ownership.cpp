@@ -262,10 +262,10 @@ std::int64_t numbered_elements(const LayerKind& kind, bool table_only) {
 
 Result<std::vector<Holding>> holdings_of(const Plan& plan, const Model& model) {
   std::vector<Holding> out;
-  for (std::size_t p = 0; p < plan.pipelines.size(); ++p) {
-    const Pipeline& pipeline = plan.pipelines[p];
+  std::int32_t p = 0;
+  for (const Pipeline& pipeline : plan.pipelines) {
     Holding holding;
-    holding.pipeline = static_cast<std::int32_t>(p);
+    holding.pipeline = p++;
     for (std::size_t i = 0; i < pipeline.stages.size(); ++i) {
       const Stage& stage = pipeline.stages[i];
       holding.stage = static_cast<std::int32_t>(i);
@@ -274,7 +274,7 @@ Result<std::vector<Holding>> holdings_of(const Plan& plan, const Model& model) {
       for (const Chunk& chunk : stage.chunks)
         for (const LayerRange& range : chunk.ranges) {
           if (Status error = partition_fault(range, plan, model)) {
-            error->where = cat("$.pipelines[", p, "].stages[", i, "]: ", error->where);
+            error->where = cat("$.pipelines[", holding.pipeline, "].stages[", i, "]: ", error->where);
             return *error;
           }
           holding.first_layer = range.first;

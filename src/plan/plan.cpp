@@ -70,6 +70,8 @@ std::string overlap_label(const Overlap& overlap) {
   return out;
 }
 
+std::string_view operators_label(const Strategy& s) { return s.partition.empty() ? "" : "·operators"; }
+
 std::string zero_label(const Strategy& s) {
   if (!s.shards_optimizer()) return "";
   return cat(" ZeRO-", number_of(s.zero), s.shard < s.data_ranks() ? cat("/", s.shard) : "");
@@ -184,9 +186,8 @@ std::string uniform_label(const Pipeline& pipeline) {
   const Strategy& s = pipeline.strategy();
   const Schedule& schedule = pipeline.schedule;
   // Weights are whole under Ulysses: its degree is no tensor parallelism.
-  std::string out = s.sp == SequenceParallel::ulysses
-                        ? cat("Ulysses", s.tp)
-                        : cat("TP", s.tp, s.partition.empty() ? "" : "·operators", sequence_label(s.sp));
+  std::string out =
+      s.sp == SequenceParallel::ulysses ? cat("Ulysses", s.tp) : cat("TP", s.tp, operators_label(s), sequence_label(s.sp));
   out += cat(" CP", s.cp, s.cp_kind == ContextParallelKind::all_to_all ? "·a2a" : "");
   if (s.ep > 1 || s.etp > 1) out += cat(" EP", s.ep, " ETP", s.etp);
   out += cat(" ", pipeline_label(schedule), " DP", s.dp, zero_label(s), " mb", schedule.micro_batch);
@@ -286,12 +287,11 @@ std::string Plan::canonical_text() const {
 
 std::string Plan::label() const {
   const std::int32_t last_layer = last_layer_of(*this);
-  if (pipelines.size() == 1)
-    return label_of(pipelines.front(), last_layer) + (devices_in_order(*this) ? "" : devices_label(pipelines.front()));
-  if (pipelines.empty()) return "empty plan";
-  std::string out = cat(pipelines.size(), " pipelines: ");
-  for (std::size_t i = 0; i < pipelines.size(); ++i) out += cat(i == 0 ? "" : " | ", label_of(pipelines[i], last_layer));
-  return out;
+  std::vector<std::string> labels;
+  for (const Pipeline& pipeline : pipelines) labels.push_back(label_of(pipeline, last_layer));
+  if (labels.empty()) return "empty plan";
+  if (labels.size() > 1) return cat(labels.size(), " pipelines: ", base::joined(labels, " | "));
+  return labels.front() + (devices_in_order(*this) ? "" : devices_label(only_pipeline()));
 }
 
 std::string content_hash(const Plan& plan) { return base::content_hash(to_json(plan)); }
@@ -302,7 +302,7 @@ std::string label(const Strategy& s) {
     if (n > 1) out += cat(out.empty() ? "" : "·", name, n);
   };
   degree(s.sp == SequenceParallel::ulysses ? "Ulysses" : "TP", s.tp);
-  out += cat(s.partition.empty() ? "" : "·operators", sequence_label(s.sp));
+  out += cat(operators_label(s), sequence_label(s.sp));
   degree("CP", s.cp);
   if (s.cp_kind == ContextParallelKind::all_to_all) out += "·a2a";
   degree("EP", s.ep);

@@ -184,8 +184,9 @@ std::string to_json(const Plan& plan, PlanSchema schema) {
   }
   write_training(w, plan.training);
   if (schema == PlanSchema::one) {
-    write_schedule_of(w, plan.only_pipeline().schedule);
-    write_stages(w, plan.only_pipeline(), schema);
+    const Pipeline& pipeline = plan.only_pipeline();
+    write_schedule_of(w, pipeline.schedule);
+    write_stages(w, pipeline, schema);
   } else {
     write_precision(w, plan.precision.value_or(state_precision(plan.engine, plan.training)));
     write_pipelines(w, plan);

@@ -144,8 +144,9 @@ Plan read_plan(Reader& root, PlanSchema& schema) {
   read_calibration_input(root, plan);
   plan.training = read_training(root);
   if (schema == PlanSchema::one) {
-    read_stages(root, plan.only_pipeline(), schema);
-    plan.only_pipeline().samples = plan.training.global_batch;
+    Pipeline& pipeline = plan.only_pipeline();
+    read_stages(root, pipeline, schema);
+    pipeline.samples = plan.training.global_batch;
   } else {
     read_precision(root, plan);
     read_pipelines(root, plan);

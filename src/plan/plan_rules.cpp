@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The rules of whole plans.
+// The rules of whole pipelines, which every pipeline of a plan keeps.
 #include <algorithm>
 #include <array>
 
@@ -10,21 +10,19 @@
 namespace espalier {
 namespace {
 
-std::string tied_table_fault(const Model& model, const Plan& plan) {
+std::string tied_table_fault(const Model& model, const Pipeline& pipeline) {
   if (!tied_table(model)) return "";
-  const ChunkPlace last = place_of_chunk(plan.only_pipeline().schedule, plan.only_pipeline().schedule.chunks() - 1);
-  const Chunk& end =
-      plan.only_pipeline().stages[static_cast<std::size_t>(last.stage)].chunks[static_cast<std::size_t>(last.local_chunk)];
-  const TableLayout embedding = table_layout(plan.strategy()), head = table_layout(end.ranges.back().strategy);
+  const ChunkPlace last = place_of_chunk(pipeline.schedule, pipeline.schedule.chunks() - 1);
+  const Chunk& end = pipeline.stages[static_cast<std::size_t>(last.stage)].chunks[static_cast<std::size_t>(last.local_chunk)];
+  const TableLayout embedding = table_layout(pipeline.strategy()), head = table_layout(end.ranges.back().strategy);
   if (embedding == head) return "";
   return cat("the embedding has its table as ", text_of(embedding), ", the head the same table as ", text_of(head));
 }
 
-std::string weights_again_fault(const Model& model, const Plan& plan) {
+std::string weights_again_fault(const Model& model, const Pipeline& pipeline) {
   if (std::none_of(model.kinds.begin(), model.kinds.end(), uses_again)) return "";
-  const Pipeline& pipeline = plan.only_pipeline();
   if (pipeline.stages.size() > 1) return cat(pipeline.stages.size(), " stages part layers that use the same weights");
-  const TableLayout first = table_layout(plan.strategy());
+  const TableLayout first = table_layout(pipeline.strategy());
   for (const Chunk& chunk : pipeline.stages.front().chunks)
     for (const LayerRange& range : chunk.ranges)
       if (table_layout(range.strategy) != first)
@@ -47,9 +45,9 @@ std::span<const PlanRule> plan_rules() { return kPlanRules; }
 
 std::vector<RuleViolation> plan_violations(const Model& model, const Plan& plan) {
   std::vector<RuleViolation> broken;
-  for (std::size_t p = 0; p < plan.pipelines.size(); ++p)
+  for (const Pipeline& pipeline : plan.pipelines)
     for (const PlanRule& rule : kPlanRules) {
-      const std::string fault = rule.fault(model, plan.pipelines.size() == 1 ? plan : plan.alone(p));
+      const std::string fault = rule.fault(model, pipeline);
       if (!fault.empty()) broken.push_back({std::string(rule.name), fault, "give the head the strategy of the embedding"});
     }
   return broken;

@@ -92,10 +92,11 @@ Status add_devices(const Stage& stage, const std::string& where, std::vector<std
 
 Status check_devices(const Plan& plan) {
   std::vector<std::int64_t> ids;
-  for (std::size_t p = 0; p < plan.pipelines.size(); ++p) {
-    const Pipeline& pipeline = plan.pipelines[p];
+  std::size_t p = 0;
+  for (const Pipeline& pipeline : plan.pipelines) {
+    const std::string at = cat("$.pipelines[", p++, "]");
     for (std::size_t i = 0; i < pipeline.stages.size(); ++i) {
-      const std::string where = cat("$.pipelines[", p, "].stages[", i, "]");
+      const std::string where = cat(at, ".stages[", i, "]");
       const std::size_t before = ids.size();
       if (Status e = add_devices(pipeline.stages[i], where + ".devices", ids)) return e;
       const auto count = static_cast<std::int64_t>(ids.size() - before);
@@ -227,9 +228,9 @@ Status check_pipelines(const Plan& plan) {
   if (plan.pipelines.empty()) return fault("$.pipelines", "none", "at least one pipeline");
   std::int32_t layers = -1;
   std::set<std::int32_t> ids;
-  for (std::size_t p = 0; p < plan.pipelines.size(); ++p) {
-    const Pipeline& pipeline = plan.pipelines[p];
-    const std::string where = cat("$.pipelines[", p, "]");
+  std::size_t p = 0;
+  for (const Pipeline& pipeline : plan.pipelines) {
+    const std::string where = cat("$.pipelines[", p++, "]");
     if (!ids.insert(pipeline.id).second || pipeline.id < 0)
       return fault(where + ".id", cat(pipeline.id), "an id of its own, from 0");
     if (Status e = check_schedule(pipeline.schedule, where + ".schedule")) return e;

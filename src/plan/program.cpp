@@ -117,6 +117,7 @@ Error broken(const Program& program, std::int32_t rank, std::int32_t index, std:
 
 /// The rank lists tile the instruction array; groups are those of the program.
 Status check_layout(const Program& program) {
+  const auto pipelines = static_cast<std::int32_t>(program.pipelines.size());
   std::int32_t next = 0;
   for (std::size_t r = 0; r < program.ranks.size(); ++r) {
     const RankClass& rank = program.ranks[r];
@@ -127,8 +128,8 @@ Status check_layout(const Program& program) {
       return wrong("instructions [" + std::to_string(rank.begin) + ", " + std::to_string(rank.end) + ")",
                    "a list that begins at " + std::to_string(next));
     }
-    if (rank.pipeline < 0 || static_cast<std::size_t>(rank.pipeline) >= program.pipelines.size())
-      return wrong("pipeline " + std::to_string(rank.pipeline), "a pipeline below " + std::to_string(program.pipelines.size()));
+    if (rank.pipeline < 0 || rank.pipeline >= pipelines)
+      return wrong("pipeline " + std::to_string(rank.pipeline), "a pipeline below " + std::to_string(pipelines));
     const std::int32_t stages = program.structure(rank).schedule.stages;
     if (!rank.stage.valid() || rank.stage.value >= stages) {
       return wrong("stage " + std::to_string(rank.stage.value), "a stage below " + std::to_string(stages));

@@ -329,7 +329,7 @@ std::string offload_passes_text(F, S s, C c) {
              ": weight gradients of their own would fetch everything a second time");
 }
 
-bool operator_partition(F, S s, C) { return s.partition.empty() || partition_fault(s).empty(); }
+bool operator_partition(F, S s, C) { return partition_fault(s).empty(); }
 std::string operator_partition_text(F, S s, C) { return partition_fault(s); }
 
 constexpr std::array kRules = {

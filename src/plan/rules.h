@@ -89,11 +89,11 @@ inline bool replicates_weights(bool experts, const Strategy& s) {
   return s.data_ranks() > 1 || (experts && s.expert_data_ranks() > 1);
 }
 
-/// A rule of whole plans: what the strategies of different layers owe each other. Every uniform plan keeps it.
+/// A rule of whole pipelines: what the strategies of different layers owe each other. Every uniform pipeline keeps it.
 struct PlanRule {
   std::string_view name;
   std::string_view sentence;
-  std::string (*fault)(const Model&, const Plan&) = nullptr;  ///< what is wrong, with the strategies; empty: kept
+  std::string (*fault)(const Model&, const Pipeline&) = nullptr;  ///< what is wrong, with the strategies; empty: kept
 };
 std::span<const PlanRule> plan_rules();
 /// The plan rules that a plan of sound structure breaks.

@@ -79,8 +79,6 @@ ProgramStructure structure_of(const Pipeline& pipeline, const Model& model) {
   return structure;
 }
 
-ProgramStructure structure_of(const Plan& plan, const Model& model) { return structure_of(plan.only_pipeline(), model); }
-
 WorkId ProgramStructure::work(InstructionKind pass, ChunkId chunk) const {
   switch (pass) {
     case InstructionKind::forward: return forward(chunk);

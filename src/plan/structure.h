@@ -85,7 +85,5 @@ void structure_of(const Model& model, const std::vector<const Strategy*>& strate
                   const std::vector<std::int32_t>& layers, ProgramStructure& out);
 
 ProgramStructure structure_of(const Pipeline& pipeline, const Model& model);
-/// Of the only pipeline.
-ProgramStructure structure_of(const Plan& plan, const Model& model);
 
 }  // namespace espalier

@@ -69,8 +69,9 @@ Plan make_uniform_plan(const Model& model, const Cluster& cluster, const Trainin
   plan.cluster_summary = summary_of(cluster);
   plan.engine = engine;
   plan.training = training;
-  plan.only_pipeline().schedule = schedule;
-  plan.only_pipeline().samples = training.global_batch;
+  Pipeline& pipeline = plan.only_pipeline();
+  pipeline.schedule = schedule;
+  pipeline.samples = training.global_batch;
   std::vector<std::int32_t> bounds = split_layers(model, training.sequence, policy, chunks);
   bounds.push_back(layers);
   for (std::int32_t i = 0; i < schedule.stages; ++i) {
@@ -80,7 +81,7 @@ Plan make_uniform_plan(const Model& model, const Cluster& cluster, const Trainin
       const auto chunk = static_cast<std::size_t>(pipeline_chunk(schedule, i, k));
       stage.chunks.push_back({{{bounds[chunk], bounds[chunk + 1] - 1, strategy}}});
     }
-    plan.only_pipeline().stages.push_back(std::move(stage));
+    pipeline.stages.push_back(std::move(stage));
   }
   return plan;
 }

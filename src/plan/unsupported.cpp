@@ -95,14 +95,22 @@ Answer of_precision(const Plan& plan) {
   return differs("saved", plan.precision->saved, kept.saved);
 }
 
+/// The first answer of `ask` about a stage of the plan, its pipeline and its place in the document.
+template <class Ask>
+Answer first_of_stages(const Plan& plan, const Ask& ask) {
+  std::size_t p = 0;
+  for (const Pipeline& pipeline : plan.pipelines) {
+    for (std::size_t i = 0; i < pipeline.stages.size(); ++i)
+      if (auto said = ask(pipeline, pipeline.stages[i], cat("$.pipelines[", p, "].stages[", i, "]"))) return said;
+    ++p;
+  }
+  return std::nullopt;
+}
+
 /// The first thing that goes beyond pipelines of equal replicas.
 Answer beyond_even_replicas(const Plan& plan) {
   if (auto said = of_precision(plan)) return said;
-  for (std::size_t p = 0; p < plan.pipelines.size(); ++p)
-    for (std::size_t i = 0; i < plan.pipelines[p].stages.size(); ++i)
-      if (auto said = of_stage(plan.pipelines[p], plan.pipelines[p].stages[i], cat("$.pipelines[", p, "].stages[", i, "]")))
-        return said;
-  return std::nullopt;
+  return first_of_stages(plan, of_stage);
 }
 
 /// Selective recomputation of its modules, any other without modules.
@@ -110,20 +118,37 @@ bool said_by_version_1(const Recompute& r) {
   return r.kind == RecomputeKind::selective ? r.modules == kModulesOfVersion1 : !r.modules.any();
 }
 
-/// What came after version 1 and has a price.
+/// What came after version 1 in the strategies of a stage. The place names all stages.
+Answer strategies_beyond_version_1(const Pipeline&, const Stage& stage, const std::string& where) {
+  const std::string stages = where.substr(0, where.rfind('['));
+  for (const Chunk& chunk : stage.chunks)
+    for (const LayerRange& range : chunk.ranges)
+      if (const Recompute& r = range.strategy.recompute; !said_by_version_1(r))
+        return UnsupportedFeature{stages, cat("recomputation of ", r.modules.any() ? to_string(r.modules) : "unnamed modules"),
+                                  to_string(kModulesOfVersion1)};
+      else if (range.strategy.offload != Offload::none)
+        return UnsupportedFeature{stages, cat("offload ", to_string(range.strategy.offload)), "offload none"};
+  return std::nullopt;
+}
+
+Answer shares_beyond_version_1(const Pipeline&, const Stage& stage, const std::string& where) {
+  if (!uneven_replicas(stage)) return std::nullopt;
+  return UnsupportedFeature{cat(where, stage.samples_per_replica.empty() ? ".state_shares" : ".samples_per_replica"),
+                            "unequal shares", "equal shares, which are left out"};
+}
+
+/// What version 1 cannot say.
 Answer beyond_version_1(const Plan& plan) {
+  if (const std::size_t pipelines = plan.pipelines.size(); pipelines != 1)
+    return UnsupportedFeature{"$.pipelines", cat(pipelines, " pipelines"), "one pipeline"};
+  if (auto said = beyond_even_replicas(plan)) return said;
   if (freezes_weights(plan.training))
     return UnsupportedFeature{"$.training", "adapters or frozen parts", "training of all weights"};
   if (plan.training.lengths.any()) return UnsupportedFeature{"$.training.lengths", "lengths of sequences", "none"};
-  for (const Stage& stage : plan.only_pipeline().stages)
-    for (const Chunk& chunk : stage.chunks)
-      for (const LayerRange& range : chunk.ranges)
-        if (const Recompute& r = range.strategy.recompute; !said_by_version_1(r))
-          return UnsupportedFeature{"$.pipelines[0].stages",
-                                    cat("recomputation of ", r.modules.any() ? to_string(r.modules) : "unnamed modules"),
-                                    to_string(kModulesOfVersion1)};
-        else if (range.strategy.offload != Offload::none)
-          return UnsupportedFeature{"$.pipelines[0].stages", cat("offload ", to_string(range.strategy.offload)), "offload none"};
+  if (auto said = first_of_stages(plan, strategies_beyond_version_1)) return said;
+  if (auto said = first_of_stages(plan, shares_beyond_version_1)) return said;
+  for (const Pipeline& pipeline : plan.pipelines)
+    if (pipeline.id != 0) return UnsupportedFeature{"$.pipelines[0].id", cat(pipeline.id), "0"};
   return std::nullopt;
 }
 
@@ -131,14 +156,15 @@ Answer beyond_version_1(const Plan& plan) {
 Answer unlike_under_an_engine(const Plan& plan) {
   const EngineModel* engine = find_engine(plan.engine);
   if (engine == nullptr || is_unrestricted(engine->layers)) return std::nullopt;
-  for (std::size_t p = 0; p < plan.pipelines.size(); ++p)
-    for (std::size_t i = 0; i < plan.pipelines[p].stages.size(); ++i)
-      if (uneven_replicas(plan.pipelines[p].stages[i]))
-        return UnsupportedFeature{cat("$.pipelines[", p, "].stages[", i, "]"),
-                                  cat("replicas of unequal shares under engine ", plan.engine),
-                                  "equal shares, or engine generic or espalier"};
-  if (plan.pipelines.size() < 2) return std::nullopt;
-  return UnsupportedFeature{"$.pipelines", cat(plan.pipelines.size(), " pipelines under engine ", plan.engine),
+  const auto shares = [&plan](const Pipeline&, const Stage& stage, const std::string& where) -> Answer {
+    if (!uneven_replicas(stage)) return std::nullopt;
+    return UnsupportedFeature{where, cat("replicas of unequal shares under engine ", plan.engine),
+                              "equal shares, or engine generic or espalier"};
+  };
+  if (auto said = first_of_stages(plan, shares)) return said;
+  const std::size_t pipelines = plan.pipelines.size();
+  if (pipelines < 2) return std::nullopt;
+  return UnsupportedFeature{"$.pipelines", cat(pipelines, " pipelines under engine ", plan.engine),
                             "one pipeline, or engine generic or espalier"};
 }
 
@@ -154,17 +180,7 @@ Status unsupported(const Plan& plan) {
 
 Status unwritable(const Plan& plan, PlanSchema schema) {
   if (schema != PlanSchema::one) return std::nullopt;
-  Answer said;
-  if (plan.pipelines.size() != 1)
-    said = UnsupportedFeature{"$.pipelines", cat(plan.pipelines.size(), " pipelines"), "one pipeline"};
-  if (!said) said = beyond_even_replicas(plan);
-  if (!said) said = beyond_version_1(plan);
-  for (std::size_t i = 0; !said && i < plan.only_pipeline().stages.size(); ++i)
-    if (const Stage& stage = plan.only_pipeline().stages[i]; uneven_replicas(stage))
-      said = UnsupportedFeature{
-          cat("$.pipelines[0].stages[", i, stage.samples_per_replica.empty() ? "].state_shares" : "].samples_per_replica"),
-          "unequal shares", "equal shares, which are left out"};
-  if (!said && plan.only_pipeline().id != 0) said = UnsupportedFeature{"$.pipelines[0].id", cat(plan.only_pipeline().id), "0"};
+  const Answer said = beyond_version_1(plan);
   if (!said) return std::nullopt;
   return Error{ErrorKind::check_failed, said->where, said->found, said->expected + ": all that espalier.plan/1 can say",
                "write version 2, without --plan-schema 1"};

@@ -33,7 +33,7 @@ struct TimedLayers {
 
 TimedLayers timed(const cost::CostContext& context, const Plan& plan) {
   TimedLayers t;
-  t.structure = structure_of(plan, *context.workload.model);
+  t.structure = structure_of(plan.only_pipeline(), *context.workload.model);
   t.program = lower(plan, *context.workload.model, true);
   t.costs = cost::price(context, plan, t.program);
   t.timing = cost::test::rows_of(t.costs, t.structure);
