@@ -21,13 +21,13 @@ namespace {
 
 constexpr double kPassLaunches = 4, kUpdateLaunches = 8;
 
-/// The data-parallel groups of one strategy.
 /// Into how many parts a tensor group cuts a message between stages that its ranks then gather; 1: none are cut.
 double message_parts(const View& view, const Strategy& s) {
   const bool cut = view.engine.communication.scattered_messages && s.sp == SequenceParallel::none && s.partition.empty();
   return cut ? static_cast<double>(s.tp) : 1.0;
 }
 
+/// The data-parallel groups of one strategy.
 struct StrategyGroups {
   RankGroup shard, replicas, expert_shard, expert_replicas;
   bool sharded = false;
