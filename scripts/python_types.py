@@ -13,6 +13,7 @@ import re
 import sys
 
 import schemas
+from schema_check import resolved
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "python"))
@@ -74,6 +75,7 @@ class Writer:
 
     def annotation(self, schema, key):
         """The Python type of a value, and the class that is nested in it, if any."""
+        schema = resolved(schema)
         if "properties" in schema:
             name = self.class_of(schema, key)
             return name, name

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Checks a document against a schema of docs/schema/, with the words of JSON Schema that ours use (scripts/schemas.py). No package is needed."""
+import functools
 import json
 import pathlib
 
@@ -15,8 +16,20 @@ def has_type(value, name):
     return isinstance(value, TYPES[name])
 
 
+def resolved(part):
+    """A part of a schema, or what it refers to: {"$ref": "words.schema.json#/$defs/schedule"}."""
+    if "$ref" not in part:
+        return part
+    name, keys = part["$ref"].split(".schema.json#/")
+    found = schema(name)
+    for key in keys.split("/"):
+        found = found[key]
+    return found
+
+
 def offences(schema, value, path="$"):
     """What in `value` breaks `schema`, each with its path."""
+    schema = resolved(schema)
     known = {"$schema", "$id", "title", "description", "default", "type", "enum", "const", "anyOf", "minimum", "maximum", "minItems", "items",
              "properties", "required", "additionalProperties"}
     assert set(schema) <= known, f"{path}: words that this checker does not know: {set(schema) - known}"
@@ -47,5 +60,6 @@ def offences(schema, value, path="$"):
     return out
 
 
+@functools.cache
 def schema(name):
     return json.loads((FOLDER / f"{name}.schema.json").read_text(encoding="utf-8"))

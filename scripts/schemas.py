@@ -72,7 +72,8 @@ PRECISIONS = ("fp32", "tf32", "fp16", "bf16", "fp8")
 OPTIMIZERS = ("adam", "sgd")
 SPACES = ("uniform", "layerwise", "spatial_temporal", "full")
 
-DIMENSIONS = {**{name: WHOLE for name in COUNTING}, **{name: one_of(*words) for name, words in NAMED.items()},
+WORDS = {name: {"$ref": f"words.schema.json#/$defs/{name}"} for name in NAMED}  # each list stands in one file
+DIMENSIONS = {**{name: WHOLE for name in COUNTING}, **WORDS,
               **{name: YES_NO for name in SWITCHES}}
 MODULES = ("core_attn", "layernorm", "act", "mlp", "moe", "moe_act", "mla_up_proj", "shared_experts", "every_second_mm", "grouped_mm")
 FIXED = {**DIMENSIONS, "recompute": either(TEXT, array(one_of(*MODULES), minItems=1), description="none, selective, full, or modules of a block "
@@ -184,16 +185,16 @@ JOB = closed_object({
 
 STRATEGY = open_object({
     **{name: POSITIVE for name in ("tp", "cp", "ep", "etp", "dp", "shard")}, "zero": {"type": "integer", "minimum": 0, "maximum": 3},
-    "sp": one_of(*NAMED["sp"]), "cp_kind": one_of(*NAMED["cp_kind"]), "order": one_of(*NAMED["order"]),
-    "recompute": open_object({"kind": one_of(*NAMED["recompute"]), "layers": WHOLE, "modules": array(one_of(*MODULES))}, ("kind", "layers")),
+    "sp": WORDS["sp"], "cp_kind": WORDS["cp_kind"], "order": WORDS["order"],
+    "recompute": open_object({"kind": WORDS["recompute"], "layers": WHOLE, "modules": array(one_of(*MODULES))}, ("kind", "layers")),
     "overlap": open_object({name: YES_NO for name in ("grad_reduce", "param_gather", "p2p", "tp", "ep")}, ("grad_reduce", "param_gather", "p2p", "tp")),
-    "offload": one_of(*NAMED["offload"]),
+    "offload": WORDS["offload"],
     "partition": or_null(either(TEXT, {"type": "object"})),
 }, ("tp", "sp", "cp", "cp_kind", "ep", "etp", "dp", "zero", "shard", "order", "recompute", "overlap"))
 
 SOURCE = open_object({"name": TEXT, "hash": TEXT, "summary": TEXT, "source": either(TEXT, {"type": "object"})}, ("name", "hash"))
 
-SCHEDULE = open_object({"kind": one_of(*NAMED["schedule"]), "virtual_stages": POSITIVE, "microbatches": POSITIVE, "micro_batch": WHOLE},
+SCHEDULE = open_object({"kind": WORDS["schedule"], "virtual_stages": POSITIVE, "microbatches": POSITIVE, "micro_batch": WHOLE},
                        ("kind", "virtual_stages", "microbatches", "micro_batch"))
 
 SHARES = array(WHOLE, minItems=1)
@@ -464,6 +465,8 @@ SCHEMAS = {
     "objective": ("Espalier objective", "Sizes of a cluster and their plans: what plan prints with --json where a job has an objective.", OBJECTIVE),
     "improvement": ("Espalier improvement", "What a present configuration costs and what would be better: what improve prints with --json.", IMPROVEMENT),
     "observation": ("Espalier observation", "What was seen of a running plan: the input of replan.", OBSERVATION),
+    "words": ("Espalier words", "Values of dimensions that are words; other schemas refer to them.",
+              {"$defs": {name: one_of(*words) for name, words in NAMED.items()}}),
     "run": ("Measured run", "One line of a *.jsonl file, the input of validate and calibrate.", RUN),
 }
 

@@ -57,6 +57,15 @@ constexpr std::int32_t number_of(ZeroStage z) { return static_cast<std::int32_t>
 /// Order of the dimensions over device ids, innermost (fastest link) first.
 enum class RankOrder : std::uint8_t { tp_cp_dp_pp, tp_cp_pp_dp, tp_dp_cp_pp };
 enum class ScheduleKind : std::uint8_t { gpipe, one_f_one_b, interleaved, zb_h1, zb_v };
+/// Every kind, in the order of the dimension: readers, flags and random tests take their lists from here.
+inline constexpr std::array kScheduleKinds = {ScheduleKind::gpipe, ScheduleKind::one_f_one_b, ScheduleKind::interleaved,
+                                              ScheduleKind::zb_h1, ScheduleKind::zb_v};
+/// Whether the gradients of inputs and of weights are passes of their own, as in every zero-bubble schedule.
+constexpr bool splits_backward(ScheduleKind k) { return k == ScheduleKind::zb_h1 || k == ScheduleKind::zb_v; }
+/// Whether a search leaves the kind out of its space unless the job allows it by name (`allow` or `fix`).
+constexpr bool only_where_allowed(ScheduleKind) { return false; }
+/// Whether a stage may hold several chunks.
+constexpr bool has_chunks(ScheduleKind k) { return k == ScheduleKind::interleaved || k == ScheduleKind::zb_v; }
 /// Who updates the weights.
 enum class Optimizer : std::uint8_t { adam, sgd };
 /// What stands in host memory instead of the device's. The numbers are the order of the dimension.
@@ -90,7 +99,7 @@ std::string_view to_string(SequenceParallel v);
 std::string_view to_string(ContextParallelKind v);
 std::string_view to_string(RecomputeKind v);
 std::string_view to_string(RankOrder v);
-std::string_view to_string(ScheduleKind v);  ///< "gpipe" "1f1b" "interleaved" "zb-h1" "zb-v"
+std::string_view to_string(ScheduleKind v);  ///< "gpipe" "1f1b" "interleaved" "zb-h1" …
 std::string_view to_string(Optimizer v);     ///< "adam" "sgd"
 std::string_view to_string(Offload v);       ///< "none" "optimizer" "activations" "optimizer+activations" "parameters" …
 std::string_view to_string(FrozenType v);    ///< "none" "nf4" "int8"

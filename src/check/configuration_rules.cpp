@@ -160,7 +160,7 @@ Finding check_sharding(const View& view) {
   verdict.require(s.data_ranks() % s.shard == 0,
                   [&] { return say("shard ", s.shard, " does not divide ", s.data_ranks(), " data ranks"); });
   const ScheduleKind kind = view.pipeline->schedule.kind;
-  verdict.require(!s.shards_gradients() || (kind != ScheduleKind::zb_h1 && kind != ScheduleKind::zb_v),
+  verdict.require(!s.shards_gradients() || !weights_late(kind),
                   [&] { return say("ZeRO ", number_of(s.zero), " with the delayed weight gradients of ", to_string(kind)); });
   verdict.require((!s.shards_optimizer()) == (s.shard == 1),
                   [&] { return say("ZeRO ", number_of(s.zero), " with a shard group of ", s.shard); });

@@ -29,6 +29,7 @@ class Dice {
   T one_of(std::initializer_list<T> choices) {
     return choices.begin()[engine_() % choices.size()];
   }
+  std::size_t below(std::size_t n) { return engine_() % n; }
   bool rarely() { return engine_() % 8 == 0; }
 
  private:
@@ -57,7 +58,7 @@ Strategy random_strategy(Dice& dice) {
 Schedule random_schedule(Dice& dice) {
   using K = ScheduleKind;
   Schedule schedule;
-  schedule.kind = dice.one_of({K::gpipe, K::one_f_one_b, K::one_f_one_b, K::interleaved, K::zb_h1, K::zb_v});
+  schedule.kind = dice.rarely() ? K::one_f_one_b : kScheduleKinds[dice.below(kScheduleKinds.size())];
   schedule.stages = dice.one_of({1, 2, 2, 4});
   schedule.virtual_stages = schedule.kind == K::interleaved ? dice.one_of({2, 1}) : schedule.kind == K::zb_v ? 2 : 1;
   schedule.microbatches = dice.one_of({1, 2, 3, 4, 8});

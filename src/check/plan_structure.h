@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a plan must be before anything can be computed from it.
 //
-//   schedule          as many stages and chunks as the schedule says; v = 1 (GPipe, 1F1B, ZB-H1), ≥ 2 (interleaved), 2 (ZB-V)
+//   schedule          as many stages and chunks as the schedule says; v ≥ 2 (interleaved), 2 (ZB-V), 1 (all others)
 //   coverage          every layer of the model exactly once, in order, along the pipeline
 //   devices-once      every device of the cluster exactly once
 //   strategies        all layers of a micro-batch take the same samples and overlap alike, the whole of them on every stage

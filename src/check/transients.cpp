@@ -218,10 +218,8 @@ std::int64_t outputs_ahead(const View& view, std::size_t stage) {
   }
   std::int64_t passes = std::min<std::int64_t>(view.microbatches, 2);
   if (view.stages > 1) {
-    const bool all_first = view.pipeline->schedule.kind == ScheduleKind::gpipe;
-    const std::int64_t held =
-        all_first ? view.microbatches : std::min<std::int64_t>(view.microbatches, view.stages - static_cast<std::int64_t>(stage));
-    passes = std::max<std::int64_t>(0, held - 2);
+    const std::int64_t ahead = passes_ahead(view.pipeline->schedule, static_cast<std::int64_t>(stage));
+    passes = std::max<std::int64_t>(0, ahead - 2);
   }
   return blocks == 0 ? 0
                      : static_cast<std::int64_t>(bytes / static_cast<double>(blocks) *

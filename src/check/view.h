@@ -53,6 +53,10 @@ struct View {
 std::int32_t stage_of_chunk(const Schedule& schedule, std::int32_t chunk);
 /// Pipeline position of the k-th chunk of a stage.
 std::int32_t chunk_of_stage(const Schedule& schedule, std::int32_t stage, std::int32_t k);
+/// Whether gradients of weights come later than those of inputs.
+bool weights_late(ScheduleKind kind);
+/// Micro-batches of a stage that have gone forward and not yet back, at most; one chunk a stage.
+std::int64_t passes_ahead(const Schedule& schedule, std::int64_t stage);
 /// The stage that device `id` belongs to under the strategy's rank order.
 std::int64_t stage_of_device(const Strategy& strategy, std::int64_t stages, std::int64_t id);
 std::int64_t device_count(const Cluster& cluster);

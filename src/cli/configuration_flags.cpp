@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "base/format.h"
 #include "job/engine_defaults.h"
 #include "plan/engine.h"
 
@@ -64,8 +65,10 @@ void add_configuration_flags(Command& command, ConfigurationFlags& f) {
       ->suggest({"none", "selective", "full"})
       ->type_name("KIND");
   count("--recompute-layers", f.recompute_layers, "full: blocks of each chunk (default: all)");
-  command.add_option("--schedule", f.schedule, "gpipe, 1f1b, interleaved, zb-h1, zb-v (default: 1f1b; interleaved with --vpp)")
-      ->suggest({"gpipe", "1f1b", "interleaved", "zb-h1", "zb-v"})
+  std::vector<std::string> schedules;
+  for (const ScheduleKind kind : kScheduleKinds) schedules.emplace_back(to_string(kind));
+  command.add_option("--schedule", f.schedule, base::joined(schedules) + " (default: 1f1b; interleaved with --vpp)")
+      ->suggest(schedules)
       ->type_name("NAME");
   command.add_option("--order", f.order, "tp-cp-dp-pp, tp-cp-pp-dp, tp-dp-cp-pp: innermost first (default: tp-cp-dp-pp)")
       ->suggest({"tp-cp-dp-pp", "tp-cp-pp-dp", "tp-dp-cp-pp"})

@@ -122,11 +122,11 @@ std::int64_t activations_bound_bytes(const Bytes& x, std::int32_t stage) {
   }
   if (s.virtual_stages > 1)
     return std::max(alone, s.kind == ScheduleKind::interleaved ? interleaved_warmup_bytes(x, stage) : most);
-  // With one chunk a stage the peak is exact: all in flight, plus a transient. Zero-bubble: of those, p − i still wait for their input
-  // gradient.
+  // With one chunk a stage the peak is exact: all in flight, plus a transient. Zero-bubble: of those, the ones that are not whole wait for
+  // their weight gradient.
   const std::int64_t held = std::max<std::int64_t>(1, max_in_flight(s, stage));
   const bool split = splits_backward(s.kind);
-  const std::int64_t whole = split ? std::min<std::int64_t>(held, s.stages - stage) : held;
+  const std::int64_t whole = split ? std::min<std::int64_t>(held, max_whole(s, stage)) : held;
   const std::int64_t after_input = split ? x.bytes(stage).after_input : 0;
   return (whole - 1) * smallest + (held - whole) * after_input + alone;
 }

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "base/invariant.h"
+#include "plan/program.h"
 
 namespace espalier::cost {
 
@@ -18,8 +19,7 @@ std::int64_t scattered_outputs(const LayerKind& kind, const LayerGeometry& g) {
 std::int32_t queued_passes(const Schedule& schedule, std::int32_t stage) {
   const std::int32_t m = schedule.microbatches;
   if (schedule.stages == 1) return std::min(m, 2);
-  const std::int32_t in_flight = schedule.kind == ScheduleKind::gpipe ? m : std::min(m, schedule.stages - stage);
-  return std::max(0, in_flight - 2);
+  return std::max(0, max_whole(schedule, stage) - 2);
 }
 
 std::int64_t queued_bytes(std::int64_t bytes, std::int64_t blocks, std::int32_t passes, std::int32_t most) {

@@ -7,7 +7,7 @@
 //
 //     queued = min(passes · blocks, queued_blocks) / blocks · Σ over the layers of the stage of what their row linears put out
 //     passes = min(m, 2)          without a pipeline: the forward pass, and the backward pass before it, whose input gradients of column linears are as large
-//              max(0, w − 2)      with one; w: micro-batches in flight on the stage under 1F1B, min(m, p − i); assumed of GPipe: m
+//              max(0, w − 2)      with one; w: micro-batches of the stage between forward and backward at most (plan/program.h, max_whole)
 //
 // The mechanism was measured on one H100 with nanotron's own layers and collectives on a stream of their own; the number of passes under a pipeline is
 // read off peaks of the Ultra-Scale Playbook (docs/accuracy.md). Engines that say queued_blocks have one chunk a stage.

@@ -46,7 +46,7 @@ std::vector<std::int64_t> blocks_of_chunks(const Job& job, const Pipeline& pipel
 
 /// Schedules with several stages a rank take two unasked.
 std::int64_t usual_stages(const Schedule& schedule) {
-  const bool several = schedule.kind == ScheduleKind::interleaved || schedule.kind == ScheduleKind::zb_v;
+  const bool several = has_chunks(schedule.kind);
   return std::int64_t{schedule.stages} * (several ? 2 : 1);
 }
 

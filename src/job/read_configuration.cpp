@@ -65,9 +65,7 @@ ScheduleKind read_schedule(const ConfigurationWords& f, Status& error) {
   return static_cast<ScheduleKind>(value_of("schedule", f.schedule, error));
 }
 
-std::int32_t default_virtual_stages(ScheduleKind kind) {
-  return kind == ScheduleKind::interleaved || kind == ScheduleKind::zb_v ? 2 : 1;
-}
+std::int32_t default_virtual_stages(ScheduleKind kind) { return has_chunks(kind) ? 2 : 1; }
 
 /// dp, shard and micro-batches; then what depends on them: ZeRO needs several data ranks, overlaps something to overlap.
 void complete(const ConfigurationWords& f, const Job& job, const EngineDefaults& defaults, CompleteConfiguration& c) {

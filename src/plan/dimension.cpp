@@ -94,7 +94,7 @@ void set(Dimension dimension, std::int64_t value, Strategy& strategy, Schedule& 
 
 std::int64_t enum_size(Dimension dimension) {
   switch (dimension) {
-    case Dimension::schedule: return 5;
+    case Dimension::schedule: return static_cast<std::int64_t>(kScheduleKinds.size());
     case Dimension::sp:
     case Dimension::order:
     case Dimension::recompute: return 3;

@@ -47,8 +47,7 @@ inline rc::Gen<std::pair<Strategy, Schedule>> likely_configuration(std::int64_t 
     if (s.tp == 1) s.sp = SequenceParallel::none;
     if (c.stages == 1) c.kind = ScheduleKind::one_f_one_b;
     if (c.kind == ScheduleKind::zb_v) c.virtual_stages = 2;
-    if (c.kind == ScheduleKind::one_f_one_b || c.kind == ScheduleKind::gpipe || c.kind == ScheduleKind::zb_h1)
-      c.virtual_stages = 1;
+    if (!has_chunks(c.kind)) c.virtual_stages = 1;
     if (!s.shards_optimizer()) s.shard = 1;
     if (s.shards_optimizer() && s.data_ranks() > 1 && s.shard == 1) s.shard = static_cast<std::int32_t>(s.data_ranks());
     if (s.dp == 1 || c.stages == 1 || s.cp == 1) s.order = RankOrder::tp_cp_dp_pp;
@@ -92,8 +91,7 @@ inline Plan any_layered_plan() {
   Plan plan;
   plan.engine = "generic";
   Schedule& c = plan.only_pipeline().schedule;
-  c.kind = *rc::gen::element(ScheduleKind::gpipe, ScheduleKind::one_f_one_b, ScheduleKind::interleaved, ScheduleKind::zb_h1,
-                             ScheduleKind::zb_v);
+  c.kind = *rc::gen::elementOf(kScheduleKinds);
   c.stages = *rc::gen::element(2, 4);
   if (c.kind == ScheduleKind::interleaved) c.virtual_stages = *rc::gen::element(2, 3);
   if (c.kind == ScheduleKind::zb_v) c.virtual_stages = 2;

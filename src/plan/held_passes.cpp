@@ -19,9 +19,7 @@ std::uint64_t key_of(const Schedule& s) {
 
 /// One chunk a stage: all passes are alike, and the moment with most of them decides.
 std::int64_t one_chunk_peak(const Schedule& s, std::int32_t stage, const PassBytes& c) {
-  const std::int64_t m = s.microbatches;
-  const std::int64_t whole = s.kind == ScheduleKind::gpipe ? m : std::min<std::int64_t>(m, s.stages - stage);
-  const std::int64_t waiting = s.kind == ScheduleKind::zb_h1 ? std::min<std::int64_t>(m - whole, stage) : 0;
+  const std::int64_t whole = max_whole(s, stage), waiting = max_in_flight(s, stage) - whole;
   return whole * c.saved + waiting * c.after_input + std::max(c.forward_transient, c.backward_transient);
 }
 

@@ -80,8 +80,8 @@ TEST(HeldPasses, EqualsTheReplayOfEveryStep) {
   };
   for (const std::int32_t p : {1, 2, 3, 4, 5, 8}) {
     for (std::int32_t m = 1; m <= 7 * p + 3; ++m) {
-      for (const ScheduleKind kind : {ScheduleKind::gpipe, ScheduleKind::one_f_one_b, ScheduleKind::zb_h1})
-        compare({kind, p, 1, m, 1});
+      for (const ScheduleKind kind : kScheduleKinds)
+        if (!has_chunks(kind)) compare({kind, p, 1, m, 1});
       compare({ScheduleKind::zb_v, p, 2, m, 1});
       for (std::int32_t v = 1; v <= 5; ++v) compare({ScheduleKind::interleaved, p, v, m, 1});
     }

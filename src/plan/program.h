@@ -205,9 +205,11 @@ Program lower(const Plan& plan, const Model& model, bool fold);
 /// The pipelines of a plan one by one, folded.
 std::vector<Program> lower_pipelines(const Plan& plan, const Model& model);
 
-/// Micro-batches (GPipe, 1F1B, zero-bubble) or chunk passes (interleaved) in flight on a stage at most: GPipe m, 1F1B
-/// min(m, p−i), interleaved min(m·v, p·v + p − 2i − 1), ZB-H1 ≤ min(m, p).
+/// Micro-batches, or chunk passes where a stage has several chunks, in flight on a stage at most: the last column of the table in plan/schedule.h.
 std::int32_t max_in_flight(const Schedule& schedule, std::int32_t stage);
+/// One chunk a stage: micro-batches between their forward and their backward, or input gradient, at most. Of those in flight the others
+/// wait for their weight gradient. The fullest moment of a stage holds both at once.
+std::int32_t max_whole(const Schedule& schedule, std::int32_t stage);
 
 /// Structural proof without times: every send has its recv, waits point backwards, streams admit a complete order (no deadlock).
 Status validate(const Program& program);

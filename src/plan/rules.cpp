@@ -253,9 +253,7 @@ std::string divide_shard_text(F, S s, C) {
   return cat("shard ", s.shard, " does not divide the ", s.data_ranks(), " ranks that hold the same weights");
 }
 
-bool zero_bubble_zero(F, S s, C c) {
-  return !s.shards_gradients() || (c.kind != ScheduleKind::zb_h1 && c.kind != ScheduleKind::zb_v);
-}
+bool zero_bubble_zero(F, S s, C c) { return !s.shards_gradients() || !splits_backward(c.kind); }
 std::string zero_bubble_zero_text(F, S s, C c) {
   return cat("schedule ", to_string(c.kind), " delays weight gradients, which zero ", number_of(s.zero),
              " would have to scatter at once");
@@ -322,7 +320,7 @@ std::string offload_parameters_text(F, S s, C) {
 }
 bool offload_passes(F, S s, C c) {
   const bool copies = offloads_activations(s.offload) || offloads_parameters(s.offload);
-  return !copies || (c.kind != ScheduleKind::zb_h1 && c.kind != ScheduleKind::zb_v);
+  return !copies || !splits_backward(c.kind);
 }
 std::string offload_passes_text(F, S s, C c) {
   return cat("offload ", to_string(s.offload), " with schedule ", to_string(c.kind),

@@ -44,6 +44,13 @@ std::int32_t max_in_flight(const Schedule& schedule, std::int32_t stage) {
   ESPALIER_CHECK(false);
 }
 
+std::int32_t max_whole(const Schedule& schedule, std::int32_t stage) {
+  switch (schedule.kind) {
+    case ScheduleKind::gpipe: return schedule.microbatches;
+    default: return std::min(schedule.microbatches, schedule.stages - stage);
+  }
+}
+
 std::vector<ChunkPass> compute_order(const Schedule& schedule, std::int32_t stage) {
   ESPALIER_CHECK(schedule.stages >= 1 && schedule.microbatches >= 1 && schedule.virtual_stages >= 1);
   ESPALIER_CHECK(stage >= 0 && stage < schedule.stages);

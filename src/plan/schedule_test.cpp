@@ -75,8 +75,8 @@ std::vector<Schedule> all_schedules() {
   std::vector<Schedule> all;
   for (const std::int32_t p : {1, 2, 3, 4, 7, 8}) {
     for (std::int32_t m = 1; m <= 16; ++m) {
-      for (const ScheduleKind kind : {ScheduleKind::gpipe, ScheduleKind::one_f_one_b, ScheduleKind::zb_h1})
-        all.push_back(make(kind, p, 1, m));
+      for (const ScheduleKind kind : kScheduleKinds)
+        if (!has_chunks(kind)) all.push_back(make(kind, p, 1, m));
       all.push_back(make(ScheduleKind::zb_v, p, 2, m));
       for (std::int32_t v = 1; v <= 4; ++v) all.push_back(make(ScheduleKind::interleaved, p, v, m));
     }

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "espalier/plan.h"
+
 namespace espalier {
 
 std::string_view to_string(SpaceKind kind) {
@@ -25,7 +27,10 @@ bool SearchSpace::admits(const std::string& dimension, std::int64_t value) const
   const auto contains = [&](const std::vector<std::int64_t>& values) {
     return std::find(values.begin(), values.end(), value) != values.end();
   };
-  if (const auto it = allow.find(dimension); it != allow.end() && !contains(it->second)) return false;
+  const auto allowed = allow.find(dimension);
+  if (allowed != allow.end() ? !contains(allowed->second)
+                             : dimension == "schedule" && only_where_allowed(static_cast<ScheduleKind>(value)))
+    return false;
   if (const auto it = forbid.find(dimension); it != forbid.end() && contains(it->second)) return false;
   const auto limit = limits.find(dimension);
   return limit == limits.end() || value <= limit->second;

@@ -171,9 +171,7 @@ Stage read_stage(Reader& r, std::int32_t virtual_stages, PlanSchema schema) {
 Schedule read_schedule(Reader& r, bool with_stages) {
   Reader s = r.child("schedule", true);
   Schedule schedule;
-  schedule.kind = read_enum(s, "kind",
-                            std::array{ScheduleKind::gpipe, ScheduleKind::one_f_one_b, ScheduleKind::interleaved,
-                                       ScheduleKind::zb_h1, ScheduleKind::zb_v});
+  schedule.kind = read_enum(s, "kind", kScheduleKinds);
   schedule.virtual_stages = read_int32(s, "virtual_stages", 1, 1 << 16);
   schedule.microbatches = read_int32(s, "microbatches", 1, kMaxInt32);
   schedule.micro_batch = read_int32(s, "micro_batch", 1, kMaxInt32);

@@ -27,9 +27,6 @@ namespace espalier {
 
 inline constexpr int kMaxBuckets = 32;  ///< of a chunk, at most
 
-/// Whether a schedule runs the two halves of a backward apart.
-inline bool splits_backward(ScheduleKind kind) { return kind == ScheduleKind::zb_h1 || kind == ScheduleKind::zb_v; }
-
 struct ProgramStructure {
   Schedule schedule;
   base::IndexedVector<ChunkId, std::uint8_t> buckets;  ///< into how many its gradients and parameters are cut (≥ 1)

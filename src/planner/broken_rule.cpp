@@ -41,7 +41,7 @@ void adapt(search::Configuration& c, const std::vector<Pin>& pins, const RuleFac
     for (const Dimension d : {Dimension::dp, Dimension::pp, Dimension::tp, Dimension::cp}) put(d, 1);
   }
   if (c.schedule.stages == 1) put(Dimension::schedule, static_cast<std::int64_t>(ScheduleKind::one_f_one_b));
-  const bool several = c.schedule.kind == ScheduleKind::interleaved || c.schedule.kind == ScheduleKind::zb_v;
+  const bool several = has_chunks(c.schedule.kind);
   put(Dimension::vpp, several ? 2 : 1);
   put(Dimension::micro_batch, 1);
   put(Dimension::order, static_cast<std::int64_t>(RankOrder::tp_cp_dp_pp));

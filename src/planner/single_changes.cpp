@@ -47,8 +47,7 @@ void follow(const Job& job, const ChangeBase& base, Dimension d, Strategy& s, Sc
   if (d == D::tp && base.strategy.tp == 1) s.sp = job::engine_defaults(job.engine).sp;
   if (d == D::tp && base.strategy.etp == base.strategy.tp) s.etp = base.strategy.etp == 1 ? 1 : s.tp;
   if (d == D::vpp) c.kind = c.virtual_stages > 1 ? ScheduleKind::interleaved : ScheduleKind::one_f_one_b;
-  if (d == D::schedule)
-    c.virtual_stages = c.kind == ScheduleKind::interleaved || c.kind == ScheduleKind::zb_v ? std::max(2, c.virtual_stages) : 1;
+  if (d == D::schedule) c.virtual_stages = has_chunks(c.kind) ? std::max(2, c.virtual_stages) : 1;
   if (d == D::pp && c.stages == 1) {
     c.virtual_stages = 1;
     c.kind = ScheduleKind::one_f_one_b;

@@ -235,10 +235,9 @@ NetworkReading read_network_words(std::string_view words, std::int64_t devices_p
 // ---- schedules -----------------------------------------------------------------------------------------------------------------
 
 std::optional<ScheduleKind> read_schedule_words(std::string_view words) {
-  // Sources: Narayanan et al. 2021 (1F1B, interleaved); Qi et al. 2024 and its code (1F1B-I, ZB-1p = ZB-H1, ZB-V); Huang et al. 2019
+  // Names of the schedules themselves, and those of other sources: Narayanan et al. 2021 (1F1B, interleaved); Qi et al. 2024 and its code (1F1B-I, ZB-1p = ZB-H1, ZB-V); Huang et al. 2019
   // (GPipe); class names of torch.distributed.pipelining; Paddle's F-then-B.
-  static constexpr std::array<std::pair<std::string_view, ScheduleKind>, 26> kNames{{
-      {"1f1b", ScheduleKind::one_f_one_b},
+  static constexpr std::array<std::pair<std::string_view, ScheduleKind>, 21> kNames{{
       {"1f1bdeepspeedpipeline", ScheduleKind::one_f_one_b},
       {"plain1f1b", ScheduleKind::one_f_one_b},
       {"1f1bflush", ScheduleKind::one_f_one_b},
@@ -246,28 +245,30 @@ std::optional<ScheduleKind> read_schedule_words(std::string_view words) {
       {"noninterleaved1f1b", ScheduleKind::one_f_one_b},
       {"1f1bnoninterleaved", ScheduleKind::one_f_one_b},
       {"schedule1f1b", ScheduleKind::one_f_one_b},
-      {"interleaved", ScheduleKind::interleaved},
       {"interleaved1f1b", ScheduleKind::interleaved},
       {"1f1binterleaved", ScheduleKind::interleaved},
       {"scheduleinterleaved1f1b", ScheduleKind::interleaved},
       {"1f1bi", ScheduleKind::interleaved},
-      {"zbh1", ScheduleKind::zb_h1},
       {"zb1p", ScheduleKind::zb_h1},
       {"zerobubbleh1", ScheduleKind::zb_h1},
-      {"zbv", ScheduleKind::zb_v},
       {"zerobubblev", ScheduleKind::zb_v},
       {"zbvzerobubble", ScheduleKind::zb_v},
       {"schedulezbvzerobubble", ScheduleKind::zb_v},
-      {"gpipe", ScheduleKind::gpipe},
       {"schedulegpipe", ScheduleKind::gpipe},
       {"afab", ScheduleKind::gpipe},
       {"allforwardallbackward", ScheduleKind::gpipe},
       {"fthenb", ScheduleKind::gpipe},
       {"fillanddrain", ScheduleKind::gpipe},
   }};
-  std::string name;
-  for (const char c : base::lower(words))
-    if (c != ' ' && c != '-' && c != '_' && c != '(' && c != ')') name += c;
+  const auto bare = [](std::string_view text) {
+    std::string out;
+    for (const char c : base::lower(text))
+      if (c != ' ' && c != '-' && c != '_' && c != '(' && c != ')') out += c;
+    return out;
+  };
+  const std::string name = bare(words);
+  for (const ScheduleKind kind : kScheduleKinds)
+    if (bare(to_string(kind)) == name) return kind;
   for (const auto& [known, kind] : kNames)
     if (known == name) return kind;
   return std::nullopt;

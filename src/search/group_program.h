@@ -99,7 +99,7 @@ class GroupProgram {
   [[nodiscard]] double forward_floor_ns(std::int32_t layer) const;  ///< of its forward pass alone
 
  private:
-  [[nodiscard]] bool zero_bubble() const { return schedule_.kind == ScheduleKind::zb_h1 || schedule_.kind == ScheduleKind::zb_v; }
+  [[nodiscard]] bool zero_bubble() const { return splits_backward(schedule_.kind); }
 
   const Model& model_;
   const OptionTable& table_;

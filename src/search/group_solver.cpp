@@ -108,7 +108,8 @@ double GroupSolver::solve_plain(ScheduleKind kind) {
   GroupProgram program = program_of(kind);
   double bound = 0;
   for (const Mode& mode : kModes) {
-    if (mode.way && (tools().group.stages == 1 || zero_bubble(kind))) continue;  // the way up of zero-bubble schedules is shorter
+    if (mode.way && (tools().group.stages == 1 || splits_backward(kind)))
+      continue;  // the way up of zero-bubble schedules is shorter
     const double value = solve_plain(program, kind, mode);
     if (mode.proven) bound = std::max(bound, value);
     if (bound >= judge_.best_ns() || judge_.over()) break;
@@ -225,7 +226,7 @@ void GroupSolver::balance(const Schedule& schedule, const Assignment& a) {
 /// others the weight y and the passes that each of them holds: Σ_l min(x·work of l at its fastest, y·work of l + λ·bytes) − λ·capacity.
 double GroupSolver::bound_by_stage_memory(const GroupProgram& program, const Schedule& s, const ChunkOrders& orders) const {
   const OptionTable& table = tools().table;
-  const bool two_parts = zero_bubble(s.kind);
+  const bool two_parts = splits_backward(s.kind);
   std::vector<std::int32_t> held;
   for (std::int32_t i = 0; i < s.stages; ++i) held.push_back(orders.held_together(i));
   std::sort(held.begin(), held.end());
@@ -258,7 +259,7 @@ double GroupSolver::bound_by_stage_memory(const GroupProgram& program, const Sch
 
 /// See chunk_bound.h.
 double GroupSolver::bound_of_every_split(const GroupProgram& program, const Schedule& s, const ChunkOrders& orders) const {
-  const bool two_parts = zero_bubble(s.kind);
+  const bool two_parts = splits_backward(s.kind);
   const OptionTable& table = tools().table;
   const solve::LayerProblem all = without_transitions(
       without_transients(table.program(tools().problem.model->layers, orders.least_held(), kTotal.lambda, two_parts, kAnyTable)));

@@ -108,7 +108,7 @@ void LayerRefinement::add_boundaries(std::vector<Change>& out) const {
 
 void LayerRefinement::add_layer(std::int32_t layer, const std::vector<PricedOption>& options, std::vector<Change>& out) const {
   const OptionTable& table = judge_.tools().table;
-  const bool zero_bubble = schedule_.kind == ScheduleKind::zb_h1 || schedule_.kind == ScheduleKind::zb_v;
+  const bool zero_bubble = splits_backward(schedule_.kind);
   for (const PricedOption& o : options) {
     if (o.strategy == now_.options[at(layer)] || (zero_bubble && whole_backward(table.strategy(o.strategy)))) continue;
     add_with_partner(layer, o, out);

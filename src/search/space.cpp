@@ -98,6 +98,9 @@ Space::Space(const Model& model, const Cluster& cluster, const Training& trainin
     slot(name).restricted = true;
   }
   for (const auto& [name, values] : space.forbid) slot(name).forbid = values;
+  if (!space.allow.contains("schedule"))
+    for (const ScheduleKind kind : kScheduleKinds)
+      if (only_where_allowed(kind)) slot("schedule").forbid.push_back(static_cast<std::int64_t>(kind));
   for (const auto& [name, most] : space.limits) slot(name).limit = most;
   DimensionSet known = 0, before = 0;
   for (std::size_t i = 0; i < kOrder.size(); ++i, before = known) {
@@ -229,7 +232,7 @@ void Space::for_each(const Visit& visit) const {
 Space::Key Space::shard_key(const Configuration& c) const {
   const Strategy& s = c.strategy;
   // The rules of the space only ask whether the schedule is a zero-bubble one.
-  const std::int64_t kind = zero_bubble(c.schedule.kind) ? 1 : 0;
+  const std::int64_t kind = splits_backward(c.schedule.kind) ? 1 : 0;
   const std::int64_t reduces = replicates_weights(!facts_.experts.empty(), s) ? 1 : 0;
   const auto offload = static_cast<std::int64_t>(s.offload);
   if (engine_->family == EngineFamily::generic)

@@ -30,9 +30,6 @@
 
 namespace espalier::search {
 
-/// Whether gradients of weights are computed apart from those of inputs.
-inline bool zero_bubble(ScheduleKind kind) { return kind == ScheduleKind::zb_h1 || kind == ScheduleKind::zb_v; }
-
 struct Configuration {
   Strategy strategy;
   Schedule schedule;

@@ -72,6 +72,7 @@ bool admitted(const SearchSpace& part, const Configuration& c) {
     if (part.allow.contains(name) && !has(part.allow.at(name))) return false;
     if (part.forbid.contains(name) && has(part.forbid.at(name))) return false;
     if (part.limits.contains(name) && v > part.limits.at(name)) return false;
+    if (d == Dimension::schedule && only_where_allowed(c.schedule.kind) && !part.allow.contains(name)) return false;
     if (d == Dimension::overlap_tp && v != 0 && !part.allow.contains(name) && !part.forbid.contains(name)) return false;
   }
   return true;
@@ -173,6 +174,7 @@ TEST(Space, EqualsItsDefinitionWithoutAnyShortcut) {
   Small p = small(1, 2, 2);
   p.model = decoder({.blocks = 1, .heads = 4, .kv_heads = 2, .experts = 2});
   p.part.allow["overlap_tp"] = {0, 1};
+  for (const ScheduleKind kind : kScheduleKinds) p.part.allow["schedule"].push_back(static_cast<std::int64_t>(kind));
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
   GTEST_SKIP();  // too many questions
 #endif

@@ -47,7 +47,7 @@ class VirtualProgram {
   [[nodiscard]] solve::LayerProblem layers_of(std::int32_t stage, std::int32_t passes) const;
   const Least& least_of(std::int32_t stage);
   const std::optional<solve::LayerSolution>& solution_of(std::int32_t stage, std::int64_t margin);
-  [[nodiscard]] bool zero_bubble() const { return schedule_.kind == ScheduleKind::zb_h1 || schedule_.kind == ScheduleKind::zb_v; }
+  [[nodiscard]] bool zero_bubble() const { return splits_backward(schedule_.kind); }
 
   const Model& model_;
   const OptionTable& table_;

@@ -22,8 +22,7 @@ inline cost::PhaseTime any_phase() { return {up_to(1000), up_to(100), up_to(20),
 
 inline Schedule any_schedule() {
   Schedule s;
-  s.kind = *rc::gen::element(ScheduleKind::gpipe, ScheduleKind::one_f_one_b, ScheduleKind::interleaved, ScheduleKind::zb_h1,
-                             ScheduleKind::zb_v);
+  s.kind = *rc::gen::elementOf(kScheduleKinds);
   s.stages = *rc::gen::element(1, 2, 3, 4);
   s.virtual_stages = s.kind == ScheduleKind::zb_v ? 2 : s.kind == ScheduleKind::interleaved ? *rc::gen::inRange(1, 4) : 1;
   s.microbatches = *rc::gen::inRange(1, 10);

@@ -12,6 +12,7 @@
 
 #include "attack_uniform.h"
 #include "espalier/planner.h"
+#include "random_parts.h"
 #include "search/layered_candidate.h"
 #include "search/layered_rules.h"
 
@@ -176,7 +177,7 @@ class LayeredAttack {
       }
       default:  // another schedule of as many chunks
         if (x.schedule.stages > 1 && x.schedule.virtual_stages == 1)
-          x.schedule.kind = random_.of<ScheduleKind>({ScheduleKind::gpipe, ScheduleKind::one_f_one_b, ScheduleKind::zb_h1});
+          x.schedule.kind = random_.of(one_chunk_kinds([](ScheduleKind) { return true; }));
         if (x.schedule.virtual_stages == 2) x.schedule.kind = random_.one_in(2) ? ScheduleKind::interleaved : ScheduleKind::zb_v;
     }
   }

@@ -219,10 +219,8 @@ class JobMaker {
     schedule.micro_batch = random_.of<std::int32_t>({1, 1, 2});
     const std::int64_t samples = std::int64_t{schedule.micro_batch} * s.dp;
     schedule.microbatches = training.global_batch % samples == 0 ? static_cast<std::int32_t>(training.global_batch / samples) : 0;
-    if (stages_ > 1)
-      schedule.kind = random_.of(std::vector<ScheduleKind>{ScheduleKind::one_f_one_b, ScheduleKind::gpipe,
-                                                           ScheduleKind::interleaved, ScheduleKind::zb_h1, ScheduleKind::zb_v});
-    if (schedule.kind == ScheduleKind::interleaved || schedule.kind == ScheduleKind::zb_v) schedule.virtual_stages = 2;
+    if (stages_ > 1) schedule.kind = random_.of(std::vector<ScheduleKind>(kScheduleKinds.begin(), kScheduleKinds.end()));
+    if (has_chunks(schedule.kind)) schedule.virtual_stages = 2;
     return schedule;
   }
   void cut(Chunk& chunk) {

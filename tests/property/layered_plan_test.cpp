@@ -80,8 +80,6 @@ Shares shares_of(const cost::CostContext& context, const LayeredProblem& p, cons
   return s;
 }
 
-bool zero_bubble(ScheduleKind kind) { return kind == ScheduleKind::zb_h1 || kind == ScheduleKind::zb_v; }
-
 /// Sums over the layers of one stage, as search/layerwise.h has them.
 struct StageSum {
   double steady = 0, hidden = 0, reduce = 0, update = 0;
@@ -97,8 +95,8 @@ std::vector<StageSum> stage_sums(const cost::CostContext& context, const Plan& p
         stages[static_cast<std::size_t>(place_of_chunk(plan.only_pipeline().schedule, static_cast<std::int32_t>(c)).stage)];
     for (std::int32_t l = chunks[c].first; l <= chunks[c].second; ++l) {
       const cost::LayerShare& x = shares.layers[static_cast<std::size_t>(l)];
-      s.steady += static_cast<double>(x.forward_ns +
-                                      (zero_bubble(plan.only_pipeline().schedule.kind) ? x.split_backward_ns : x.backward_ns));
+      s.steady += static_cast<double>(
+          x.forward_ns + (splits_backward(plan.only_pipeline().schedule.kind) ? x.split_backward_ns : x.backward_ns));
       if (l > chunks[c].first) s.steady += shares.transition[static_cast<std::size_t>(l)];
       if (c < stages.size()) s.down += static_cast<double>(x.forward_ns);  // chunk c < p is the first of stage c
       s.hidden += static_cast<double>(x.hidden_ns + (plan.only_pipeline().schedule.stages == 1 ? x.gather_ns : 0));
@@ -169,7 +167,7 @@ TEST(LayeredPlan, ObjectivesNeverExceedTheSimulatedTime) {
     // Stages of several chunks reduce one while others still compute: there only all of the work is a bound. The way up of
     // zero-bubble schedules is shorter.
     const Schedule& schedule = x.document.only_pipeline().schedule;
-    const std::size_t proven = schedule.virtual_stages > 1 ? 1 : zero_bubble(schedule.kind) ? 3 : 4;
+    const std::size_t proven = schedule.virtual_stages > 1 ? 1 : splits_backward(schedule.kind) ? 3 : 4;
     const double values[] = {b.by_stage[0], b.by_stage[1], b.by_stage[2], b.way};
     const char* names[] = {"λ 1 ", "λ 1/2 ", "λ 0 ", "way "};
     for (std::size_t k = 0; k < proven; ++k) {
@@ -367,13 +365,13 @@ TEST(LayeredPlan, PeakIsThatOfAReplayOfLayers) {
     const std::vector<StageSum> sums = stage_sums(context, x.document, shares_of(context, p, x));
     for (std::size_t i = 0; i < peaks.size(); ++i) {
       const std::int64_t fixed = t.timing.stages[i].memory.total();
-      if (!zero_bubble(schedule.kind)) {
+      if (!splits_backward(schedule.kind)) {
         const std::int64_t activations = replayed(t, t.program.ranks[i], x.document, layers);
         EXPECT_EQ(peaks[i], cost::peak_bytes(fixed, activations, t.timing.allocator_reserve)) << describe(p, x);
       }
       if (const std::int32_t v = schedule.virtual_stages; v > 1) {
         // While the last layer runs, every chunk holds as many passes as all do when the fewest are held.
-        const std::int32_t passes = zero_bubble(schedule.kind) ? 0 : max_in_flight(schedule, static_cast<std::int32_t>(i));
+        const std::int32_t passes = splits_backward(schedule.kind) ? 0 : max_in_flight(schedule, static_cast<std::int32_t>(i));
         const std::int64_t held = std::max(1, passes / (schedule.stages * v) * schedule.stages);
         const std::int64_t summed = cost::peak_bytes(sums[i].states + context.device.workspace_bytes,
                                                      held * sums[i].saved + sums[i].last_transient, t.timing.allocator_reserve);

@@ -182,7 +182,7 @@ class LayeredMaker {
         if (s.virtual_stages > 1 && 3 * s.stages <= layers && random_.one_in(2)) s.virtual_stages = 3;
         break;
       case 2:
-        if (!sharded) s.kind = ScheduleKind::zb_h1;
+        if (!sharded) s.kind = random_.of(one_chunk_kinds(splits_backward));
         break;
       case 3:
         if (!sharded && two) {

@@ -13,6 +13,15 @@
 
 namespace espalier::property {
 
+/// The schedules of one chunk a stage for which `has` holds.
+template <class Predicate>
+std::vector<ScheduleKind> one_chunk_kinds(Predicate has) {
+  std::vector<ScheduleKind> out;
+  for (const ScheduleKind kind : kScheduleKinds)
+    if (!has_chunks(kind) && has(kind)) out.push_back(kind);
+  return out;
+}
+
 /// An adapter, or frozen parts: the embedding (with the table that a tied head shares), the head, the first blocks.
 inline void choose_trained_parts(Random& random, const EngineModel& engine, Model& model, Training& training) {
   if (!engine.runs.frozen_weights) return;

@@ -20,8 +20,7 @@ struct TimedProgram {
 
 inline Schedule any_schedule(Random& random) {
   Schedule s;
-  s.kind = random.of<ScheduleKind>(
-      {ScheduleKind::gpipe, ScheduleKind::one_f_one_b, ScheduleKind::interleaved, ScheduleKind::zb_h1, ScheduleKind::zb_v});
+  s.kind = random.of<ScheduleKind>({kScheduleKinds.begin(), kScheduleKinds.end()});
   s.stages = static_cast<std::int32_t>(random.between(s.kind == ScheduleKind::one_f_one_b ? 1 : 2, 8));
   if (s.kind == ScheduleKind::interleaved) s.virtual_stages = static_cast<std::int32_t>(random.between(2, 4));
   if (s.kind == ScheduleKind::zb_v) s.virtual_stages = 2;

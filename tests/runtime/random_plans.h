@@ -87,8 +87,9 @@ class RandomPlan {
 
   Pipeline pipeline(std::int64_t samples, int id) {
     const auto stages = static_cast<std::int32_t>(std::min<std::int64_t>(any({1, 1, 2, 2, 3, 4}), room_));
-    const ScheduleKind kinds = any({ScheduleKind::gpipe, ScheduleKind::one_f_one_b, ScheduleKind::zb_h1});
-    Schedule kind = schedule(stages == 1 ? ScheduleKind::one_f_one_b : kinds, stages);
+    ScheduleKind any_kind = ScheduleKind::interleaved;
+    while (has_chunks(any_kind)) any_kind = kScheduleKinds[random_() % kScheduleKinds.size()];
+    Schedule kind = schedule(stages == 1 ? ScheduleKind::one_f_one_b : any_kind, stages);
     std::vector<Strategy> strategies;
     std::int64_t room = room_;
     for (std::int32_t i = 0; i < stages; ++i) {

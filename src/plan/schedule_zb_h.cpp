@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+// The zero-bubble schedules of one chunk a stage (Qi et al. 2023, "Zero Bubble Pipeline Parallelism"): 1F1B whose backward is split, with
+// weight gradients that run some micro-batches late. Early input gradients reach the previous stage W sooner each, and late weight
+// gradients fill the wait at the end.
+//
+//   zb-h1    p − i − 1 forwards ahead of 1F1B's pairs, weight gradients i micro-batches late: p − i whole passes and i that wait, the
+//            memory of the first stage of 1F1B on every stage. Idle (p−1)(F+B−W) when W ≤ F, W ≤ B and m ≥ p
+#include <algorithm>
+
+#include "base/invariant.h"
+#include "plan/schedule.h"
+
+namespace espalier {
+namespace {
+
+/// `ahead` forwards, then pairs of a forward and an input gradient, each with the weight gradient of `late` micro-batches before.
+std::vector<ChunkPass> late_weights(const Schedule& schedule, std::int32_t ahead, std::int32_t late) {
+  ESPALIER_CHECK(schedule.virtual_stages == 1);
+  const std::int32_t m = schedule.microbatches, warm_up = std::min(m, ahead);
+  std::vector<ChunkPass> order;
+  order.reserve(3 * static_cast<std::size_t>(m));
+  for (std::int32_t j = 0; j < warm_up; ++j) order.push_back({InstructionKind::forward, 0, j});
+  for (std::int32_t j = 0; j < m; ++j) {
+    if (warm_up + j < m) order.push_back({InstructionKind::forward, 0, warm_up + j});
+    order.push_back({InstructionKind::backward_input, 0, j});
+    if (j >= late) order.push_back({InstructionKind::backward_weight, 0, j - late});
+  }
+  for (std::int32_t j = std::max(0, m - late); j < m; ++j) order.push_back({InstructionKind::backward_weight, 0, j});
+  return order;
+}
+
+}  // namespace
+
+std::vector<ChunkPass> zb_h1_order(const Schedule& schedule, std::int32_t stage) {
+  return late_weights(schedule, schedule.stages - stage - 1, stage);
+}
+
+}  // namespace espalier
