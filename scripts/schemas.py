@@ -64,7 +64,7 @@ def described(schema, text, **more):
 
 COUNTING = ("tp", "cp", "ep", "etp", "dp", "pp", "vpp", "micro_batch", "zero", "shard", "recompute_layers")
 NAMED = {"sp": ("none", "megatron", "ulysses"), "cp_kind": ("ring", "all-to-all"),
-         "schedule": ("gpipe", "1f1b", "interleaved", "zb-h1", "zb-v"),
+         "schedule": ("gpipe", "1f1b", "interleaved", "zb-h1", "zb-v", "zb-h2"),
          "order": ("tp-cp-dp-pp", "tp-cp-pp-dp", "tp-dp-cp-pp"), "recompute": ("none", "selective", "full"),
          "offload": ("none", "optimizer", "activations", "optimizer+activations", "parameters", "parameters+activations")}
 SWITCHES = ("overlap_grad", "overlap_param", "overlap_p2p", "overlap_tp")

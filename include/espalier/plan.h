@@ -56,14 +56,16 @@ constexpr bool is_stage(ZeroStage z) { return z >= ZeroStage::none && z <= ZeroS
 constexpr std::int32_t number_of(ZeroStage z) { return static_cast<std::int32_t>(z); }
 /// Order of the dimensions over device ids, innermost (fastest link) first.
 enum class RankOrder : std::uint8_t { tp_cp_dp_pp, tp_cp_pp_dp, tp_dp_cp_pp };
-enum class ScheduleKind : std::uint8_t { gpipe, one_f_one_b, interleaved, zb_h1, zb_v };
+enum class ScheduleKind : std::uint8_t { gpipe, one_f_one_b, interleaved, zb_h1, zb_v, zb_h2 };
 /// Every kind, in the order of the dimension: readers, flags and random tests take their lists from here.
 inline constexpr std::array kScheduleKinds = {ScheduleKind::gpipe, ScheduleKind::one_f_one_b, ScheduleKind::interleaved,
-                                              ScheduleKind::zb_h1, ScheduleKind::zb_v};
+                                              ScheduleKind::zb_h1, ScheduleKind::zb_v,        ScheduleKind::zb_h2};
 /// Whether the gradients of inputs and of weights are passes of their own, as in every zero-bubble schedule.
-constexpr bool splits_backward(ScheduleKind k) { return k == ScheduleKind::zb_h1 || k == ScheduleKind::zb_v; }
+constexpr bool splits_backward(ScheduleKind k) {
+  return k == ScheduleKind::zb_h1 || k == ScheduleKind::zb_h2 || k == ScheduleKind::zb_v;
+}
 /// Whether a search leaves the kind out of its space unless the job allows it by name (`allow` or `fix`).
-constexpr bool only_where_allowed(ScheduleKind) { return false; }
+constexpr bool only_where_allowed(ScheduleKind k) { return k == ScheduleKind::zb_h2; }
 /// Whether a stage may hold several chunks.
 constexpr bool has_chunks(ScheduleKind k) { return k == ScheduleKind::interleaved || k == ScheduleKind::zb_v; }
 /// Who updates the weights.

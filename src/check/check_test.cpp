@@ -52,6 +52,7 @@ std::vector<Configuration> configurations() {
   add("1f1b, fewer micro-batches than stages", with(1, 1), schedule_of(K::one_f_one_b, 4, 1, 2));
   add("interleaved", with(1, 2, 1, 2), schedule_of(K::interleaved, 2, 3, 4));
   add("zb-h1", with(1, 2), schedule_of(K::zb_h1, 4, 1, 9));
+  add("zb-h2", with(1, 2), schedule_of(K::zb_h2, 4, 1, 9));
   add("zb-v", with(2, 1), schedule_of(K::zb_v, 4, 2, 8));
   Strategy overlapped = with(1, 4, 1, 4);
   overlapped.overlap = {true, true, true, false};

@@ -21,11 +21,14 @@ std::int32_t chunk_of_stage(const Schedule& schedule, std::int32_t stage, std::i
   return k * schedule.stages + stage;
 }
 
-bool weights_late(ScheduleKind kind) { return kind == ScheduleKind::zb_h1 || kind == ScheduleKind::zb_v; }
+bool weights_late(ScheduleKind kind) {
+  return kind == ScheduleKind::zb_h1 || kind == ScheduleKind::zb_h2 || kind == ScheduleKind::zb_v;
+}
 
 std::int64_t passes_ahead(const Schedule& schedule, std::int64_t stage) {
   if (schedule.kind == ScheduleKind::gpipe) return schedule.microbatches;
-  return std::min<std::int64_t>(schedule.microbatches, schedule.stages - stage);
+  const std::int64_t behind = schedule.stages - 1 - stage;
+  return std::min<std::int64_t>(schedule.microbatches, 1 + (schedule.kind == ScheduleKind::zb_h2 ? 2 : 1) * behind);
 }
 
 std::int64_t stage_of_device(const Strategy& strategy, std::int64_t stages, std::int64_t id) {

@@ -119,13 +119,16 @@ std::int64_t held(ScheduleKind kind, std::int32_t p, std::int32_t v, std::int32_
   return activations_lower_bound_bytes(costs_of(x.timing, x.structure), x.structure, stage) / 100;
 }
 
-// 1F1B min(m, p − i), GPipe m, ZB-H1 min(m, p).
+// 1F1B min(m, p − i), GPipe m, ZB-H1 min(m, p), ZB-H2 min(m, 2p − 1).
 TEST(Activations, MicroBatchesInFlight) {
   EXPECT_EQ(held(ScheduleKind::one_f_one_b, 4, 1, 8, 0), 4);
   EXPECT_EQ(held(ScheduleKind::one_f_one_b, 4, 1, 8, 3), 1);
   EXPECT_EQ(held(ScheduleKind::one_f_one_b, 4, 1, 2, 0), 2);
   EXPECT_EQ(held(ScheduleKind::gpipe, 4, 1, 8, 3), 8);
   EXPECT_EQ(held(ScheduleKind::zb_h1, 4, 1, 8, 3), 4);
+  EXPECT_EQ(held(ScheduleKind::zb_h2, 4, 1, 8, 0), 7);
+  EXPECT_EQ(held(ScheduleKind::zb_h2, 4, 1, 8, 3), 7);
+  EXPECT_EQ(held(ScheduleKind::zb_h2, 4, 1, 5, 3), 5);
 }
 
 // Interleaved: min(mv, pv + p − 2i − 1) chunk passes.

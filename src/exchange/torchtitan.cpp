@@ -56,7 +56,8 @@ const char* schedule_name(ScheduleKind kind) {
     case ScheduleKind::one_f_one_b: return "1F1B";
     case ScheduleKind::interleaved: return "Interleaved1F1B";
     case ScheduleKind::zb_v: return "ZBVZeroBubble";
-    case ScheduleKind::zb_h1: break;
+    case ScheduleKind::zb_h1:
+    case ScheduleKind::zb_h2: break;
   }
   return nullptr;
 }

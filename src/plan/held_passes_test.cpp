@@ -28,6 +28,13 @@ TEST(HeldPasses, PassesWaitForTheirWeightGradient) {
   EXPECT_EQ(held.peak_bytes({ScheduleKind::zb_h1, 3, 1, 9, 1}, 1, {{10, 4, 3, 2}}), 27);
 }
 
+// ZB-H2 on the same stage: 3 whole passes and 2 that wait: 3·10 + 2·4 + 3. Stage 0 of 3 holds 5 whole ones.
+TEST(HeldPasses, ZbH2HoldsTwiceAsMany) {
+  HeldPasses held;
+  EXPECT_EQ(held.peak_bytes({ScheduleKind::zb_h2, 3, 1, 9, 1}, 1, {{10, 4, 3, 2}}), 41);
+  EXPECT_EQ(held.peak_bytes({ScheduleKind::zb_h2, 3, 1, 9, 1}, 0, {{10, 4, 3, 2}}), 53);
+}
+
 /// The definition: every step in order.
 std::int64_t replayed(const Schedule& s, std::int32_t stage, const std::vector<PassBytes>& chunks) {
   std::int64_t now = 0, peak = 0;

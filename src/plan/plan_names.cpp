@@ -46,6 +46,7 @@ std::string_view to_string(ScheduleKind v) {
     case ScheduleKind::interleaved: return "interleaved";
     case ScheduleKind::zb_h1: return "zb-h1";
     case ScheduleKind::zb_v: return "zb-v";
+    case ScheduleKind::zb_h2: return "zb-h2";
   }
   return "?";
 }

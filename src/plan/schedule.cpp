@@ -40,6 +40,7 @@ std::int32_t max_in_flight(const Schedule& schedule, std::int32_t stage) {
     }
     case ScheduleKind::zb_h1: return at_most(m, p);
     case ScheduleKind::zb_v: return at_most(2 * m, 2 * p);
+    case ScheduleKind::zb_h2: return at_most(m, 2 * p - 1);
   }
   ESPALIER_CHECK(false);
 }
@@ -47,6 +48,7 @@ std::int32_t max_in_flight(const Schedule& schedule, std::int32_t stage) {
 std::int32_t max_whole(const Schedule& schedule, std::int32_t stage) {
   switch (schedule.kind) {
     case ScheduleKind::gpipe: return schedule.microbatches;
+    case ScheduleKind::zb_h2: return std::min(schedule.microbatches, 2 * (schedule.stages - stage) - 1);
     default: return std::min(schedule.microbatches, schedule.stages - stage);
   }
 }
@@ -60,6 +62,7 @@ std::vector<ChunkPass> compute_order(const Schedule& schedule, std::int32_t stag
     case ScheduleKind::interleaved: return interleaved_order(schedule, stage);
     case ScheduleKind::zb_h1: return zb_h1_order(schedule, stage);
     case ScheduleKind::zb_v: return zb_v_order(schedule, stage);
+    case ScheduleKind::zb_h2: return zb_h2_order(schedule, stage);
   }
   ESPALIER_CHECK(false);
 }

@@ -10,6 +10,7 @@
 //   1f1b          (p−1)(F+B+W)                              min(m, p−i) micro-batches
 //   interleaved   (p−1)(F+B+W)/v        (m mod p = 0)       min(m·v, p·v + p − 2i − 1) chunk passes
 //   zb-h1         (p−1)(F+B−W)          (W ≤ F, B; m ≥ p)   min(m, p) micro-batches, counted until their weight gradient
+//   zb-h2         (p−1)·max(F, F+B−2W)  (W ≤ F, B; m ≥ 2p−1) min(m, 2p−1) micro-batches, counted until their weight gradient
 //   zb-v          0 between first and last step (F = B = W) min(2m, 2p) chunk passes, counted until their weight gradient
 #pragma once
 
@@ -33,6 +34,7 @@ std::vector<ChunkPass> gpipe_order(const Schedule& schedule, std::int32_t stage)
 std::vector<ChunkPass> one_f_one_b_order(const Schedule& schedule, std::int32_t stage);
 std::vector<ChunkPass> interleaved_order(const Schedule& schedule, std::int32_t stage);
 std::vector<ChunkPass> zb_h1_order(const Schedule& schedule, std::int32_t stage);
+std::vector<ChunkPass> zb_h2_order(const Schedule& schedule, std::int32_t stage);
 std::vector<ChunkPass> zb_v_order(const Schedule& schedule, std::int32_t stage);
 
 /// The order of schedule.kind.

@@ -53,6 +53,23 @@ TEST(Schedule, ZbH1DelaysWeightGradients) {
   EXPECT_EQ(text(compute_order(s, 1)), "F0 B0 F1 B1 W0 F2 B2 W1 W2");
 }
 
+// Stage i runs 2(p − i) − 1 forwards before its first input gradient, and weight gradients 2i micro-batches late: with p = 2 three forwards
+// and none late, then one forward and two late.
+TEST(Schedule, ZbH2RunsTwiceAsFarAhead) {
+  const Schedule two = make(ScheduleKind::zb_h2, 2, 1, 4);
+  EXPECT_EQ(text(compute_order(two, 0)), "F0 F1 F2 B0 W0 F3 B1 W1 B2 W2 B3 W3");
+  EXPECT_EQ(text(compute_order(two, 1)), "F0 B0 F1 B1 F2 B2 W0 F3 B3 W1 W2 W3");
+  const Schedule four = make(ScheduleKind::zb_h2, 4, 1, 8);
+  EXPECT_EQ(text(compute_order(four, 0)), "F0 F1 F2 F3 F4 F5 F6 B0 W0 F7 B1 W1 B2 W2 B3 W3 B4 W4 B5 W5 B6 W6 B7 W7");
+  EXPECT_EQ(text(compute_order(four, 1)), "F0 F1 F2 F3 F4 B0 F5 B1 F6 B2 W0 F7 B3 W1 B4 W2 B5 W3 B6 W4 B7 W5 W6 W7");
+  EXPECT_EQ(text(compute_order(four, 2)), "F0 F1 F2 B0 F3 B1 F4 B2 F5 B3 F6 B4 W0 F7 B5 W1 B6 W2 B7 W3 W4 W5 W6 W7");
+  EXPECT_EQ(text(compute_order(four, 3)), "F0 B0 F1 B1 F2 B2 F3 B3 F4 B4 F5 B5 F6 B6 W0 F7 B7 W1 W2 W3 W4 W5 W6 W7");
+  EXPECT_EQ(max_whole(four, 0), 7);
+  EXPECT_EQ(max_whole(four, 3), 1);
+  EXPECT_EQ(max_in_flight(four, 0), 7);
+  EXPECT_EQ(max_in_flight(four, 3), 7);
+}
+
 // One stage of a V holds both ends: forward through both chunks, then back.
 TEST(Schedule, ZbVTurnsOnTheLastStage) {
   EXPECT_EQ(text(compute_order(make(ScheduleKind::zb_v, 1, 2, 2), 0)), "F0 F'0 B'0 W'0 F1 B0 W0 F'1 B'1 W'1 B1 W1");
@@ -122,6 +139,7 @@ std::int32_t published_in_flight(const Schedule& s, std::int32_t i) {
     case ScheduleKind::interleaved: return std::min(m * v, p * v + p - 2 * i - 1);
     case ScheduleKind::zb_h1: return std::min(m, p);
     case ScheduleKind::zb_v: return std::min(2 * m, 2 * p);
+    case ScheduleKind::zb_h2: return std::min(m, 2 * p - 1);
   }
   return 0;
 }

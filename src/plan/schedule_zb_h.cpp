@@ -5,6 +5,10 @@
 //
 //   zb-h1    p − i − 1 forwards ahead of 1F1B's pairs, weight gradients i micro-batches late: p − i whole passes and i that wait, the
 //            memory of the first stage of 1F1B on every stage. Idle (p−1)(F+B−W) when W ≤ F, W ≤ B and m ≥ p
+//   zb-h2    twice as many forwards ahead and twice as late: 2(p − i) − 1 forwards before the first input gradient and 2i that wait, 2p − 1
+//            micro-batches on every stage. Between its first and its last pass a stage is idle for (p−1)(F+B−2W) at most, nothing where
+//            F = B = W (W ≤ F, W ≤ B, m ≥ 2p − 1). Stage i starts iF late: a step counted by itself is idle for (p−1)·max(F, F+B−2W).
+//            Successive steps hide that start where no stage waits for the others before its update (the paper's post-validation)
 #include <algorithm>
 
 #include "base/invariant.h"
@@ -33,6 +37,10 @@ std::vector<ChunkPass> late_weights(const Schedule& schedule, std::int32_t ahead
 
 std::vector<ChunkPass> zb_h1_order(const Schedule& schedule, std::int32_t stage) {
   return late_weights(schedule, schedule.stages - stage - 1, stage);
+}
+
+std::vector<ChunkPass> zb_h2_order(const Schedule& schedule, std::int32_t stage) {
+  return late_weights(schedule, 2 * (schedule.stages - stage - 1), 2 * stage);
 }
 
 }  // namespace espalier

@@ -68,10 +68,10 @@ TEST(ScheduleWords, NamesAreWhole) {
   EXPECT_EQ(read_schedule_words("1f1b (interleaved)"), ScheduleKind::interleaved);
   EXPECT_EQ(read_schedule_words("ZB-1p"), ScheduleKind::zb_h1);
   EXPECT_EQ(read_schedule_words("ZB-H1"), ScheduleKind::zb_h1);
+  EXPECT_EQ(read_schedule_words("ZB-H2"), ScheduleKind::zb_h2);
   EXPECT_EQ(read_schedule_words("ZB-V"), ScheduleKind::zb_v);
   EXPECT_EQ(read_schedule_words("GPipe"), ScheduleKind::gpipe);
-  for (const char* other :
-       {"1f1b-vocab-2", "ZB-2p", "zb-h2", "ZB-V-half", "1f1b+offload", "interleaved-zb", "dualpipe", "V-Min", ""})
+  for (const char* other : {"1f1b-vocab-2", "ZB-2p", "ZB-V-half", "1f1b+offload", "interleaved-zb", "dualpipe", "V-Min", ""})
     EXPECT_FALSE(read_schedule_words(other)) << other;
 }
 

@@ -60,7 +60,7 @@ GroupResult GroupSolver::run() {
   GroupResult& result = judge_.result();
   result.priced = tools().table.before_reduction();
   result.kept = tools().table.after_reduction();
-  for (const ScheduleKind kind : {ScheduleKind::one_f_one_b, ScheduleKind::zb_h1, ScheduleKind::gpipe}) {
+  for (const ScheduleKind kind : {ScheduleKind::one_f_one_b, ScheduleKind::zb_h1, ScheduleKind::zb_h2, ScheduleKind::gpipe}) {
     if (!admits(kind) || !tools().problem.space.admits("vpp", 1) || judge_.over()) continue;
     if (kind != ScheduleKind::one_f_one_b && tools().group.stages == 1) continue;
     if (kind == ScheduleKind::gpipe && admits(ScheduleKind::one_f_one_b)) continue;

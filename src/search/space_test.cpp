@@ -62,6 +62,27 @@ TEST(Space, OverlapOfTensorParallelismOnlyWhenNamed) {
   EXPECT_EQ(listed(p).size(), without);
 }
 
+// ZB-H2 takes twice the activations and no framework has it: a space without the name is the space without it, also where another schedule
+// is forbidden.
+TEST(Space, ZbH2OnlyWhereAllowed) {
+  Small p = small(2, 2, 4);
+  const auto count = [&](ScheduleKind kind) {
+    int found = 0;
+    p.space().for_each([&](const Configuration& c) { found += c.schedule.kind == kind ? 1 : 0; });
+    return found;
+  };
+  const auto zb_h1 = static_cast<std::int64_t>(ScheduleKind::zb_h1), zb_h2 = static_cast<std::int64_t>(ScheduleKind::zb_h2);
+  const int as_many = count(ScheduleKind::zb_h1);
+  EXPECT_GT(as_many, 0);
+  EXPECT_EQ(count(ScheduleKind::zb_h2), 0);
+  EXPECT_FALSE(p.part.admits("schedule", zb_h2));
+  p.part.forbid["schedule"] = {zb_h1};
+  EXPECT_EQ(count(ScheduleKind::zb_h1) + count(ScheduleKind::zb_h2), 0);
+  p.part.allow["schedule"] = {zb_h1, zb_h2};
+  EXPECT_EQ(count(ScheduleKind::zb_h2), as_many);
+  EXPECT_TRUE(p.part.admits("schedule", zb_h2));
+}
+
 /// What the job file admits, read anew from its maps.
 bool admitted(const SearchSpace& part, const Configuration& c) {
   for (int i = 0; i < kDimensions; ++i) {

@@ -6,6 +6,7 @@
 #include <array>
 #include <limits>
 #include <string>
+#include <vector>
 
 #include "sim/simulator.h"
 #include "sim/testing.h"
@@ -80,6 +81,42 @@ TEST(IdleTime, ZbH1) {
   }
 }
 
+/// From the first to the last computation of each stage of a simulated step.
+std::vector<std::int64_t> spans(const Schedule& s, const Times& t) {
+  const ProgramStructure low = structure(s.kind, s.stages, s.virtual_stages, s.microbatches);
+  const Program program = lower(low);
+  Simulator simulator;
+  const Result<Simulation> result = simulator.run(program, costs_of(uniform(s, t.F, t.B, t.W), low), {true});
+  EXPECT_TRUE(result.ok());
+  std::vector<std::int64_t> out;
+  for (const RankClass& rank : program.ranks) {
+    std::int64_t first = std::numeric_limits<std::int64_t>::max(), last = 0;
+    for (std::int32_t i = rank.begin; i < rank.end; ++i) {
+      if (program.instructions[static_cast<std::size_t>(i)].stream != Stream::compute) continue;
+      first = std::min(first, result->spans[static_cast<std::size_t>(i)].start_ns);
+      last = std::max(last, result->spans[static_cast<std::size_t>(i)].end_ns);
+    }
+    out.push_back(last - first);
+  }
+  return out;
+}
+
+// ZB-H2, m ≥ 2p − 1: a stage waits for (p−1)(F+B−2W) at most between its first and its last step, as table 2 of the paper has it: with
+// F = B = W for nothing. The step itself also waits for the last stage's first input.
+TEST(IdleTime, ZbH2) {
+  for (const Times& t : kTimes) {
+    for (const std::int32_t p : kStages) {
+      for (std::int32_t m = 2 * p - 1; m <= 2 * p + 8; ++m) {
+        const Schedule s{p == 1 ? ScheduleKind::one_f_one_b : ScheduleKind::zb_h2, p, 1, m, 1};
+        const std::int64_t left = (p - 1) * (t.F + t.B - 2 * t.W);
+        const std::vector<std::int64_t> found = spans(s, t);
+        ASSERT_EQ(*std::max_element(found.begin(), found.end()), m * (t.F + t.B + t.W) + left) << name_of(s, t);
+        ASSERT_EQ(idle(s, t), std::max((p - 1) * t.F, left)) << name_of(s, t);
+      }
+    }
+  }
+}
+
 // ZB-V, F = B = W, m ≥ 2p: every stage is busy without a gap from its first step to its last. What is left of [0, iteration) is
 // the fill, i chunk forwards before stage i has its first input, and the drain, p−1−i steps after its last one.
 TEST(IdleTime, ZbVHasNoneBetweenFirstAndLastStep) {
@@ -113,6 +150,7 @@ TEST(IdleTime, ZeroBubbleSchedulesAreNeverWorse) {
     for (std::int32_t m = 1; m <= kMicrobatches; ++m) {
       const std::int64_t plain = idle({ScheduleKind::one_f_one_b, p, 1, m, 1}, t);
       ASSERT_LE(idle({ScheduleKind::zb_h1, p, 1, m, 1}, t), plain) << "p " << p << " m " << m;
+      ASSERT_LE(idle({ScheduleKind::zb_h2, p, 1, m, 1}, t), plain) << "p " << p << " m " << m;
       ASSERT_LE(idle({ScheduleKind::zb_v, p, 2, m, 1}, t), plain) << "p " << p << " m " << m;
     }
   }
