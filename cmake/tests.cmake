@@ -106,6 +106,8 @@ add_test(NAME layers COMMAND ${Python3_EXECUTABLE} ${PROJECT_SOURCE_DIR}/scripts
 add_test(NAME layers_self_test COMMAND ${Python3_EXECUTABLE} ${PROJECT_SOURCE_DIR}/scripts/check_layers.py --self-test)
 add_test(NAME style COMMAND ${Python3_EXECUTABLE} ${PROJECT_SOURCE_DIR}/scripts/check_style.py ${PROJECT_SOURCE_DIR})
 add_test(NAME style_self_test COMMAND ${Python3_EXECUTABLE} ${PROJECT_SOURCE_DIR}/scripts/check_style.py --self-test)
+add_test(NAME words COMMAND ${Python3_EXECUTABLE} ${PROJECT_SOURCE_DIR}/scripts/check_words.py ${PROJECT_SOURCE_DIR})
+add_test(NAME words_self_test COMMAND ${Python3_EXECUTABLE} ${PROJECT_SOURCE_DIR}/scripts/check_words.py --self-test)
 add_test(NAME published_runs COMMAND ${Python3_EXECUTABLE} ${PROJECT_SOURCE_DIR}/scripts/published_runs.py --check)
 add_test(NAME test_counts COMMAND ${Python3_EXECUTABLE} ${PROJECT_SOURCE_DIR}/scripts/count_tests.py ${PROJECT_SOURCE_DIR})
 add_test(NAME test_counts_self_test COMMAND ${Python3_EXECUTABLE} ${PROJECT_SOURCE_DIR}/scripts/count_tests.py --self-test)
