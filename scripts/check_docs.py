@@ -5,9 +5,11 @@
   rules           rule tables of docs/search.md                    = rule tables of the sources (and the other way round)
   worked example  docs/cost-model.md, scripts/worked_example.py    = the equations, computed anew; with a binary: what it predicts
   devices         tables of docs/devices.md                        = data/devices.yaml and what data/calibration puts over it
-  plan output     README.md, what the first command prints (with a binary)
-  improve output  README.md, the head of what `improve` says of a launch script (with a binary)
-  unequal devices README.md, the head of what a plan on unlike devices prints (with a binary)
+  accuracy        README.md, errors of the larger sources = the table of docs/accuracy.md
+  claims          numbers in the prose of README.md and docs/usage.md: model types, devices, engines, libraries; size of README.md
+  plan            README.md: the head of the first command's answer; docs/usage.md: all of it (with a binary)
+  improve         README.md: the changes that `improve` makes to a launch script; docs/usage.md: single changes as well (with a binary)
+  unequal devices docs/usage.md, the head of the answer for unlike devices (with a binary)
   mixed examples  docs/clusters.md, answers on unlike devices against what stands beside them (with a binary)
   library         docs/library.md = the marked pieces of tests/consumer/main.cpp, which is built against the installed package and run
   commands        every `espalier COMMAND` that a page names is a subcommand of the binary, or a later one of docs/non-goals.md
@@ -22,6 +24,7 @@ import pathlib
 import re
 import subprocess
 import sys
+import tempfile
 import textwrap
 
 import worked_example
@@ -152,6 +155,25 @@ def block(name):
     return re.compile(rf"(<!-- begin {re.escape(name)} -->\n)(.*?)(<!-- end {re.escape(name)} -->)", re.S)
 
 
+def fenced(text):
+    return "```text\n" + text + "\n```"
+
+
+MOST_LINES = 24  # README shows no more lines of an answer
+
+
+def head_of_plan(text):
+    """Returns the plan, its time and memory, and where the time goes; for an answer in another form, its first lines."""
+    head, certificate, rest = text.partition("  certificate")
+    parts = re.search(r"^Where the time goes\n.*?(?=\n\n)", rest, re.S | re.M)
+    if not certificate or not parts:
+        lines = text.splitlines()
+        return "\n".join(lines[:MOST_LINES] + ["…"] * (len(lines) > MOST_LINES))
+    proof = re.split(r" \(|;", " ".join(rest.partition("\n  space by")[0].split()))[0]
+    proof = textwrap.fill(f"  certificate   {proof}", 80, subsequent_indent=" " * 16)
+    return head + proof + "\n  …\n\n" + parts.group() + "\n…"
+
+
 MIXED = [  # example, in words
     ("examples/mixed/llama2-7b-on-a100-and-v100.yaml", "32 A100 + 64 V100, Llama 2 7B"),
     ("examples/mixed/llama2-13b-on-h100-a100-and-l4.yaml", "16 H100 + 16 A100 + 16 L4, Llama 2 13B"),
@@ -218,34 +240,76 @@ class Pages:
             if computed != said:
                 self.bad.append(f"worked example: {what}: the page computes {computed}, the program says {said}")
 
-    def plan_output(self, binary):
-        command = ["plan", "examples/llama3-8b-on-8xh100.yaml"]
+    def printed(self, binary, command):
+        """Runs a command and returns its output; None where it fails."""
         run = subprocess.run([binary, *command, "--quiet"], cwd=self.root, capture_output=True, text=True, check=False)
         if run.returncode != 0:
             self.bad.append(f"espalier {' '.join(command)}: exit {run.returncode}: {run.stderr.strip()}")
-            return
-        self.hold("README.md", "plan output", "```text\n" + "\n".join(line.rstrip() for line in run.stdout.splitlines()) + "\n```")
+            return None
+        return "\n".join(line.rstrip() for line in run.stdout.splitlines())
+
+    def plan_output(self, binary):
+        text = self.printed(binary, ["plan", "examples/llama3-8b-on-8xh100.yaml"])
+        if text is not None:
+            self.hold("README.md", "plan head", fenced(head_of_plan(text)))
+            self.hold("docs/usage.md", "plan output", fenced(text))
 
     def improve_output(self, binary):
         command = ["improve", "--from", "megatron-args", "examples/improve/llama3-8b-megatron.sh", "--cluster", "examples/clusters/1x8-h100.yaml"]
-        run = subprocess.run([binary, *command, "--quiet"], cwd=self.root, capture_output=True, text=True, check=False)
-        if run.returncode != 0:
-            self.bad.append(f"espalier {' '.join(command)}: exit {run.returncode}: {run.stderr.strip()}")
-            return
-        head, _, _ = run.stdout.partition("\n\n1  present:")
-        self.hold("README.md", "improve output", "```text\n" + "\n".join(line.rstrip() for line in head.splitlines()) + "\n```")
+        text = self.printed(binary, command)
+        if text is not None:
+            head, _, _ = text.partition("\n\n1  present:")
+            self.hold("README.md", "improve head", fenced(head.partition("\n\nSingle changes")[0] + "\n…"))
+            self.hold("docs/usage.md", "improve output", fenced(head))
 
     def unequal_devices(self, binary):
-        command = ["plan", "examples/clusters/scenarios/06-near-t4.yaml"]
-        run = subprocess.run([binary, *command, "--quiet"], cwd=self.root, capture_output=True, text=True, check=False)
-        if run.returncode != 0:
-            self.bad.append(f"espalier {' '.join(command)}: exit {run.returncode}: {run.stderr.strip()}")
+        text = self.printed(binary, ["plan", "examples/clusters/scenarios/06-near-t4.yaml"])
+        if text is not None:
+            head, _, rest = text.partition("  certificate")
+            rows = rest[rest.index("  baselines and"):rest.index("\nWhy")]
+            samples = re.findall(r"^(?:Layers|Pipeline): (pipeline .*)$", rest, re.M)
+            self.hold("docs/usage.md", "unequal devices", fenced(head + "  …\n\n" + "\n".join(samples) + "\n\n" + rows.rstrip("\n")))
+
+    def accuracy(self):
+        """Holds the errors of all sources with at least 30 runs, from the table of the page."""
+        text = re.search(r"<!-- begin:time -->\n(.*?)<!-- end:time -->", (self.root / "docs/accuracy.md").read_text(encoding="utf-8"), re.S)
+        rows, source = {}, ""
+        for line in text.group(1).splitlines() if text else []:
+            cells = [cell.strip() for cell in line.strip("|").split("|")]
+            if len(cells) >= 4 and cells[1] in ("fit", "S", "G"):
+                source = cells[0] or source
+                rows.setdefault(source, {})[cells[1]] = cells
+        error = lambda cells: f"{100 - float(cells[3].rstrip(' %')):.1f} %"
+        chosen = [(name, row) for name, row in rows.items() if int(row["S"][2]) >= 30]
+        if len(chosen) < 5:
+            self.bad.append(f"docs/accuracy.md: only {len(chosen)} sources of 30 runs; has its table changed?")
             return
-        head, _, rest = run.stdout.partition("  certificate")
-        rows = rest[rest.index("  baselines and"):rest.index("\nWhy")]
-        samples = re.findall(r"^(?:Layers|Pipeline): (pipeline .*)$", rest, re.M)
-        lines = [line.rstrip() for line in (head + "  …\n\n" + "\n".join(samples) + "\n\n" + rows).splitlines()]
-        self.hold("README.md", "unequal devices", "```text\n" + "\n".join(lines) + "\n```")
+        chosen.sort(key=lambda pair: (pair[0] == "all", -int(pair[1]["S"][2])))
+        lines = [[f"**{name} sources**" if name == "all" else name.partition(" (")[0], f"{int(row['S'][2]):,}", error(row["S"]), row["S"][4], error(row["G"])]
+                 for name, row in chosen]
+        self.hold("README.md", "accuracy", table(["source", "runs", "mean error, source held out", "median", "mean error, groups held out"], lines))
+
+    def claims(self, binary):
+        """Holds numbers in prose and the size of README.md. A claim that is found nowhere has lost its sentence."""
+        libraries = re.search(r"^build_packages=\((.*?)\)", (self.root / "dev").read_text(encoding="utf-8"), re.S | re.M).group(1).split()
+        rows_in = lambda name: len(re.findall(r"^  - name:", (self.root / name).read_text(encoding="utf-8"), re.M))
+        wanted = {r"(\d+) libraries": len([p for p in libraries if p.endswith("-dev")]), r"(\d+)\s+\[device types\]": rows_in("data/devices.yaml"),
+                  r"(\d+)\s+\[engines\]": rows_in("data/engines.yaml")}
+        if binary:
+            with tempfile.TemporaryDirectory() as folder:
+                (pathlib.Path(folder) / "config.json").write_text('{"model_type": "no such type"}')
+                run = subprocess.run([binary, "inspect", "model", folder], capture_output=True, text=True, check=False)
+            found = re.search(r"(\d+) known model_type", run.stderr)
+            wanted[r"(\d+)\s+\[?model types"] = int(found.group(1)) if found else -1
+        pages = {name: (self.root / name).read_text(encoding="utf-8") for name in ("README.md", "docs/usage.md")}
+        lines = pages["README.md"].splitlines()
+        self.bad += [f"README.md: {len(lines)} lines, at most 150"] if len(lines) > 150 else []
+        self.bad += [f"README.md:{at}: wider than 120 columns" for at, line in enumerate(lines, 1) if len(line) > 120]
+        for pattern, count in wanted.items():
+            said = [(name, int(number)) for name, text in pages.items() for number in re.findall(pattern, text)]
+            if not said:
+                self.bad.append(f"{', '.join(pages)}: no claim like '{pattern}'")
+            self.bad += [f"{name}: '{pattern}' says {number}, the program has {count}" for name, number in said if number != count]
 
     def mixed_examples(self, binary):
         head = ["example", "step", "best kind alone", "equal split", "layers in proportion to compute", "Megatron on the slowest kind", "gap"]
@@ -292,6 +356,8 @@ def main():
     pages.tables("docs/search.md", rule_tables(pages.root))
     pages.tables("docs/devices.md", device_tables(pages.root))
     pages.library()
+    pages.accuracy()
+    pages.claims(binary)
     pages.example(binary)
     if binary:
         pages.plan_output(binary)

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Types the two commands of the README on a machine that has nothing: a Debian root file system, made by debootstrap, with a copy of this
+# Types the first two commands of docs/usage.md on a machine that has nothing: a Debian root file system, made by debootstrap, with a copy of this
 # repository (what git tracks) in it. Prints how long each took and how much processor time, and fails where one of them fails.
 #
 # usage: fresh_machine.sh [--suite bookworm] [--keep] [FOLDER]      as root; FOLDER must not exist (default: a temporary one)
@@ -53,9 +53,9 @@ git -C "$root" ls-files -z | tar -C "$root" --null -T - -c | tar -C "$folder/esp
 
 # ---- the two commands -----------------------------------------------------------------------------------------------------
 
-# As they stand in the README, without their comments.
-mapfile -t commands < <(sed -n '/^## Two commands/,/^## /{/^\.\/dev /p}' "$root/README.md" | sed 's/ *#.*$//' | head -n 2)
-[[ ${#commands[@]} -eq 2 ]] || { echo "fresh_machine.sh: the README has no two commands" >&2; exit 1; }
+# As they stand in docs/usage.md, without their comments.
+mapfile -t commands < <(sed -n "s/ *#.*//; /^\.\/dev \(plan\|test\)\b/p" "$root/docs/usage.md" | head -n 2)
+[[ ${#commands[@]} -eq 2 ]] || { echo "fresh_machine.sh: docs/usage.md has no two commands" >&2; exit 1; }
 for command in "${commands[@]}"; do
   say "$command"
   started=$(date +%s)
