@@ -6,10 +6,45 @@
 #   espalier-VERSION-*.whl                wheels for manylinux x86-64 and aarch64, where cibuildwheel and docker or podman run
 #   SHA256SUMS
 # usage: release.sh [--no-wheels] [FOLDER]      default: build/release-VERSION. What cannot be made here is said and left out; the binary is not optional.
+#        release.sh --notes                     prints the release notes: the section of CHANGELOG.md for the version of CMakeLists.txt
+#        release.sh --tag [--yes]               tags HEAD as vVERSION with the notes; without --yes it prints what it would do
 # The binary is made of the objects of `./dev build`, and must give the answer of the one that is linked as usual, byte for byte.
 set -euo pipefail
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+say() { echo "release: $*"; }
+fail() { echo "release.sh: $*" >&2; exit 2; }
+
+# ---- notes and tag ---------------------------------------------------------------------------------------------------------
+notes() {  # the section of a version, without its heading and outer blank lines; links are relative to the repository
+  awk -v head="## $1" '/^## /{inside = index($0 ",", head ",") == 1} inside && !/^## /' "$root/CHANGELOG.md" | sed -e '/./,$!d' | sed -e ':a' -e '/^\n*$/{$d;N;ba' -e '}'
+}
+if [[ ${1:-} == --notes || ${1:-} == --tag ]]; then
+  version=$(sed -n 's/^project(espalier VERSION \([0-9.]*\).*/\1/p' "$root/CMakeLists.txt")
+  [[ -n $version ]] || fail "CMakeLists.txt states no version"
+  text=$(notes "$version")
+  [[ -n $text ]] || fail "CHANGELOG.md has no section '## $version, …'"
+  if [[ $1 == --notes ]]; then
+    echo "$text"
+    exit 0
+  fi
+  [[ $# -eq 1 || ${2:-} == --yes ]] || fail "unknown option ${2:-}; usage: release.sh --tag [--yes]"
+  faults=()
+  grep -q "^## $version,.*(unreleased)" "$root/CHANGELOG.md" && faults+=("the section of $version in CHANGELOG.md is marked unreleased: put the date there")
+  [[ -z $(git -C "$root" status --porcelain) ]] || faults+=("the working tree has changes that are not committed")
+  git -C "$root" rev-parse -q --verify "refs/tags/v$version" >/dev/null && faults+=("the tag v$version exists")
+  if [[ ${2:-} != --yes ]]; then
+    say "dry run: would tag $(git -C "$root" rev-parse --short HEAD) as v$version with these notes"
+    echo "$text" | sed 's/^\(.\)/  \1/'
+    for fault in "${faults[@]}"; do say "would refuse: $fault"; done
+    exit 0
+  fi
+  [[ ${#faults[@]} -eq 0 ]] || fail "$(printf '%s; ' "${faults[@]}")"
+  git -C "$root" tag -a "v$version" --cleanup=whitespace -m "Espalier $version" -m "$text"
+  say "tagged v$version; publish it with: git push origin v$version"
+  exit 0
+fi
+
 wheels=1
 if [[ ${1:-} == --no-wheels ]]; then
   wheels=0
@@ -22,7 +57,6 @@ folder=${1:-$build/release-$version}
 mkdir -p "$folder"
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-say() { echo "release: $*"; }
 
 # ---- the static binary -----------------------------------------------------------------------------------------------------
 binary=$folder/espalier-$version-linux-$(uname -m)
