@@ -7,7 +7,7 @@ usage: check_words.py [ROOT]                print counts by folder; exit 1 where
        check_words.py --update              lower the budgets to the counts; a count above its budget stays an error
        check_words.py --self-test           prove each rule on examples
 
-The script reads comments and doc comments of C++, string literals of src/ that hold a sentence (three words or more, tests excluded),
+The script reads comments of C++, and string literals of src/ that hold a sentence (three words or more; tests are excluded). It reads
 docstrings and comments of Python, and the pages README.md, CONTRIBUTING.md, CHANGELOG.md and docs/. It skips code, fenced blocks and
 generated blocks (<!-- begin NAME --> … <!-- end NAME -->).
 
@@ -21,9 +21,9 @@ generated blocks (<!-- begin NAME --> … <!-- end NAME -->).
   verbless   doc comments without a main verb: `///` above a declaration, or `//` above a class or function of a header
   wide       lines with a comment that are wider than 120 columns
 
-Limits. `verbless` knows a verb by a list of words: a verb behind a relative ("that", "which", "what" …) is no main verb, a noun that is
-also a verb ("plan", "runs") is a verb only at the start of a sentence or behind a pronoun, and the past tense is not known. It does not
-look at `///<` behind a member, where a noun phrase is usual. `more` and `beside` are patterns: they miss some cases and hit a few wrongly.
+Limits. `verbless` finds a verb by a list of words. A verb behind a relative ("that", "which", "what" …) is no main verb. A noun that is
+also a verb ("plan", "runs") counts only at the start of a sentence or behind a pronoun. The list lacks the past tense. The rule
+skips `///<` behind a member, where a noun phrase is usual. `more` and `beside` are patterns: they miss some cases and hit a few wrongly.
 
 Budgets are rows of scripts/check_words.tsv: one row a folder, one column a rule. The row `baseline` holds the totals of the day when the
 rule came; nothing changes it. A folder without a row takes its counts at --update, as long as no total rises.
@@ -119,7 +119,7 @@ def has_verb(text):
 # ---- prose -----------------------------------------------------------------------------------------------------------------
 
 ABBREVIATION = re.compile(r"\b(?:e\.g|i\.e|et al|vs|cf|Fig|Eq|Sec|App|No|approx|incl|resp|Dr|Mr|St|pp|vol|ca)\.$")
-END = re.compile(r"(?<=[.!?])[\"')»”]?\s+(?=[\"'(«“`\[]?[A-Z0-9`\x01])")
+END = re.compile(r"(?<=[.!?])[\"')»”]?\s+(?=[\"'(«“`\[*]?[A-Z0-9`\x01])")
 BREAK = re.compile(r"^\s*(?:[-*•]|\d+[.)]|\(\d+\)|\|)\s+|\S\s{3,}\S")
 
 
