@@ -12,11 +12,13 @@
   unequal devices docs/usage.md, the head of the answer for unlike devices (with a binary)
   mixed examples  docs/clusters.md, answers on unlike devices against what stands beside them (with a binary)
   library         docs/library.md = the marked pieces of tests/consumer/main.cpp, which is built against the installed package and run
+  pages           docs/learn and docs/how-to: every command is run, every output block is what it prints (page_commands.py; with a binary)
+  help            docs/reference/cli.md = `--help` of every command (with a binary)
   commands        every `espalier COMMAND` that a page names is a subcommand of the binary, or a later one of docs/non-goals.md
 
 A generated block stands between <!-- begin NAME --> and <!-- end NAME -->. Links are checked by check_links.py.
 
-usage: check_docs.py [--write] [--binary PATH] [ROOT]
+usage: check_docs.py [--write] [--binary PATH [--page PAGE …]] [ROOT]
 """
 import argparse
 import json
@@ -27,6 +29,7 @@ import sys
 import tempfile
 import textwrap
 
+import page_commands
 import worked_example
 
 STRING = r'"(?:[^"\\]|\\.)*"'
@@ -325,6 +328,28 @@ class Pages:
             rows.append([f"[{said}](../{path})", step, *others, f"{100 * result['search']['gap']:.1f} %"])
         self.hold("docs/clusters.md", "mixed examples", table(head, rows))
 
+    def pages_that_run(self, binary, only=()):
+        for path in [page.resolve() for page in only] or page_commands.pages(self.root):
+            page = path.relative_to(self.root)
+            try:
+                for name, content in page_commands.blocks(self.root, binary, path):
+                    self.hold(page, name, content)
+            except RuntimeError as error:
+                self.bad.append(f"{page}: {error}")
+
+    def help(self, binary):
+        page = pathlib.Path("docs/reference/cli.md")
+        listed = subprocess.run([binary, "--help"], capture_output=True, text=True, check=True).stdout
+        commands = re.findall(r"^  ([a-z-]+) ", re.split(r"^(?:Subc|C)ommands:?$", listed, flags=re.M)[1].split("\n\n")[0], re.M)
+        if len(commands) < 12:
+            self.bad.append(f"'{binary} --help' lists only {commands}")
+        said = [re.sub(r"^#+ ", "", line) for line in (self.root / page).read_text(encoding="utf-8").splitlines() if line.startswith("## ")]
+        if said != commands:
+            self.bad.append(f"{page}: a heading a command, in the order of --help: {' '.join(commands)}")
+        for command in commands:
+            run = subprocess.run([binary, command, "--help"], capture_output=True, text=True, check=True)
+            self.hold(page, f"help {command}", "```text\n" + "\n".join(line.rstrip() for line in run.stdout.rstrip().splitlines()) + "\n```")
+
     def commands(self, binary):
         run = subprocess.run([binary, "--help"], capture_output=True, text=True, check=False)
         known = set(re.findall(r"^  ([a-z]+)\b", run.stdout, re.M))
@@ -333,7 +358,7 @@ class Pages:
         if "plan" not in known:
             self.bad.append(f"'{binary} --help' lists no subcommands")
             return
-        for path in [self.root / "README.md", *sorted((self.root / "docs").glob("*.md"))]:
+        for path in [self.root / "README.md", *sorted((self.root / "docs").rglob("*.md"))]:
             for command in re.findall(r"\bespalier ([a-z]+)\b(?!:)", " . ".join(code_of(path))):
                 if command not in known | later:
                     self.bad.append(f"{path.relative_to(self.root)}: there is no 'espalier {command}'")
@@ -345,14 +370,7 @@ def code_of(path):
     return [fence or span for fence, span in re.findall(r"```[^\n]*\n(.*?)```|`([^`\n]+)`", text, re.S)]
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--write", action="store_true", help="rewrite the generated blocks")
-    parser.add_argument("--binary", help="espalier, for the worked example and the names of commands")
-    parser.add_argument("root", nargs="?", default=pathlib.Path(__file__).parent.parent, type=pathlib.Path)
-    arguments = parser.parse_args()
-    binary = str(pathlib.Path(arguments.binary).resolve()) if arguments.binary else None
-    pages = Pages(arguments.root.resolve(), arguments.write)
+def check_all(pages, binary):
     pages.tables("docs/search.md", rule_tables(pages.root))
     pages.tables("docs/devices.md", device_tables(pages.root))
     pages.library()
@@ -364,7 +382,24 @@ def main():
         pages.improve_output(binary)
         pages.unequal_devices(binary)
         pages.mixed_examples(binary)
+        pages.pages_that_run(binary)
+        pages.help(binary)
         pages.commands(binary)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--write", action="store_true", help="rewrite the generated blocks")
+    parser.add_argument("--binary", help="espalier, for the worked example and the names of commands")
+    parser.add_argument("root", nargs="?", default=pathlib.Path(__file__).parent.parent, type=pathlib.Path)
+    parser.add_argument("--page", action="append", default=[], type=pathlib.Path, help="run the commands of this page of docs/learn, docs/how-to, and nothing else")
+    arguments = parser.parse_args()
+    binary = str(pathlib.Path(arguments.binary).resolve()) if arguments.binary else None
+    pages = Pages(arguments.root.resolve(), arguments.write)
+    if arguments.page:
+        pages.pages_that_run(binary, arguments.page)
+    else:
+        check_all(pages, binary)
     for line in pages.bad:
         print(line)
     print(f"check_docs: {len(pages.bad)} differences" + ("; scripts/check_docs.py --write --binary build/espalier rewrites generated blocks" if pages.bad else ""))
