@@ -119,6 +119,7 @@ def sentence_of(data, row):
 
 def page():
     out = ["# Keys of frameworks", "",
+           "After this page you know how `import` and `improve` interpret each key of a framework.",
            "Made of [`data/dictionary`](../data/dictionary/megatron.yaml) by `tests/imports/known_keys.py . --write`: each key that `import config` and",
            "`improve` know, with what becomes of it ([kinds](imports.md#what-becomes-of-a-key)). Reasons have their sources in those files.", ""]
     for name, data in TABLES.items():
