@@ -88,6 +88,10 @@ add_test(NAME report_page COMMAND ${PROJECT_SOURCE_DIR}/scripts/report_page.py -
 add_test(NAME report_browser COMMAND ${PROJECT_SOURCE_DIR}/tests/report/browser.py $<TARGET_FILE:espalier_binary> ${PROJECT_SOURCE_DIR})
 set_tests_properties(report_browser PROPERTIES TIMEOUT 600 SKIP_RETURN_CODE 77)
 
+# The documentation as a site, where `./dev docs` has installed MkDocs.
+add_test(NAME docs_site COMMAND ${PROJECT_SOURCE_DIR}/tests/docs/site.py ${PROJECT_SOURCE_DIR})
+set_tests_properties(docs_site PROPERTIES TIMEOUT 600 SKIP_RETURN_CODE 77)
+
 # What is exported is read by the frameworks' own parsers, where `./dev parsers` has installed them.
 add_test(NAME engine_parsers COMMAND ${PROJECT_SOURCE_DIR}/tests/engines/parsers.py $<TARGET_FILE:espalier_binary> ${PROJECT_SOURCE_DIR})
 set_tests_properties(engine_parsers PROPERTIES TIMEOUT 1500 SKIP_RETURN_CODE 77)
