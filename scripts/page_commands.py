@@ -30,7 +30,8 @@ BEGIN = re.compile(r"<!-- begin ((?:output|estimates) [^>]*?) -->")
 NOT_RUN = re.compile(r"<!-- not run: [^>]+ -->\s*\Z")
 GIB = 1 << 30
 DOES_NOT_FIT = (0, 4)
-HEAD = "| flags | step | MFU | memory in GiB | state | activations | exposed communication | bubble |"
+JOINED = "\u00a0"
+HEAD = "| row | flags | step, s | MFU, % | memory, GiB | state, GiB | activations, GiB | exposed, % | bubble, % |"
 
 
 def pages(root):
@@ -60,19 +61,20 @@ class Folder:
         for line in re.sub(r"\\\n\s*", "", script).splitlines():
             words = shlex.split(line, comments=True)
             if words[:2] == ["espalier", "estimate"]:
-                rows.append(estimate_row(words[3:], json.loads(self.run(f"{line.split(' #')[0]} --json -q", DOES_NOT_FIT))["prediction"]))
+                rows.append(estimate_row(len(rows) + 1, words[3:], json.loads(self.run(f"{line.split(' #')[0]} --json -q", DOES_NOT_FIT))["prediction"]))
         return "\n".join([HEAD, re.sub(r"[^|]+", " --- ", HEAD), *rows])
 
 
-def estimate_row(flags, prediction):
+def estimate_row(number, flags, prediction):
+    """A mark behind the memory says that it does not fit. Flags are joined to their values, so that a line breaks between flags."""
     step, bytes_of = prediction["iteration_s"], prediction["memory_breakdown_bytes"]
     busiest = prediction.get("bottleneck", prediction)["breakdown_s"]
-    memory = f"{prediction['peak_memory_bytes'] / GIB:.1f}"
-    if not prediction["fits"]:
-        memory = f"**{memory}, too much**"
+    memory = f"{prediction['peak_memory_bytes'] / GIB:.1f}" if prediction["fits"] else f"**{prediction['peak_memory_bytes'] / GIB:.1f}{JOINED}!**"
     state = sum(bytes_of[part] for part in ("parameters", "gradients", "optimizer")) / GIB
-    cells = [f"`{' '.join(flags)}`" if flags else "none", f"{step:.2f} s", f"{100 * prediction['mfu']:.1f} %", memory, f"{state:.1f}",
-             f"{bytes_of['activations'] / GIB:.1f}", f"{100 * busiest['exposed_communication'] / step:.1f} %", f"{100 * busiest['bubble'] / step:.1f} %"]
+    words = " ".join(flags).replace("--set training.", "--")
+    shown_flags = ", ".join(pair.strip().replace(" ", JOINED) for pair in words.replace(",", "+").split("--") if pair.strip()) or "none"
+    figures = [100 * prediction["mfu"], memory, state, bytes_of["activations"] / GIB, 100 * busiest["exposed_communication"] / step, 100 * busiest["bubble"] / step]
+    cells = [str(number), shown_flags, f"{step:.2f}", *(f if isinstance(f, str) else f"{f:.1f}" for f in figures)]
     return f"| {' | '.join(cells)} |"
 
 
