@@ -2,7 +2,7 @@
 """A hook of MkDocs (mkdocs.yml). Pages in docs/ are written for GitHub; this makes the site of them:
 
   anchors         headings get the anchors that GitHub gives them
-  linked files    files of the repository that a page links to are copied into files/, as text that a browser shows
+  linked files    files of the repository that a page links to are copied into files/, as text that a browser shows.
   Markdown twins  page.md is written next to each page.html
   llms.txt        lists all pages by shelf, each with its first sentence
 """

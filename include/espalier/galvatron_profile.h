@@ -20,7 +20,7 @@
 
 namespace espalier {
 
-/// One step of a model of few blocks, one micro-batch at a time.
+/// Describes one step of a model of few blocks, one micro-batch at a time.
 struct MemoryRun {
   std::int32_t tp = 1, stages = 1;
   bool recomputed = false;               ///< blocks are recomputed fully

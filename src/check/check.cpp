@@ -35,7 +35,7 @@ void append(std::vector<Finding>& all, std::vector<Finding> more) {
   std::move(more.begin(), more.end(), std::back_inserter(all));
 }
 
-/// The findings about one pipeline name it.
+/// Adds the findings about one pipeline, which then name it.
 void append_of(CheckReport& all, std::size_t pipeline, CheckReport more) {
   for (Finding& finding : more.findings) finding.text = say("pipeline ", pipeline, ": ", finding.text);
   append(all.findings, std::move(more.findings));

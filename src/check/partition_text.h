@@ -22,7 +22,7 @@
 
 namespace espalier::check {
 
-/// Whether the strategy partitions the operators of the layer one by one.
+/// Says whether the strategy partitions the operators of the layer one by one.
 bool partitions(const Strategy& strategy, const LayerKind& kind);
 /// Of view.strategy, on every block kind: operators in order, letters that they have, slices of equal size, bits = log2 tp.
 Finding check_operator_partition(const View& view);

@@ -57,7 +57,7 @@ std::int32_t first_meeting(const Program& program) {
   return i;
 }
 
-/// Where the entries of part `k` in a table of `size` entries end.
+/// Returns the place where the entries of part `k` end in a table of `size` entries.
 std::int32_t end_of(const Program& program, std::size_t k, std::int32_t PipelineProgram::*first, std::size_t size) {
   return k + 1 < program.pipelines.size() ? program.pipelines[k + 1].*first : static_cast<std::int32_t>(size);
 }

@@ -19,7 +19,7 @@
 
 namespace espalier::check {
 
-/// The plans that the pipelines are by themselves.
+/// Returns each pipeline as a plan of its own.
 std::vector<Plan> plans_alone(const Plan& plan);
 /// Of a plan with several pipelines. The program check needs that each pipeline's own part was found sound.
 std::vector<Finding> check_pipelines(const Plan& plan, const Cluster& cluster);

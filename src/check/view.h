@@ -53,9 +53,9 @@ struct View {
 std::int32_t stage_of_chunk(const Schedule& schedule, std::int32_t chunk);
 /// Pipeline position of the k-th chunk of a stage.
 std::int32_t chunk_of_stage(const Schedule& schedule, std::int32_t stage, std::int32_t k);
-/// Whether gradients of weights come later than those of inputs.
+/// Says whether gradients of weights come later than those of inputs.
 bool weights_late(ScheduleKind kind);
-/// Micro-batches of a stage that have gone forward and not yet back, at most; one chunk a stage.
+/// Counts the micro-batches of a stage that have gone forward and not yet back, at most; one chunk a stage.
 std::int64_t passes_ahead(const Schedule& schedule, std::int64_t stage);
 /// The stage that device `id` belongs to under the strategy's rank order.
 std::int64_t stage_of_device(const Strategy& strategy, std::int64_t stages, std::int64_t id);
@@ -71,7 +71,7 @@ bool has_experts(const Model& model);
 /// `engine`: null: what ships for the plan's engine.
 View make_view(const Plan& plan, const Model& model, const Cluster& cluster, PlanPart part = PlanPart::whole,
                const EngineModel* engine = nullptr);
-/// Whether stages of a pipeline of sound structure differ in number or kind of their devices.
+/// Says whether stages of a pipeline of sound structure differ in number or kind of their devices.
 bool unlike_stages(const Pipeline& pipeline, const Cluster& cluster, PlanPart part);
 /// Whether every chunk is one range, and all have one strategy.
 bool one_strategy(const Pipeline& pipeline);

@@ -112,7 +112,7 @@ Pipeline with_configuration(const ExportTarget& t, const Pipeline& own, const Ch
   return made;
 }
 
-/// The plan that was asked for, with this pipeline as its only one.
+/// Returns the plan that was asked for, with this pipeline as its only one.
 Plan with_pipeline(const ExportTarget& t, const Pipeline& pipeline) {
   Plan out = t.asked;
   out.pipelines = {pipeline};
@@ -131,7 +131,8 @@ std::vector<Fault> faults_of(const ExportTarget& t, const Plan& plan) {
 
 std::vector<Fault> faults_of(const ExportTarget& t, const Pipeline& pipeline) { return faults_of(t, with_pipeline(t, pipeline)); }
 
-/// The strategy that most layers of the plan have, with the samples of a micro-batch that its pipeline has; nothing where these do not divide.
+/// Returns the strategy that most layers have, with the samples of a micro-batch of its pipeline; nothing where these
+/// do not divide.
 std::optional<ChangedConfiguration> of_most_layers(const ExportTarget& t, const Pipeline& own) {
   ChangedConfiguration out{strategy_counts(t.asked).front().strategy, own.schedule};
   const std::int64_t samples = own.samples_per_microbatch();

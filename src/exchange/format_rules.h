@@ -47,7 +47,8 @@ const EngineModel& engine_written_for(std::string_view format, std::string_view 
 /// The strategy of all layers of a pipeline that has one: stages of unequal length may recompute all their blocks.
 Strategy strategy_of_all(const Pipeline& pipeline);
 
-/// A plan that the rules of its format accept, and its pipeline: a file of these formats holds one, and the rules reject several.
+/// A plan that the rules of its format accept, and its pipeline. A file of these formats holds one pipeline; the rules
+/// reject several.
 struct WrittenPlan {
   const ExportRequest& request;
   const Pipeline& pipeline;
@@ -65,7 +66,8 @@ std::vector<std::string> engine_options(const Plan& plan);
 bool has_engine_option(const Plan& plan, std::string_view option);
 /// Parts of the training that no format writes, because the script that trains configures it: adapters, frozen parts, packing, some options of engines.
 std::vector<std::string> left_to_script(const Plan& plan);
-/// The first lines of a file as comments: the plan, the tool that reads it, how it is used, what is left to the script and what was lost.
+/// Returns the first lines of a file as comments: the plan, the tool that reads it, how it is used, what is left to the
+/// script and what was lost.
 std::string head_lines(const ExportRequest& request, std::string_view tool, std::string_view how);
 
 }  // namespace espalier::exchange

@@ -42,7 +42,7 @@ struct LaunchFile {
   std::string last;     ///< words behind the arguments of the user, FILE as above; empty: none
 };
 
-/// Devices of a node of the job.
+/// Counts the devices of a node of the job.
 std::int64_t devices_a_node(const Job& job);
 
 /// The same script or document of a file. Requires a launcher.

@@ -12,7 +12,7 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-/// The document after one change, as canonical JSON; of a change that is refused its message.
+/// Returns the document after one change, as canonical JSON; of a change that is refused its message.
 std::string changed(const std::string& yaml, const std::string& change) {
   auto document = base::read_yaml(yaml, "job.yaml");
   const auto parsed = parse_override(change);

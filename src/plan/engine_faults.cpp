@@ -61,7 +61,7 @@ void add_uneven_chunks(const EngineModel& engine, const Model& model, const Pipe
     out.push_back({engine_rule_id(engine, "PP-EVEN"), "chunks have unequal numbers of blocks", ""});
 }
 
-/// An engine that is restricted in its layers starts a process on every device.
+/// Requires all devices: an engine that is restricted in its layers starts a process on each.
 void add_unused_devices(const EngineModel& engine, const Cluster& cluster, std::int64_t used, std::vector<RuleViolation>& out) {
   const bool restricted = engine.family != EngineFamily::generic && !is_unrestricted(engine.layers);
   if (restricted && used != cluster.devices())

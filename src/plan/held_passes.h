@@ -14,8 +14,8 @@
 // It is what a replay of the lowered program finds (sim/memory_replay.h): sends and collectives hold nothing, and a chunk that is cut into
 // buckets saves with its first bucket, frees with its last, and needs the same transient in each.
 //
-// Two facts keep the tables small. With one chunk a stage there is one deciding moment, in closed form: w = max_whole passes that are whole,
-// and max_in_flight − w that wait (plan/program.h). With more chunks the order repeats once the pipeline is full, and more
+// Two facts keep the tables small. With one chunk a stage there is one deciding moment, in closed form: w = max_whole
+// passes that are whole, and max_in_flight − w that wait (plan/program.h). With more chunks the order repeats once the pipeline is full, and more
 // micro-batches add repetitions only:
 //     zb-v          the steady state returns to the same passes held after each F₀ B₀ W₀ F₁ B₁ W₁; from m = 2p on it is run at
 //                   least once, and fill and drain do not depend on m

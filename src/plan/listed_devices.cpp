@@ -167,7 +167,7 @@ std::optional<std::int64_t> first_in_order(const Pipeline& pipeline) {
 
 bool devices_in_order(const Plan& plan) {
   return std::all_of(plan.pipelines.begin(), plan.pipelines.end(), [](const Pipeline& pipeline) {
-    return first_in_order(pipeline) == std::optional<std::int64_t>(0);  // of several one alone has device 0
+    return first_in_order(pipeline) == std::optional<std::int64_t>(0);  // one of several alone has device 0
   });
 }
 

@@ -42,7 +42,7 @@ void fill_ranges(const Pipeline& pipeline, Program& program) {
   }
 }
 
-/// `first_sample`: the first of the global batch that the pipeline takes.
+/// The pipeline takes samples of the global batch from `first_sample` on.
 Program lower(const Pipeline& pipeline, const Model& model, std::int64_t first_sample) {
   Program program = lower(structure_of(pipeline, model));
   PipelineProgram& own = program.pipelines.front();

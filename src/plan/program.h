@@ -205,7 +205,8 @@ Program lower(const Plan& plan, const Model& model, bool fold);
 /// The pipelines of a plan one by one, folded.
 std::vector<Program> lower_pipelines(const Plan& plan, const Model& model);
 
-/// Micro-batches, or chunk passes where a stage has several chunks, in flight on a stage at most: the last column of the table in plan/schedule.h.
+/// Counts the micro-batches in flight on a stage at most, or its chunk passes where it has several chunks: the last column of
+/// the table in plan/schedule.h.
 std::int32_t max_in_flight(const Schedule& schedule, std::int32_t stage);
 /// One chunk a stage: micro-batches between their forward and their backward, or input gradient, at most. Of those in flight the others
 /// wait for their weight gradient. The fullest moment of a stage holds both at once.

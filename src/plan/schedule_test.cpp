@@ -53,8 +53,8 @@ TEST(Schedule, ZbH1DelaysWeightGradients) {
   EXPECT_EQ(text(compute_order(s, 1)), "F0 B0 F1 B1 W0 F2 B2 W1 W2");
 }
 
-// Stage i runs 2(p − i) − 1 forwards before its first input gradient, and weight gradients 2i micro-batches late: with p = 2 three forwards
-// and none late, then one forward and two late.
+// Stage i runs 2(p − i) − 1 forwards before its first input gradient, and weight gradients 2i micro-batches late: with
+// p = 2 three forwards and none late, then one forward and two late.
 TEST(Schedule, ZbH2RunsTwiceAsFarAhead) {
   const Schedule two = make(ScheduleKind::zb_h2, 2, 1, 4);
   EXPECT_EQ(text(compute_order(two, 0)), "F0 F1 F2 B0 W0 F3 B1 W1 B2 W2 B3 W3");

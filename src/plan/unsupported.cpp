@@ -118,7 +118,7 @@ bool said_by_version_1(const Recompute& r) {
   return r.kind == RecomputeKind::selective ? r.modules == kModulesOfVersion1 : !r.modules.any();
 }
 
-/// What came after version 1 in the strategies of a stage. The place names all stages.
+/// Finds what came after version 1 in the strategies of a stage. The place names all stages.
 Answer strategies_beyond_version_1(const Pipeline&, const Stage& stage, const std::string& where) {
   const std::string stages = where.substr(0, where.rfind('['));
   for (const Chunk& chunk : stage.chunks)

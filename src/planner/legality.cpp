@@ -40,7 +40,7 @@ std::int64_t devices_in(const Stage& stage) {
   return devices;
 }
 
-/// The rules of the space and of the engine for one range of a pipeline, as if all layers were like it.
+/// Applies the rules of the space and of the engine to one range of a pipeline, as if all layers were like it.
 Status illegal_range(const Job& job, const Pipeline& pipeline, bool uniform, const LayerRange& range) {
   std::int64_t devices = 0;
   for (const Stage& stage : pipeline.stages) devices += devices_in(stage);

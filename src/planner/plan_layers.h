@@ -19,7 +19,7 @@ std::int32_t last_layer_of(const Pipeline& pipeline);
 std::int32_t layer_count(const Stage& stage);
 /// Layers that each stage holds: "14+13+11+12"; stages of several chunks as the sum of these.
 std::string layers_by_stage(const Plan& plan);
-/// Stages of each pipeline.
+/// Lists the stages of each pipeline.
 std::vector<std::int32_t> stage_counts(const Plan& plan);
 /// The one strategy and schedule of a uniform plan; nothing of any other.
 std::optional<std::pair<Strategy, Schedule>> uniform_configuration(const Plan& plan);

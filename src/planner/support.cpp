@@ -22,7 +22,7 @@ struct SupportQuery {
   const Plan& plan;
 };
 
-/// The first reason that `refuses(stage, where)` gives; where() is the stage's place in the document.
+/// Returns the first reason that `refuses(stage, where)` gives; where() is the stage's place in the document.
 template <class Refuses>
 Status any_stage(const Plan& plan, const Refuses& refuses) {
   for (std::size_t p = 0; const Pipeline& pipeline : plan.pipelines) {

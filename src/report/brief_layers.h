@@ -16,7 +16,7 @@ std::string strategies_of(const Stage& stage, std::int32_t last_layer, std::size
 /// One row a stage: its layers, its peak of memory, its strategies. Neighbouring stages of equal strategies are one row.
 std::string layer_table(const Pipeline& pipeline, const std::vector<std::int64_t>& peak_bytes_per_stage);
 
-/// The tables of a plan whose layers differ in strategy or pipeline, under `title`; empty of a uniform one. Of several pipelines one for each, with its samples. Stages are counted within their pipeline; peaks are those
+/// The tables of a plan whose layers differ in strategy or pipeline, under `title`; empty of a uniform one. Several pipelines have one each, with its samples. Stages are counted within their pipeline; peaks are those
 /// of all stages, pipeline after pipeline.
 std::string layer_tables(const std::string& title, const Plan& plan, const std::vector<std::int64_t>& peak_bytes_per_stage);
 

@@ -9,7 +9,7 @@
 
 namespace espalier::report {
 
-/// "a: "; empty where the cluster has one group.
+/// Returns "a: "; empty where the cluster has one group.
 std::string group_prefix(const Cluster& cluster, const NodeGroup& group);
 /// ", site east, 3.20 USD a device and hour, infiniband".
 std::string traits_of(const Cluster& cluster, std::size_t group);

@@ -235,7 +235,7 @@ NetworkReading read_network_words(std::string_view words, std::int64_t devices_p
 // ---- schedules -----------------------------------------------------------------------------------------------------------------
 
 std::optional<ScheduleKind> read_schedule_words(std::string_view words) {
-  // Names of the schedules themselves, and those of other sources: Narayanan et al. 2021 (1F1B, interleaved); Qi et al. 2024 and its code (1F1B-I, ZB-1p = ZB-H1, ZB-V); Huang et al. 2019
+  // Names of the schedules themselves, and those of other sources: Narayanan et al. 2021 (1F1B, interleaved). Qi et al. 2024 and its code (1F1B-I, ZB-1p = ZB-H1, ZB-V); Huang et al. 2019
   // (GPipe); class names of torch.distributed.pipelining; Paddle's F-then-B.
   static constexpr std::array<std::pair<std::string_view, ScheduleKind>, 21> kNames{{
       {"1f1bdeepspeedpipeline", ScheduleKind::one_f_one_b},

@@ -81,7 +81,7 @@ TEST(IdleTime, ZbH1) {
   }
 }
 
-/// From the first to the last computation of each stage of a simulated step.
+/// Returns the time from the first to the last computation of each stage of a simulated step.
 std::vector<std::int64_t> spans(const Schedule& s, const Times& t) {
   const ProgramStructure low = structure(s.kind, s.stages, s.virtual_stages, s.microbatches);
   const Program program = lower(low);
@@ -101,8 +101,8 @@ std::vector<std::int64_t> spans(const Schedule& s, const Times& t) {
   return out;
 }
 
-// ZB-H2, m ≥ 2p − 1: a stage waits for (p−1)(F+B−2W) at most between its first and its last step, as table 2 of the paper has it: with
-// F = B = W for nothing. The step itself also waits for the last stage's first input.
+// ZB-H2, m ≥ 2p − 1: a stage waits for (p−1)(F+B−2W) at most between its first and its last step, as table 2 of the
+// paper has it: with F = B = W for nothing. The step itself also waits for the last stage's first input.
 TEST(IdleTime, ZbH2) {
   for (const Times& t : kTimes) {
     for (const std::int32_t p : kStages) {

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """The documentation as a site: builds it strictly, then checks the built HTML. Every link leads to a file and an anchor of the site, no page or style loads
-anything from another host, and each page has its Markdown twin and a line in llms.txt. Where a Chromium is installed, start, tutorial and a reference page
-are opened from the disk (light, dark, phone): no complaint in the console, no request to a host, and the search finds a word.
+anything from another host. Each page has its Markdown twin and a line in llms.txt. Where a Chromium is installed, start, tutorial and a reference page
+are opened from the disk (light, dark, phone). The console complains of nothing, no host is asked, and the search finds a word.
 
 usage: site.py SOURCE_DIR [--site DIR] [--pictures DIR]
   --site      build here and keep it (default: a temporary folder)

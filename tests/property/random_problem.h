@@ -108,7 +108,7 @@ class ProblemMaker {
     if (random_.one_in(4)) problem_.engine = &random_.of(engine_catalogue());
     if (wants(Dimension::overlap_tp) || random_.one_in(3)) problem_.space.allow["overlap_tp"] = {0, 1};
     if (wants(Dimension::offload) || random_.one_in(5)) allow_offload();
-    if (parts_.one_in(2)) {  // those that a job has to allow, too
+    if (parts_.one_in(2)) {  // also those that a job has to allow
       std::vector<std::int64_t>& kinds = problem_.space.allow["schedule"];
       for (const ScheduleKind kind : kScheduleKinds) kinds.push_back(static_cast<std::int64_t>(kind));
     }
