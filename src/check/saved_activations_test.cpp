@@ -24,6 +24,7 @@ struct Problem {
     plan.training.sequence.main = sequence;
     plan.only_pipeline().schedule.micro_batch = batch;
     view.plan = &plan;
+    view.pipeline = &plan.only_pipeline();
     view.model = &model;
     view.cluster = &cluster;
     view.engine.memory.activations = policy;
