@@ -39,6 +39,8 @@ foreach(kind golden property mutation scenario)
   file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/${kind}/*_test.cpp)
   espalier_tests(${kind}_tests SOURCES ${sources} DEPENDS espalier_planner espalier_report espalier_adapt espalier_exchange)
 endforeach()
+# Its files hand tables of mutations to each other and keep helpers of equal names: each is compiled by itself.
+set_target_properties(mutation_tests PROPERTIES UNITY_BUILD OFF)
 # Plans that are run: only where libtorch is there (cmake/runtime.cmake).
 if(TARGET espalier_runtime)
   file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/runtime/*_test.cpp ${PROJECT_SOURCE_DIR}/tests/runtime/*.cpp)

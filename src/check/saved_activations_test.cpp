@@ -75,8 +75,8 @@ TEST(Transients, OutputsThatWaitForTheirCollectives) {
 // The first of four stages has four of eight micro-batches in flight, the third two; GPipe holds all eight. Two blocks on each.
 TEST(Transients, OutputsThatWaitUnderAPipeline) {
   Problem p(gpt(2), tensor_parallel(4, SequenceParallel::megatron), ActivationPolicy::fused_attention, 256, 1);
-  p.view.stages = 4;
-  p.view.microbatches = 8;
+  p.view.stages = p.plan.only_pipeline().schedule.stages = 4;
+  p.view.microbatches = p.plan.only_pipeline().schedule.microbatches = 8;
   p.view.engine.memory.queued_blocks = 29;
   const auto of_first = [&](std::int32_t stage) {
     p.view.stage_of = {stage};

@@ -12,7 +12,7 @@
 #include "json_leaves.h"
 #include "result_suite.h"
 
-namespace espalier::mutation::change_mutations_test {
+namespace espalier::mutation {
 namespace {
 
 struct Answer {
@@ -281,4 +281,4 @@ TEST(ChangeMutation, FalsifiedAnswersAreNamed) {
 }
 
 }  // namespace
-}  // namespace espalier::mutation::change_mutations_test
+}  // namespace espalier::mutation

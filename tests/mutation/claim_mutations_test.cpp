@@ -4,7 +4,7 @@
 #include "tables.h"
 #include "tools.h"
 
-namespace espalier::mutation::claim_mutations_test {
+namespace espalier::mutation {
 namespace {
 
 using Figures = std::vector<std::int64_t> Claims::*;
@@ -178,4 +178,4 @@ TEST(Mutation, DerivedBoundsAreTightOnTheSixPlans) {
   }
 }
 
-}  // namespace espalier::mutation::claim_mutations_test
+}  // namespace espalier::mutation

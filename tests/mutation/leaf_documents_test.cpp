@@ -11,7 +11,7 @@
 #include "espalier/observation.h"
 #include "espalier/planner.h"
 
-namespace espalier::mutation::leaf_documents_test {
+namespace espalier::mutation {
 namespace {
 
 constexpr const char* kModel =
@@ -136,4 +136,4 @@ TEST(LeafMutation, TruthfulDocumentsPassAndNothingIsLeftUnverified) {
   for (const Finding& f : checked(plan_document().text).findings) EXPECT_TRUE(f.ok) << f.name << ": " << f.text;
 }
 
-}  // namespace espalier::mutation::leaf_documents_test
+}  // namespace espalier::mutation

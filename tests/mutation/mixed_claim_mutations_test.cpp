@@ -5,7 +5,7 @@
 #include "tables.h"
 #include "tools.h"
 
-namespace espalier::mutation::mixed_claim_mutations_test {
+namespace espalier::mutation {
 namespace {
 
 using Figures = std::vector<std::int64_t> Claims::*;
@@ -290,4 +290,4 @@ TEST(MixedMutation, AtLeastFortyKinds) {
   std::printf("%d kinds\n", static_cast<int>(kinds));
 }
 
-}  // namespace espalier::mutation::mixed_claim_mutations_test
+}  // namespace espalier::mutation

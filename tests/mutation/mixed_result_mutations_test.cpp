@@ -8,7 +8,7 @@
 #include "result_suite.h"
 #include "tables.h"
 
-namespace espalier::mutation::mixed_result_mutations_test {
+namespace espalier::mutation {
 namespace {
 
 ResultCase mixed_answer(const std::string& name, const std::string& model, const std::string& groups, const std::string& training,
@@ -166,4 +166,4 @@ TEST(MixedResult, ADeviceThatIsLeftOutIsNamed) {
 
 TEST(MixedResult, FalsifiedAnswersAreNamed) { expect_rejected(mixed_result_mutations(), mixed_results()); }
 
-}  // namespace espalier::mutation::mixed_result_mutations_test
+}  // namespace espalier::mutation

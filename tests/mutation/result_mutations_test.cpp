@@ -5,7 +5,7 @@
 #include "result_suite.h"
 #include "tables.h"
 
-namespace espalier::mutation::result_mutations_test {
+namespace espalier::mutation {
 namespace {
 
 Node text_node(const std::string& text) {
@@ -278,4 +278,4 @@ TEST(Mutation, AtLeast150KindsOnSixPlans) {
   EXPECT_GE(result_cases().size(), 6U);
 }
 
-}  // namespace espalier::mutation::result_mutations_test
+}  // namespace espalier::mutation
