@@ -37,6 +37,7 @@ __all__ = [
     "ObjectiveAnswer",
     "Observation",
     "OperatorReport",
+    "Option",
     "OverTime",
     "Overlap",
     "PartitionSummary",
@@ -292,6 +293,7 @@ class Prediction(Document):
     tokens_per_s_per_gpu: float | None = None
     model_tflops_per_gpu: float | None = None
     mfu: float | None = None
+    mfu_causal: float | None = None
     mfu_peak_tflops: float | None = None
     breakdown_s: Breakdown  # sums to iteration_s, to the nanosecond
     last_stage: int | None = None
@@ -318,6 +320,7 @@ class Prediction(Document):
 class SearchRequest(Document):
     """What a search was asked for, so that a result can be searched again."""
 
+    recompute_modules: list[str] | None = None
     space: str
     devices: str | None = None
     allow: dict[str, list[Any]] | None = None
@@ -332,6 +335,7 @@ class SearchRequest(Document):
     simple_within: float | None = None
     engines: bool | None = None
     restriction: bool | None = None
+    engine_options: bool | None = None
     alternatives: int
 
 
@@ -457,6 +461,8 @@ class Alternative(Document):
     iteration_s: float | None = None  # seconds, nine digits
     peak_memory_bytes: int | None = None  # bytes
     lost_to: str | None = None
+    engine: str | None = None
+    outside_space: bool | None = None
     strategy: Strategy | None = None
     schedule: dict[str, Any] | None = None
 
@@ -520,6 +526,21 @@ class Restriction(Document):
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
+class Option(Document):
+    """A part of a document."""
+
+    numerics: bool
+    engine: str
+    options: list[str]
+    losses: list[float] | None = None
+    label: str | None = None
+    iteration_s: float | None = None  # seconds, nine digits
+    peak_memory_bytes: int | None = None  # bytes
+    gain: float | None = None
+    certified: bool | None = None
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
 class BatchHint(Document):
     """A larger global batch whose divisors allow a faster plan per sample."""
 
@@ -555,6 +576,7 @@ class ResultDocument(Document):
     engines: list[EngineAnswer] | None = None
     restriction: Restriction | None = None  # what the rules of the engine cost: the best plan of the same space without them
     simplest: Simplest | None = None
+    options: list[Option] | None = None
     batch_hint: BatchHint | None = None
     alternatives: list[Alternative]
     reasons: list[str]
@@ -563,7 +585,7 @@ class ResultDocument(Document):
     digest: str | None = None  # xxh64 of the document's canonical text without digest and timing
     timing: Timing | None = dataclasses.field(default=None, compare=False)  # wall-clock values, the only ones
 
-    _nested: ClassVar[dict[str, type[Document]]] = {"made_by": MadeBy, "plan": PlanDocument, "prediction": Prediction, "search": SearchSummary, "runnable": EngineAnswer, "engines": EngineAnswer, "restriction": Restriction, "simplest": Simplest, "batch_hint": BatchHint, "alternatives": Alternative, "operators": OperatorReport, "timing": Timing}
+    _nested: ClassVar[dict[str, type[Document]]] = {"made_by": MadeBy, "plan": PlanDocument, "prediction": Prediction, "search": SearchSummary, "runnable": EngineAnswer, "engines": EngineAnswer, "restriction": Restriction, "simplest": Simplest, "options": Option, "batch_hint": BatchHint, "alternatives": Alternative, "operators": OperatorReport, "timing": Timing}
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
