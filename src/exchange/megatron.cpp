@@ -128,14 +128,17 @@ Flags data_parallelism(const Strategy& s) {
 
 /// The options of the plan's engine (data/engines.yaml).
 std::vector<EngineOption> plan_options(const Plan& plan) {
+  const EngineModel* engine = find_engine(base_engine(plan.engine));
+  ESPALIER_CHECK(engine != nullptr);
   std::vector<EngineOption> out;
-  for (const EngineOption& option : find_engine(base_engine(plan.engine))->options)
+  for (const EngineOption& option : engine->options)
     if (has_engine_option(plan, option.name)) out.push_back(option);
   return out;
 }
 
 /// "--flag value" as a row of the command; several words are a list.
 LaunchFlag row_of(const std::string& flag) {
+  ESPALIER_CHECK(flag.starts_with("--"));
   const std::size_t space = flag.find(' ');
   if (space == std::string::npos) return {flag, "", ""};
   const std::string value = flag.substr(space + 1);
