@@ -3,7 +3,7 @@
 // speaks of. Dimension names: tp sp cp cp_kind ep etp dp pp vpp schedule micro_batch zero shard order recompute recompute_layers
 // overlap_grad overlap_param overlap_p2p overlap_tp offload. Values are integers; enums and flags count by ordinal.
 //
-// overlap_tp (tensor-parallel collectives beside their GEMMs) and offload are off unless named: few engines can do them. Schedules that
+// overlap_tp (tensor-parallel collectives that overlap with their GEMMs) and offload are off unless named: few engines can do them. Schedules that
 // only_where_allowed (plan.h) marks are left out unless `allow` lists them.
 #pragma once
 

@@ -84,7 +84,7 @@ int run_step(Context& context, const std::vector<std::string>& paths, const Step
 }  // namespace
 
 void add_compare_command(Command& app, Context& context) {
-  Command* command = app.add_subcommand("compare", "plans side by side, or a measured step beside its plan");
+  Command* command = app.add_subcommand("compare", "plans side by side, or a measured step with its plan");
   auto paths = std::make_shared<std::vector<std::string>>();
   command->add_option("plans", *paths, "plan.json or result.json files")->required()->type_name("A.json B.json …");
   auto step = std::make_shared<StepFlags>();

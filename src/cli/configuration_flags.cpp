@@ -79,7 +79,7 @@ void add_configuration_flags(Command& command, ConfigurationFlags& f) {
       ->type_name("OPERATORS");
   command
       .add_option("--overlap", f.overlap,
-                  "grad,param,p2p,tp or none: which communication runs beside compute (default: the engine's, below)")
+                  "grad,param,p2p,tp or none: which communication overlaps with compute (default: the engine's, below)")
       ->suggest({"none", "grad", "grad,param", "grad,param,p2p", "grad,param,p2p,tp"})
       ->type_name("LIST");
   command

@@ -172,8 +172,8 @@ void add_import_galvatron_profile(Command& command, Context& context) {
       ->one_of({"ddp", "zero2"})
       ->show_default();
   part->add_flag("--reduce-at-end", flags->reduce_at_end, "gradients are reduced once a step (Galvatron's no_async_grad_reduce)");
-  part->add_option("--pp", flags->pp, "only so many stages")->positive();
-  part->add_option("--chunks", flags->chunks, "only so many micro-batches")->positive();
+  part->add_option("--pp", flags->pp, "only this number of stages")->positive();
+  part->add_option("--chunks", flags->chunks, "only this number of micro-batches")->positive();
   part->add_option("-o,--out", flags->folder, "write galvatron_config.json, plan.json and result.json into this folder")
       ->type_name("DIR");
   add_common_flags(*part, context);

@@ -116,12 +116,12 @@ void add_improve_command(Command& app, Context& context) {
   command->add_option("--threads", flags->options.threads, "threads of the search; never changes the answer (0: all)")
       ->range(0, 4096)
       ->type_name("N");
-  command->add_option("--node-limit", flags->options.node_limit, "simulate at most so many configurations (0: no limit)")
+  command->add_option("--node-limit", flags->options.node_limit, "simulate at most N configurations (0: no limit)")
       ->non_negative()
       ->type_name("N");
   command
       ->add_option("--time-limit", flags->options.time_limit_s,
-                   "stop the search after so many seconds; such answers may differ from run to run (0: no limit)")
+                   "stop the search after S seconds; such answers may differ from run to run (0: no limit)")
       ->non_negative()
       ->type_name("S");
   command

@@ -7,6 +7,7 @@
 #include "base/document.h"
 #include "base/format.h"
 #include "espalier/job.h"
+#include "plan/listed_devices.h"
 
 namespace espalier::cli {
 namespace {
@@ -30,8 +31,7 @@ Result<LocalNeed> local_need(const Plan& plan) {
   std::size_t number = 0;
   for (const Pipeline& pipeline : plan.pipelines)
     for (const Stage& stage : pipeline.stages) {
-      std::int64_t ranks = 0;
-      for (const DeviceRange& range : stage.devices) ranks += range.count;
+      const std::int64_t ranks = device_count(stage);
       const std::int64_t peak =
           number < p.peak_memory_bytes_per_stage.size() ? p.peak_memory_bytes_per_stage[number] : p.peak_memory_bytes;
       out.processes += ranks;

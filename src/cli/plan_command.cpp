@@ -173,7 +173,7 @@ void add_plan_command(Command& app, Context& context) {
   command->add_option("--no-phase", flags->options.left_out_phases, "leave a phase of the search out by name (repeatable)")
       ->one_value_each()
       ->type_name("NAME");
-  command->add_option("--node-limit", flags->options.node_limit, "simulate at most so many configurations (0: no limit)")
+  command->add_option("--node-limit", flags->options.node_limit, "simulate at most N configurations (0: no limit)")
       ->non_negative()
       ->type_name("N");
   command->add_flag("--simple{1%}", flags->simple,
@@ -184,7 +184,7 @@ void add_plan_command(Command& app, Context& context) {
                     "also what every engine can run: its best plan, time, loss, or why none");
   command
       ->add_option("--time-limit", flags->options.time_limit_s,
-                   "stop the search after so many seconds; such answers may differ from run to run (0: no limit)")
+                   "stop the search after S seconds; such answers may differ from run to run (0: no limit)")
       ->non_negative()
       ->type_name("S");
   command->add_option("--alternatives", flags->options.alternatives, "runners-up to list")->range(0, 1000)->type_name("N");

@@ -276,7 +276,7 @@ void add_profile_command(Command& app, Context& context) {
   command->add_flag("--sequence-parallel", flags->sequence_parallel, "measure groups with Megatron's sequence parallelism");
   command
       ->add_option("--overlap", flags->overlap,
-                   "measure on so many data-parallel ranks how compute and reductions beside it slow each other down")
+                   "measure on this number of data-parallel ranks how concurrent compute and reductions slow each other down")
       ->range(2, 1024)
       ->type_name("RANKS");
   command->add_option("--steps", flags->steps, "of each run; the first is not counted")->range(2, 1'000'000)->show_default();

@@ -116,7 +116,7 @@ void add_report_command(Command& app, Context& context) {
   command->add_option("--threads", flags->threads, "threads of that search")->range(0, 4096)->type_name("N");
   command
       ->add_option("--time-limit", flags->time_limit_s,
-                   "stop that search after so many seconds: the page shows what it simulated until then (0: no limit)")
+                   "stop that search after S seconds: the page shows what it simulated until then (0: no limit)")
       ->non_negative()
       ->type_name("S");
   add_common_flags(*command, context);

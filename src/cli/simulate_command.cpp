@@ -68,7 +68,7 @@ void add_simulate_command(Command& app, Context& context) {
   add_output_flags(*command, output);
   add_plan_schema_flag(*command, context);
   command->add_flag("--detail", output->detail,
-                    "show the steps inside instructions in the timeline: operators, their collectives, bytes, what runs beside");
+                    "show the steps inside instructions in the timeline: operators, their collectives, bytes, concurrent steps");
   command->add_flag("--grid", flags->grid, "print the schedule as text: stages by slots of time, and a table of the stages");
   command->add_flag("--ascii", flags->ascii, "with --grid: nothing but ASCII, as where the locale is not UTF-8");
   add_common_flags(*command, context);

@@ -77,15 +77,15 @@ void add_what_if_command(Command& app, Context& context) {
   auto how = std::make_shared<ChangeFlags>();
   command->add_option("plan", flags->path, "plan.json or result.json; - for stdin")->required()->type_name("PLAN.json");
   command->add_option("--lose", flags->lost, "a node that is gone")->one_value_each()->type_name("node:3");
-  command->add_option("--slow", flags->slow, "a device or node that takes so many times as long")
+  command->add_option("--slow", flags->slow, "a device or node, and how many times as long it takes")
       ->one_value_each()
       ->type_name("rank:17=1.2");
   command
       ->add_option("--link", flags->links, "a link, or the way of a node or device to the network, at so much of its bandwidth")
       ->one_value_each()
       ->type_name("a-b=0.5");
-  command->add_option("--add", flags->added, "so many nodes more in a group")->one_value_each()->type_name("GROUP=4");
-  command->add_option("--survive", flags->survive, "plans for every loss of up to so many nodes")->range(1, 3)->type_name("N");
+  command->add_option("--add", flags->added, "add this number of nodes to a group")->one_value_each()->type_name("GROUP=4");
+  command->add_option("--survive", flags->survive, "plan for every loss of up to N nodes")->range(1, 3)->type_name("N");
   add_change_flags(*command, how);
   add_common_flags(*command, context);
   command->callback([&context, flags, how] { context.exit_code = run_what_if(context, *flags, *how); });

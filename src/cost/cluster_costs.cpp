@@ -170,14 +170,9 @@ FabricLevel ClusterCosts::named_link(const StagePlace& a, const StagePlace& b) c
 
 bool on_unlike_devices(const Plan& plan, const Cluster& cluster) {
   if (!cluster.equal_devices() || plan.pipelines.size() > 1) return true;
-  const auto devices = [](const Stage& stage) {
-    std::int64_t count = 0;
-    for (const DeviceRange& range : stage.devices) count += range.count;
-    return count;
-  };
   const std::vector<Stage>& stages = plan.pipelines.front().stages;
   return std::any_of(stages.begin(), stages.end(),
-                     [&](const Stage& s) { return uneven_replicas(s) || devices(s) != devices(stages.front()); });
+                     [&](const Stage& s) { return uneven_replicas(s) || device_count(s) != device_count(stages.front()); });
 }
 
 Status unpriced_groups(const Plan& plan) {
@@ -236,14 +231,14 @@ void place_scattered(const ClusterCosts& c, const ScatteredStages& stages, const
   }
 }
 
-void fill_ranges(const ClusterCosts& c, const Pipeline& pipeline, const ScatteredStages* spread, std::size_t kind,
-                 PipelineRanges& out) {
-  if (spread != nullptr) {
-    out.block = c.block_context(pipeline);
+/// `block`: what all stages cost, next to scattered pipelines; null: each stage at its place.
+void fill_ranges(const ClusterCosts& c, const Pipeline& pipeline, const ScatteredStages* spread, const CostContext* block,
+                 std::size_t kind, PipelineRanges& out) {
+  out.block = block;
+  if (spread != nullptr)
     place_scattered(c, *spread, pipeline, kind, out);
-  } else {
+  else
     for (const Stage& stage : pipeline.stages) out.places.push_back(c.place(stage));
-  }
   const Schedule& schedule = pipeline.schedule;
   for (std::int32_t n = 0; n < schedule.chunks(); ++n) {
     const ChunkPlace at = place_of_chunk(schedule, n);
@@ -427,25 +422,23 @@ Costs price(const ClusterCosts& c, const Plan& plan, Program& program, std::vect
   }
   std::vector<Program> parts = lower_pipelines(plan, *c.of(0).workload.model);
   std::deque<PipelineRanges> pipelines;
-  std::deque<ScatteredStages> spread;
-  const bool any_scattered =
-      std::any_of(plan.pipelines.begin(), plan.pipelines.end(), [&](const Pipeline& p) { return is_scattered(c.cluster(), p); });
+  const std::deque<ScatteredStages> spread = scattered_pipelines(c.cluster(), plan);
   std::size_t most = 1;
-  for (const Pipeline& pipeline : plan.pipelines)
-    if (any_scattered) most = std::max(most, most_kinds(&spread.emplace_back(c.cluster(), pipeline), pipeline.stages.size()));
+  for (std::size_t k = 0; k < spread.size(); ++k) most = std::max(most, most_kinds(&spread[k], plan.pipelines[k].stages.size()));
   std::vector<KindCosts> of_kinds(kinds != nullptr && most > 1 ? most : 0);
   Costs out;
   for (std::size_t k = 0; k < parts.size(); ++k) {
-    const ScatteredStages* own_scattered = any_scattered ? &spread[k] : nullptr;
+    const ScatteredStages* own_scattered = spread.empty() ? nullptr : &spread[k];
+    const CostContext* block = spread.empty() ? nullptr : c.block_context(plan.pipelines[k]);
     pipelines.emplace_back();
-    fill_ranges(c, plan.pipelines[k], own_scattered, 0, pipelines.back());
+    fill_ranges(c, plan.pipelines[k], own_scattered, block, 0, pipelines.back());
     Costs own;
     price_stages(c, pipelines.back(), parts[k].structure(), own, &parts[k]);
     if (!of_kinds.empty()) append_kind(pipelines.back(), own, of_kinds.front());
     for (std::size_t kind = 1; kind < (of_kinds.empty() ? most_kinds(own_scattered, plan.pipelines[k].stages.size()) : most);
          ++kind) {
       PipelineRanges of_kind;
-      fill_ranges(c, plan.pipelines[k], own_scattered, kind, of_kind);
+      fill_ranges(c, plan.pipelines[k], own_scattered, block, kind, of_kind);
       Costs other;
       price_stages(c, of_kind, parts[k].structure(), other, nullptr);
       if (!of_kinds.empty()) append_kind(of_kind, other, of_kinds[kind]);

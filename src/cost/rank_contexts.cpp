@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cost/rank_contexts.h"
 
-#include <algorithm>
 #include <optional>
 #include <utility>
 
@@ -17,21 +16,15 @@ RankContexts rank_contexts(const ClusterCosts& c, const Plan& plan, const Progra
     out.of.assign(program.ranks.size(), {RankContext{shared, 0}});
     return out;
   }
-  const bool any_scattered =
-      std::any_of(plan.pipelines.begin(), plan.pipelines.end(), [&](const Pipeline& p) { return is_scattered(c.cluster(), p); });
-  std::vector<ScatteredStages> spread;
-  if (any_scattered)
-    for (const Pipeline& pipeline : plan.pipelines) spread.emplace_back(c.cluster(), pipeline);
+  const std::deque<ScatteredStages> spread = scattered_pipelines(c.cluster(), plan);
+  std::vector<const CostContext*> blocks;
+  for (const Pipeline& pipeline : plan.pipelines) blocks.push_back(spread.empty() ? nullptr : c.block_context(pipeline));
   for (const RankClass& rank : program.ranks) {
     const auto pipeline = static_cast<std::size_t>(rank.pipeline), stage = static_cast<std::size_t>(rank.stage.value);
     std::vector<RankContext>& of = out.of.emplace_back();
-    if (!any_scattered) {
-      const CostContext& here = c.of(c.place(plan.pipelines[pipeline].stages[stage]));
+    if (spread.empty() || blocks[pipeline] != nullptr) {
+      const CostContext& here = spread.empty() ? c.of(c.place(plan.pipelines[pipeline].stages[stage])) : *blocks[pipeline];
       of.push_back({&out.sampled.of(here, samples_of_stage(plan.pipelines[pipeline], stage, 0)), 0});
-      continue;
-    }
-    if (const CostContext* block = c.block_context(plan.pipelines[pipeline])) {
-      of.push_back({&out.sampled.of(*block, samples_of_stage(plan.pipelines[pipeline], stage, 0)), 0});
       continue;
     }
     for (std::size_t k = 0; k < spread[pipeline].kinds(stage).size(); ++k) {

@@ -40,6 +40,12 @@ NodeRing ring_of(const Cluster& cluster, const std::vector<std::int64_t>& group)
 }
 
 double rate(const FabricLevel& level) { return level.bandwidth.count() * level.efficiency; }
+double rate_alone(const FabricLevel& level) { return level.bandwidth_alone.count() * level.efficiency; }
+
+/// All that the devices of a node have of a level, at least what one has alone.
+double node_rate(const FabricLevel& level, std::int64_t devices) {
+  return std::max(rate(level) * static_cast<double>(devices), rate_alone(level));
+}
 
 /// How many rings of a stage pass over each line between node groups.
 std::map<std::size_t, double> crossings(const Cluster& cluster, const GroupPaths& paths,
@@ -92,6 +98,15 @@ bool is_scattered(const Cluster& cluster, const Pipeline& pipeline) {
         if (r.strategy.order != RankOrder::tp_cp_dp_pp) return true;
   }
   return false;
+}
+
+std::deque<ScatteredStages> scattered_pipelines(const Cluster& cluster, const Plan& plan) {
+  std::deque<ScatteredStages> out;
+  const auto scattered = [&](const Pipeline& pipeline) { return is_scattered(cluster, pipeline); };
+  if (std::none_of(plan.pipelines.begin(), plan.pipelines.end(), scattered)) return out;
+  const std::shared_ptr<const GroupPaths> paths = group_paths(cluster);
+  for (const Pipeline& pipeline : plan.pipelines) out.emplace_back(cluster, pipeline, paths);
+  return out;
 }
 
 Status scattered_stage(const Plan& plan, const Cluster& cluster) {
@@ -245,20 +260,18 @@ Fabric ScatteredStages::fabric(std::size_t stage, const Fabric& usual, const Eng
 /// What joins groups without links between them: what all devices of a node have of it together, and what one of them has at most.
 ScatteredStages::Way ScatteredStages::joining(std::int64_t node) const {
   const FabricLevel& level = cluster_->inter.back();
-  const auto devices = static_cast<double>(cluster_->groups[cluster_->group_of_node(node)].devices_per_node);
-  const double alone = level.bandwidth_alone.count() * level.efficiency;
-  return {std::max(rate(level) * devices, alone), std::max(rate(level), alone)};
+  const std::int64_t devices = cluster_->groups[cluster_->group_of_node(node)].devices_per_node;
+  return {node_rate(level, devices), std::max(rate(level), rate_alone(level))};
 }
 
 BytesPerSecond joined_node_rate(const Cluster& cluster, std::size_t group) {
   const NodeGroup& at = cluster.groups[group];
-  const auto devices = static_cast<double>(at.devices_per_node);
-  const FabricLevel& joined = cluster.inter.back();
-  const double joining = std::max(rate(joined) * devices, joined.bandwidth_alone.count() * joined.efficiency);
-  if (at.inter.empty())
-    return BytesPerSecond(at.node_bandwidth.count() > 0 ? std::min(joining, at.node_bandwidth.count()) : joining);
-  const FabricLevel& own = at.inter.front();
-  return BytesPerSecond(std::min(joining, std::max(rate(own) * devices, own.bandwidth_alone.count() * own.efficiency)));
+  double least = node_rate(cluster.inter.back(), at.devices_per_node);
+  if (!at.inter.empty())
+    least = std::min(least, node_rate(at.inter.front(), at.devices_per_node));
+  else if (at.node_bandwidth.count() > 0)
+    least = std::min(least, at.node_bandwidth.count());
+  return BytesPerSecond(least);
 }
 
 /// The interfaces of a node by which a device leaves it: one that consecutive devices share where the level gives one device alone as much as
@@ -273,7 +286,7 @@ ScatteredStages::Port ScatteredStages::port_of(std::int64_t device) const {
     return {0, {all, all}};
   }
   const FabricLevel level = usual_network(group);
-  const double each = rate(level), alone = std::max(each, level.bandwidth_alone.count() * level.efficiency);
+  const double each = rate(level), alone = std::max(each, rate_alone(level));
   const double ratio = std::round(alone / each);
   const auto sharing = static_cast<std::int64_t>(ratio);
   const bool whole = std::abs(alone / each - ratio) <= 1e-9 * ratio && sharing <= at.devices_per_node;

@@ -31,6 +31,7 @@
 
 #include <compare>
 #include <cstdint>
+#include <deque>
 #include <map>
 #include <memory>
 #include <vector>
@@ -123,6 +124,8 @@ BytesPerSecond joined_node_rate(const Cluster& cluster, std::size_t group);
 
 /// Whether some stage of a pipeline does not lie on consecutive devices of one node group in the order tp-cp-dp-pp, or has unequal replicas.
 bool is_scattered(const Cluster& cluster, const Pipeline& pipeline);
+/// The stages of each pipeline in order, where some pipeline of the plan is scattered; else none.
+std::deque<ScatteredStages> scattered_pipelines(const Cluster& cluster, const Plan& plan);
 /// The first such stage of a plan, by place, for those who know consecutive devices of one group alone.
 Status scattered_stage(const Plan& plan, const Cluster& cluster);
 

@@ -195,9 +195,9 @@ class AccelerateReader {
     const std::string precision = out_.precision;
     const bool said = in_.has("mixed_precision");
     if (said && inner.precision.empty()) inner.precision = precision;
-    auto read_accelerate = read_deepspeed(inner);
-    if (!read_accelerate) return read_accelerate;
-    out_ = std::move(*read_accelerate);
+    auto named = read_deepspeed(inner);
+    if (!named) return named;
+    out_ = std::move(*named);
     out_.name = request_.name;
     if (path == nullptr)
       out_.precision = precision;

@@ -123,7 +123,7 @@ std::vector<std::string> options_of_script(const Plan& plan) {
   return out;
 }
 
-/// What the script that trains says, and what was lost: "# not as planned: MEG-P2P: …". Empty: nothing.
+/// Lists what is left to the training script, and what was lost: "# not as planned: MEG-P2P: …". Empty: nothing.
 std::string lost_lines(const ExportRequest& request) {
   std::string out;
   for (const std::string& what : left_to_script(request.plan)) out += cat("# from the script that trains: ", what, "\n");

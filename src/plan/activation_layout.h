@@ -30,7 +30,7 @@ struct Extent {
   [[nodiscard]] std::int64_t size() const { return last - first; }
   bool operator==(const Extent&) const = default;
 };
-/// What both have; empty or negative in size where they are apart.
+/// Returns the intersection; empty or negative in size where they are apart.
 inline Extent overlap(const Extent& a, const Extent& b) { return {std::max(a.first, b.first), std::min(a.last, b.last)}; }
 
 /// Runs of tokens, ascending and apart from each other: as they lie one after the other on a rank.

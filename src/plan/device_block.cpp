@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <vector>
 
+#include "plan/listed_devices.h"
+
 namespace espalier {
 namespace {
 
@@ -63,8 +65,7 @@ std::optional<DeviceBlock> device_block(const Pipeline& pipeline, const Cluster&
   if (!cluster.homogeneous() && !one_layout(pipeline)) return std::nullopt;
   std::int64_t count = 0;
   for (const Stage& stage : pipeline.stages) {
-    std::int64_t held = 0;
-    for (const DeviceRange& range : stage.devices) held += range.count;
+    const std::int64_t held = device_count(stage);
     if (uneven_replicas(stage) || !spread_over(stage, held)) return std::nullopt;
     count += held;
   }
@@ -77,10 +78,6 @@ std::optional<DeviceBlock> device_block(const Pipeline& pipeline, const Cluster&
     return device.device >= *first && device.device < *first + count;
   });
   return alike ? std::optional(DeviceBlock{group, *first}) : std::nullopt;
-}
-
-std::optional<DeviceBlock> device_block(const Plan& plan, const Cluster& cluster) {
-  return plan.pipelines.size() == 1 ? device_block(plan.pipelines.front(), cluster) : std::nullopt;
 }
 
 }  // namespace espalier

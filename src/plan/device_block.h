@@ -22,8 +22,6 @@ struct DeviceBlock {
 
 /// The block of a pipeline whose devices are all as fast as their kind; nothing where it has none.
 std::optional<DeviceBlock> device_block(const Pipeline& pipeline, const Cluster& cluster);
-/// The same of a plan of one pipeline; nothing for others.
-std::optional<DeviceBlock> device_block(const Plan& plan, const Cluster& cluster);
 
 /// The first device from which on all stages lie as RankOrder numbers them.
 std::optional<std::int64_t> first_in_order(const Pipeline& pipeline);

@@ -182,11 +182,21 @@ Status unpriced_placement(const Plan& plan, const Model& model, const Cluster& c
   return std::nullopt;
 }
 
+std::int64_t device_count(const Stage& stage) {
+  std::int64_t devices = 0;
+  for (const DeviceRange& range : stage.devices) devices += range.count;
+  return devices;
+}
+
+std::int64_t device_count(const Pipeline& pipeline) {
+  std::int64_t devices = 0;
+  for (const Stage& stage : pipeline.stages) devices += device_count(stage);
+  return devices;
+}
+
 std::int64_t device_count(const Plan& plan) {
   std::int64_t devices = 0;
-  for (const Pipeline& pipeline : plan.pipelines)
-    for (const Stage& stage : pipeline.stages)
-      for (const DeviceRange& range : stage.devices) devices += range.count;
+  for (const Pipeline& pipeline : plan.pipelines) devices += device_count(pipeline);
   return devices;
 }
 

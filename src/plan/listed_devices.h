@@ -22,7 +22,9 @@ namespace espalier {
 using StageDevices = std::vector<std::vector<std::int64_t>>;
 StageDevices stage_devices(const Pipeline& pipeline);
 
-/// Devices of all stages of all pipelines, however many the cluster has.
+/// Counts the devices of a stage, of all stages of a pipeline, and of all pipelines of a plan, however many the cluster has.
+std::int64_t device_count(const Stage& stage);
+std::int64_t device_count(const Pipeline& pipeline);
 std::int64_t device_count(const Plan& plan);
 
 /// A range as documents and labels write it: "0-7" first-last, "0-56:8" first-last:stride, "5" one device.

@@ -208,7 +208,7 @@ std::vector<Program> lower_pipelines(const Plan& plan, const Model& model);
 /// Counts the micro-batches in flight on a stage at most, or its chunk passes where it has several chunks: the last column of
 /// the table in plan/schedule.h.
 std::int32_t max_in_flight(const Schedule& schedule, std::int32_t stage);
-/// One chunk a stage: micro-batches between their forward and their backward, or input gradient, at most. Of those in flight the others
+/// One chunk a stage: micro-batches between their forward and their backward, or input gradient, at most. The others in flight
 /// wait for their weight gradient. The fullest moment of a stage holds both at once.
 std::int32_t max_whole(const Schedule& schedule, std::int32_t stage);
 

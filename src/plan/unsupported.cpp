@@ -137,7 +137,7 @@ Answer shares_beyond_version_1(const Pipeline&, const Stage& stage, const std::s
                             "unequal shares", "equal shares, which are left out"};
 }
 
-/// What version 1 cannot say.
+/// Finds the first part of a plan that version 1 cannot say.
 Answer beyond_version_1(const Plan& plan) {
   if (const std::size_t pipelines = plan.pipelines.size(); pipelines != 1)
     return UnsupportedFeature{"$.pipelines", cat(pipelines, " pipelines"), "one pipeline"};

@@ -34,16 +34,9 @@ Status illegal(const Job& job, const EngineModel& engine, const Strategy& strate
 
 namespace {
 
-std::int64_t devices_in(const Stage& stage) {
-  std::int64_t devices = 0;
-  for (const DeviceRange& range : stage.devices) devices += range.count;
-  return devices;
-}
-
 /// Applies the rules of the space and of the engine to one range of a pipeline, as if all layers were like it.
 Status illegal_range(const Job& job, const Pipeline& pipeline, bool uniform, const LayerRange& range) {
-  std::int64_t devices = 0;
-  for (const Stage& stage : pipeline.stages) devices += devices_in(stage);
+  const std::int64_t devices = device_count(pipeline);
   Strategy s = range.strategy;
   if (s.devices() * pipeline.schedule.stages != devices)
     return Error{ErrorKind::bad_input, "", "tp·cp·dp·pp that is not the number of devices", std::to_string(devices),
@@ -65,7 +58,7 @@ Status illegal_range(const Job& job, const Pipeline& pipeline, bool uniform, con
 Status illegal_stage(const Job& job, const Pipeline& pipeline, bool uniform, const Stage& stage, const LayerRange& range) {
   NodeGroup nodes = job.cluster.groups[job.cluster.group_of(stage.devices.front().first)];
   nodes.nodes = 1;
-  nodes.devices_per_node = devices_in(stage);
+  nodes.devices_per_node = device_count(stage);
   Strategy s = range.strategy;
   s.overlap.p2p = false;
   if (s.recompute.kind == RecomputeKind::full) {
@@ -185,7 +178,7 @@ Status plan_fits_job(const Job& job, const Plan& plan) {
   const std::int32_t last_layer = last_layer_of(plan);
   const bool unlike = cost::on_unlike_devices(plan, job.cluster);
   // Equal stages on some of the devices are a plan of these alone (search.devices: any).
-  const bool part = !unlike && devices < job.cluster.devices() && device_block(plan, job.cluster).has_value();
+  const bool part = !unlike && devices < job.cluster.devices() && device_block(plan.only_pipeline(), job.cluster).has_value();
   if (unlike ? devices > job.cluster.devices() : devices != job.cluster.devices() && !part)
     return Error{ErrorKind::bad_input, "plan: $.pipelines[0].stages", std::to_string(devices) + " devices",
                  std::to_string(job.cluster.devices()) + " devices, as the plan's cluster has", "plan again from the job file"};

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/format.h"
+#include "plan/listed_devices.h"
 #include "planner/plan_layers.h"
 #include "planner/time_parts.h"
 #include "report/page_parts.h"
@@ -23,12 +24,6 @@ std::string devices_text(const std::vector<DeviceRange>& devices) {
       out += range_text(range.first, range.first + range.count - 1);
   }
   return out;
-}
-
-std::int64_t devices_in(const Stage& stage) {
-  std::int64_t devices = 0;
-  for (const DeviceRange& range : stage.devices) devices += range.count;
-  return devices;
 }
 
 /// Parameters of a run of layers, whole.
@@ -110,7 +105,7 @@ PageTable stage_table(const Job& job, const PlannerResult& r) {
       const std::int64_t peak = number < p.peak_memory_bytes_per_stage.size() ? p.peak_memory_bytes_per_stage[number] : 0;
       const double busy = number < p.bottleneck.busy_per_stage.size() ? p.bottleneck.busy_per_stage[number] : 0;
       t.rows.push_back({cat(pipeline_text(r.plan, i), s),
-                        cat(devices_in(stage), ": ", devices_text(stage.devices)),
+                        cat(device_count(stage), ": ", devices_text(stage.devices)),
                         chunks_text(stage),
                         base::short_count(static_cast<double>(parameters)),
                         {gib(peak), share_of(peak, p.memory_limit_bytes)},

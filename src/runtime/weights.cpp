@@ -14,7 +14,7 @@
 namespace espalier::runtime {
 namespace {
 
-constexpr int kWeightsTag = 1 << 30;  // beside those of transfers
+constexpr int kWeightsTag = 1 << 30;  // apart from those of transfers
 
 /// What all ranks count of a layer, gathered on rank 0: its elements in their order. Empty on the others.
 class Gathering {

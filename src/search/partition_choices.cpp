@@ -18,15 +18,14 @@
 namespace espalier::search {
 namespace {
 
-constexpr std::int64_t kNotFound = std::numeric_limits<std::int64_t>::max();
-// Steps of an operator search; beyond them the answer is what was found.
+constexpr std::int64_t kUnbounded = std::numeric_limits<std::int64_t>::max();
 
 /// One (tp, samples in a group), and where it occurs.
 struct PartitionCase {
   std::int32_t tp = 1, micro_batch = 1;
   std::vector<Configuration> bases;
   PartitionOffer offer;
-  std::int64_t bound_ns = kNotFound;
+  std::int64_t bound_ns = kUnbounded;
 };
 
 class Chooser {
@@ -127,7 +126,7 @@ class Chooser {
     const auto take = [&](const Configuration& c, std::size_t kind, std::int64_t ns) {
       auto& [schedule, of_kind] = least[{c.schedule.stages, std::int64_t{c.schedule.micro_batch} * c.strategy.dp}];
       schedule = c.schedule;
-      of_kind.resize(problem_.model->kinds.size(), kNotFound);
+      of_kind.resize(problem_.model->kinds.size(), kUnbounded);
       of_kind[kind] = std::min(of_kind[kind], ns);
     };
     const Space space(*problem_.model, *problem_.cluster, problem_.training, *problem_.engine, problem_.space);
@@ -140,7 +139,7 @@ class Chooser {
       for (const Configuration& c : p.bases)
         for (std::size_t k = 0; k < layers.size(); ++k)
           if (p.offer.least_block_ns[k] > 0) take(c, k, p.offer.least_block_ns[k]);
-    std::int64_t bound = kNotFound;
+    std::int64_t bound = kUnbounded;
     for (const auto& [key, group] : least) {
       std::int64_t work = 0;
       for (std::size_t k = 0; k < group.second.size(); ++k) work += book_.kind_counts()[k] * group.second[k];
@@ -162,7 +161,7 @@ class Chooser {
   }
 
   void offer(PartitionCase& p) const {
-    std::int64_t least = kNotFound;
+    std::int64_t least = kUnbounded;
     for (const Configuration& c : p.bases) least = std::min<std::int64_t>(least, c.schedule.microbatches);
     const auto space = space_of(p, common_, 1.0 / static_cast<double>(std::max<std::int64_t>(1, least)));
     if (!space) return;

@@ -7,6 +7,7 @@
 
 #include "base/invariant.h"
 #include "plan/engine.h"
+#include "plan/listed_devices.h"
 #include "search/speed_classes.h"
 #include "search/work_bound.h"
 
@@ -147,13 +148,6 @@ void run_single_group(PhaseState& s, PhaseReport& out) {
   report(*s.found.alone, s.found.alone->bounded, out);
 }
 
-std::int64_t devices_of(const Pipeline& pipeline) {
-  std::int64_t devices = 0;
-  for (const Stage& stage : pipeline.stages)
-    for (const DeviceRange& range : stage.devices) devices += range.count;
-  return devices;
-}
-
 /// Of the plans handed in the fastest that fits.
 struct Started {
   std::optional<GroupedCandidate> best;
@@ -164,7 +158,7 @@ Started judge_starts(PhaseState& s) {
   if (s.options.starts.empty()) return out;
   const cost::ClusterCosts costs(*s.problem.model, *s.problem.cluster, s.problem.training, *s.problem.engine);
   for (const Pipeline& start : s.options.starts) {
-    if (s.problem.space.devices == DeviceChoice::all && devices_of(start) < s.problem.cluster->devices()) continue;
+    if (s.problem.space.devices == DeviceChoice::all && device_count(start) < s.problem.cluster->devices()) continue;
     Plan plan;
     plan.training = s.problem.training;
     plan.engine = s.problem.engine->name;

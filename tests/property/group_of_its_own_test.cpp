@@ -122,7 +122,7 @@ TEST(GroupOfItsOwn, CostsWhatItCostsAlone) {
     const std::int64_t at = behind ? several.cluster.first_device(1) : 0;
     const std::int64_t expected = iteration_of(alone, own);
     const Plan there = moved(own, at);
-    ASSERT_TRUE(device_block(there, several.cluster)) << n;
+    ASSERT_TRUE(device_block(there.only_pipeline(), several.cluster)) << n;
     EXPECT_EQ(iteration_of(several, there), expected) << n << " " << to_string(s.order);
     EXPECT_EQ(broken_check(several, there), "") << n << " " << to_string(s.order) << " " << own.label();
     const std::int64_t skipped = random.between(0, 2) * first.devices;
