@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Two binaries side by side: machines differ by a factor, so that only times taken in turn on one of them compare. Each job is planned by
-// either binary on one thread, in turn; user seconds of the child process as the kernel counts them, the median of three, and their ratio.
-// Beside the uniform searches stand layer-wise and full ones, and the simulation of a plan that the binary before wrote.
+// Two binaries side by side: machines differ by a factor, so that only times taken in turn on one of them compare. Each
+// job is planned by either binary on one thread, in turn; user seconds of the child process as the kernel counts them,
+// the median of three, and their ratio. Beside the uniform searches stand layer-wise and full ones, and the simulation
+// of a plan that the binary before wrote.
 #pragma once
 
 #include <sys/resource.h>

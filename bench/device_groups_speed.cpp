@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// CPU seconds of the solver for stages on device groups: nodes of eight devices of two or four kinds, 80 blocks with embedding and
-// head, costs by simple formulas for layers of 0.86 billion parameters, ten micro-batch sizes of a batch of 1,536 sequences, each
-// with the best bound so far as cutoff. One JSON object a line.
+// CPU seconds of the solver for stages on device groups: nodes of eight devices of two or four kinds, 80 blocks with
+// embedding and head, costs by simple formulas for layers of 0.86 billion parameters, ten micro-batch sizes of a batch
+// of 1,536 sequences, each with the best bound so far as cutoff. One JSON object a line.
 #include <algorithm>
 #include <cmath>
 #include <cstdio>

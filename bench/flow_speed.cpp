@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Flow events per CPU second of the flow-level network on one core: 64 nodes of 8 H100 with a NIC each, 4 pipeline stages of 16 replicas.
-// Data-parallel rings of 16 nodes (one a stage and rail) run beside pipeline messages between the stages, and every activity starts again
-// a while after it ended. One JSON object a line: a ring as one flow over its 32 ports, and as 16 flows of a hop each.
+// Flow events per CPU second of the flow-level network on one core: 64 nodes of 8 H100 with a NIC each, 4 pipeline
+// stages of 16 replicas. Data-parallel rings of 16 nodes (one a stage and rail) run beside pipeline messages between
+// the stages, and every activity starts again a while after it ended. One JSON object a line: a ring as one flow over
+// its 32 ports, and as 16 flows of a hop each.
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Milliseconds of the exact layer search on synthetic stages: the leaves of the paper's decision tree with and without
-// recomputation, costs by simple formulas for BERT-Huge-like layers, one search for every (pipeline depth, micro-batches, memory
-// budget). Layers and memory grow together, so that every size is about as tight. One JSON object a line.
+// recomputation, costs by simple formulas for BERT-Huge-like layers, one search for every (pipeline depth,
+// micro-batches, memory budget). Layers and memory grow together, so that every size is about as tight. One JSON object
+// a line.
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -21,8 +22,9 @@ using namespace espalier::solve;
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr int kNode = 8, kBatch = 512;
-// One layer of hidden size 1280 (sequence 512): seconds forward of one sample on one device, bytes of parameters, of activations
-// by tensor parallelism 1 (the part that stays whole is what is left at a large degree), of the layer's input.
+// One layer of hidden size 1280 (sequence 512): seconds forward of one sample on one device, bytes of parameters, of
+// activations by tensor parallelism 1 (the part that stays whole is what is left at a large degree), of the layer's
+// input.
 constexpr double kForward = 0.8e-3, kParameters = 77e6, kSplitActivations = 83e6, kWholeActivations = 11e6, kInput = 2.6e6;
 constexpr double kNodeBandwidth = 150e9, kFabricBandwidth = 20e9, kLatency = 10e-6;
 

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Processor seconds of a plan on clusters of several kinds of devices, one thread, baselines included, beside those of the largest example on
-// equal devices in the same run, as machines differ by three; wall-clock seconds with one and two threads, and whether 1, 2, 4 and 8 threads give the
-// same bytes; and of the search over device groups alone what each of its rules is worth.
-// One JSON object a line. Arguments: names of clusters, `threads` and `rules` for the other parts; none: all.
+// Processor seconds of a plan on clusters of several kinds of devices, one thread, baselines included, beside those of
+// the largest example on equal devices in the same run, as machines differ by three; wall-clock seconds with one and
+// two threads, and whether 1, 2, 4 and 8 threads give the same bytes; and of the search over device groups alone what
+// each of its rules is worth. One JSON object a line. Arguments: names of clusters, `threads` and `rules` for the other
+// parts; none: all.
 #include <algorithm>
 #include <array>
 #include <chrono>

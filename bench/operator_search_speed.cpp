@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Milliseconds of the operator search on one thread: the block of OPT-6.7B and OPT-175B on 4 to 256 V100, four a node, at 2,048
-// tokens and a batch of 8. `free` has no cap, `capped` half way between the footprint of the fastest plan and the smallest one
-// that the search needs to be told of; from 64 devices on within 40 million steps. Processor time of one thread, counting
-// everything from the model's operators on. One JSON object a line.
+// Milliseconds of the operator search on one thread: the block of OPT-6.7B and OPT-175B on 4 to 256 V100, four a node,
+// at 2,048 tokens and a batch of 8. `free` has no cap, `capped` half way between the footprint of the fastest plan and
+// the smallest one that the search needs to be told of; from 64 devices on within 40 million steps. Processor time of
+// one thread, counting everything from the model's operators on. One JSON object a line.
 #include <algorithm>
 #include <cstdio>
 #include <ctime>

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Processor seconds of a plan on one thread, and of another one after the cluster changed, with what the first call left in a PlannerMemory
-// (espalier/planner.h) and without. All of a line in turn on one machine, each the median of five. One JSON object a line.
+// Processor seconds of a plan on one thread, and of another one after the cluster changed, with what the first call
+// left in a PlannerMemory (espalier/planner.h) and without. All of a line in turn on one machine, each the median of
+// five. One JSON object a line.
 #include <algorithm>
 #include <array>
 #include <cstdio>

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Seconds of a certified search on two threads, from one node to 16,384 devices, and microseconds of the analytic cost of one
-// configuration: its layer costs, its timing and its bounds of time and memory, all from nothing. One JSON object a line.
-// `--against BEFORE [--now BINARY]`: instead, the same commands run by two `espalier` binaries in turn (against.h).
+// Seconds of a certified search on two threads, from one node to 16,384 devices, and microseconds of the analytic cost
+// of one
+// configuration: its layer costs, its timing and its bounds of time and memory, all from nothing. One JSON object a
+// line. `--against BEFORE [--now BINARY]`: instead, the same commands run by two `espalier` binaries in turn
+// (against.h).
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -58,7 +60,8 @@ bool measure_search(const std::string& name, const Job& job) {
   return true;
 }
 
-/// Configurations spread over the space: every n-th choice of the layer group, below it one of every later group in turn.
+/// Configurations spread over the space: every n-th choice of the layer group, below it one of every later group in
+/// turn.
 std::vector<search::Configuration> spread(const search::Space& space, std::size_t wanted) {
   std::vector<search::Configuration> nodes, out;
   space.layer_group([&](const search::Configuration& c) { nodes.push_back(c); });

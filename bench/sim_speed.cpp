@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Instructions per second of the simulation on one core: the clock alone (the search's inner loop), a whole run with breakdown
-// and memory, and structure. One JSON object a line; the best of several repetitions, as other work on the machine only slows down.
+// Instructions per second of the simulation on one core: the clock alone (the search's inner loop), a whole run with
+// breakdown and memory, and structure. One JSON object a line; the best of several repetitions, as other work on the
+// machine only slows down.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>

@@ -46,7 +46,8 @@ DeviceKind isolated(const std::string& name) {
   const DeviceKind* known = find_device(name);
   ESPALIER_CHECK(known != nullptr);
   DeviceKind device = *known;
-  // Not what was fitted before: the same coefficients whatever the file held. Tables are isolated kernels: nothing is lost to training.
+  // Not what was fitted before: the same coefficients whatever the file held. Tables are isolated kernels: nothing is
+  // lost to training.
   for (const auto& field : cluster::efficiency_fields()) device.efficiency.*field.member = field.prior;
   device.efficiency.sustained = 1.0;
   device.efficiency.kernel_floor = Seconds(3e-6);
@@ -147,7 +148,8 @@ Problem gemm_problem(const OperatorTable& table, bool fp8) {
     s.seconds = table.number(i, "latency_ms") * 1e-3;
     s.kept = row_hash(table.lines[i]) % step == 0;
     s.training = m >= 1024 && n >= 512 && k >= 512;
-    s.weight = std::clamp(std::sqrt(2 * m * n * k / kLargeProduct), kLeastShare, 1.0);  // a step spends its time in large ones
+    // a step spends its time in large ones
+    s.weight = std::clamp(std::sqrt(2 * m * n * k / kLargeProduct), kLeastShare, 1.0);
     s.predict = [m, n, k, fp8](const cost::DeviceRates& d, std::span<const double> q) {
       if (!fp8) return cost::gemm_s(d, d.gemm, m, n, k, 2);
       return cost::gemm_s(d, d.gemm, m, n, k, 1) - d.floor + q[0] * 1e-6 + q[1] * m * k / d.memory;
@@ -157,7 +159,8 @@ Problem gemm_problem(const OperatorTable& table, bool fp8) {
   return p;
 }
 
-/// Causal forward attention without a window. The tables' program also writes the cache of keys and values: bytes of its own.
+/// Causal forward attention without a window. The tables' program also writes the cache of keys and values: bytes of
+/// its own.
 Problem attention_problem(const OperatorTable& table) {
   Problem p;
   p.table = table.name;
@@ -186,7 +189,8 @@ Problem attention_problem(const OperatorTable& table) {
   return p;
 }
 
-/// Experts on one rank, tokens balanced: two grouped GEMMs (the first of gate and up), permutation of tokens before and after.
+/// Experts on one rank, tokens balanced: two grouped GEMMs (the first of gate and up), permutation of tokens before and
+/// after.
 Problem expert_problem(const OperatorTable& table) {
   Problem p;
   p.table = table.name;
@@ -256,7 +260,8 @@ Sample gpt_sample(const GptRow& row) {
   return s;
 }
 
-/// Column linears at any split, row linears whole (split ones hold an all-reduce). Profiled eagerly: 20 µs and more a call.
+/// Column linears at any split, row linears whole (split ones hold an all-reduce). Profiled eagerly: 20 µs and more a
+/// call.
 Problem gpt_gemm_problem(const OperatorTable& table, const std::string& hardware, bool fit_rate) {
   Problem p;
   p.table = table.name;
@@ -305,8 +310,8 @@ Problem gpt_batched_problem(const OperatorTable& table, const std::string& hardw
   return p;
 }
 
-/// Memory-bound operators whose bytes are certain: causal softmax 3 a score (4 where the fused kernel's 2048 keys do not reach),
-/// its dropout 5, the activation 4 an element.
+/// Memory-bound operators whose bytes are certain: causal softmax 3 a score (4 where the fused kernel's 2048 keys do
+/// not reach), its dropout 5, the activation 4 an element.
 Problem gpt_memory_problem(const OperatorTable& table, const std::string& hardware) {
   Problem p;
   p.table = table.name;
@@ -353,7 +358,8 @@ const std::vector<DeviceTables>& device_tables() {
       {"h100-sxm-80gb", "aic_gemm_h100.csv", "aic_attention_fwd_h100.csv", "aic_moe_fwd_h100.csv", "", "", ""},
       {"h200-sxm", "aic_gemm_h200.csv", "aic_attention_fwd_h200.csv", "aic_moe_fwd_h200.csv", "", "", ""},
       {"gh200", "", "", "", "", "", "h200-sxm"},
-      // Blackwell Ultra doubles the exponentials of a clock cycle (developer.nvidia.com/blog/making-softmax-more-efficient-with-nvidia-blackwell-ultra).
+      // Blackwell Ultra doubles the exponentials of a clock cycle
+      // (developer.nvidia.com/blog/making-softmax-more-efficient-with-nvidia-blackwell-ultra).
       {"b300", "", "", "", "", "", "b200-sxm", 2},
       {"gb300", "", "", "", "", "", "gb200-nvl72", 2},
       {"h100-500w", "", "", "", "", "", "h100-sxm-80gb"},
@@ -406,7 +412,8 @@ Result<DeviceFit> fit_device(const DeviceTables& tables, const std::string& dire
     for (const auto& problem : problems) solve(problem(*table), device, fit);
     return std::nullopt;
   };
-  const bool known = !tables.twin.empty();  // the twin's kernels were measured alone: better than a profile of eager operators
+  // the twin's kernels were measured alone: better than a profile of eager operators
+  const bool known = !tables.twin.empty();
   if (auto e = run(tables.gemm, {[](T t) { return gemm_problem(t, false); }, [](T t) { return gemm_problem(t, true); }}))
     return *e;
   if (auto e = run(tables.operators, {[&](T t) { return gpt_memory_problem(t, tables.hardware); },
@@ -428,8 +435,8 @@ Result<DeviceFit> fit_device(const DeviceTables& tables, const std::string& dire
 }
 
 namespace {
-/// Attention of a device that computes exponentials faster than the one whose values these are: d½ (operator_cost.h) shrinks, and A, which is the
-/// rate at head size 128, grows so that the products keep their rate A·(1 + d½/128).
+/// Attention of a device that computes exponentials faster than the one whose values these are: d½ (operator_cost.h)
+/// shrinks, and A, which is the rate at head size 128, grows so that the products keep their rate A·(1 + d½/128).
 void scale_exponentials(DeviceFit& fit) {
   const auto value = [&](std::string_view name) {
     return std::find_if(fit.values.begin(), fit.values.end(), [&](const FittedValue& v) { return v.name == name; });

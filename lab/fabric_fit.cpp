@@ -74,7 +74,8 @@ void write(std::string& out, const std::string& head, const cluster::FabricCalib
   if (residuals) out += "    residuals: " + written(*residuals) + "\n";
 }
 
-// ---- tables -----------------------------------------------------------------------------------------------------------------
+// ---- tables
+// -----------------------------------------------------------------------------------------------------------------
 
 bool held_out(const OperatorTable& t, std::size_t row) { return row_hash(t.lines[row] + "held") % 3 == 0; }
 
@@ -85,7 +86,8 @@ Collective operation_of(const std::string& name) {
   return Collective::all_to_all;
 }
 
-/// nccl-tests as aiconfigurator publishes them. All-reduces of 8 ranks on Hopper and Blackwell went through NVLS: left out.
+/// nccl-tests as aiconfigurator publishes them. All-reduces of 8 ranks on Hopper and Blackwell went through NVLS: left
+/// out.
 void add_nccl(const OperatorTable& t, bool nvls, std::vector<CollectiveSample>& out) {
   for (std::size_t i = 0; i < t.rows.size(); ++i) {
     const auto ranks = static_cast<std::int64_t>(t.number(i, "num_gpus"));
@@ -95,7 +97,8 @@ void add_nccl(const OperatorTable& t, bool nvls, std::vector<CollectiveSample>& 
   }
 }
 
-/// `partial`: groups that are not 2, 4 or 8 ranks too (irrelevant to training, and a hybrid cube mesh has no even rings for them).
+/// `partial`: groups that are not 2, 4 or 8 ranks too (irrelevant to training, and a hybrid cube mesh has no even rings
+/// for them).
 void add_all_reduce(const OperatorTable& t, bool partial, std::vector<CollectiveSample>& out) {
   for (std::size_t i = 0; i < t.rows.size(); ++i) {
     const auto ranks = static_cast<std::int64_t>(t.number(i, "num_gpus"));
@@ -268,8 +271,8 @@ Result<FabricFit> fit_source(const std::string& directory, const FabricSource& s
   return f;
 }
 
-/// Nodes of 8 A100 behind one NIC of 100 Gb/s (Google Cloud's figure for this machine): every all-gather across nodes of Mist's runs, 1 to
-/// 8 ranks a node, all groups at once. The V100 runs are left out: their line rate is not known.
+/// Nodes of 8 A100 behind one NIC of 100 Gb/s (Google Cloud's figure for this machine): every all-gather across nodes
+/// of Mist's runs, 1 to 8 ranks a node, all groups at once. The V100 runs are left out: their line rate is not known.
 Result<FabricFit> fit_network(const OperatorTable& a100) {
   std::vector<CollectiveSample> samples;
   add_network(a100, samples);
@@ -279,8 +282,9 @@ Result<FabricFit> fit_network(const OperatorTable& a100) {
   return fit_level(samples, cluster->levels(), 1, {"efficiency", "latency_us", "ramp", "congestion"}, kTcpHop);
 }
 
-/// Bus bandwidths of collectives of 256 MB on 2 to 64 nodes of 8 H100 that the Ultra-Scale Playbook shows of its cluster: means of repeated runs. One
-/// size tells no start from a hop and no ramp: these stay the usual ones, and so does efficiency. Few rows: none is held out.
+/// Bus bandwidths of collectives of 256 MB on 2 to 64 nodes of 8 H100 that the Ultra-Scale Playbook shows of its
+/// cluster: means of repeated runs. One size tells no start from a hop and no ramp: these stay the usual ones, and so
+/// does efficiency. Few rows: none is held out.
 Result<FabricFit> fit_playbook(const OperatorTable& t) {
   constexpr double kBytes = 256e6;
   constexpr std::int64_t kNode = 8;

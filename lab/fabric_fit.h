@@ -1,12 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// Coefficients of fabrics, networks and overlap from published tables (data/operators), with the cost model's own functions.
+// Coefficients of fabrics, networks and overlap from published tables (data/operators), with the cost model's own
+// functions.
 //
-//   fabric    r = log(collective_s / measured) over operations, group sizes and message sizes; five scalars (efficiency, hop, start, ramp,
+//   fabric    r = log(collective_s / measured) over operations, group sizes and message sizes; five scalars
+//             (efficiency, hop, start, ramp,
 //             small group), priors of cluster/fabric_calibration.h, Huber's loss from 10 %
 //   network   the same over all-gathers across nodes, with efficiency and congestion free
-//   overlap   r = log(pair_time(c, w, κ) / measured) of a GEMM (w alone) and an all-gather (c alone) run at once; κ from cost/overlap.h with the
+//   overlap   r = log(pair_time(c, w, κ) / measured) of a GEMM (w alone) and an all-gather (c alone) run at once; κ
+//             from cost/overlap.h with the
 //             all-gather's own measured bus rate; three scalars for all devices, Huber's loss from 3 %
-// Two rows of three are fitted, the third (by a hash of the row) is held out and judged; the shipped coefficients are from the two.
+// Two rows of three are fitted, the third (by a hash of the row) is held out and judged; the shipped coefficients are
+// from the two.
 #pragma once
 
 #include <optional>
@@ -54,13 +58,14 @@ struct OverlapFit {
 
 double predicted_s(const CollectiveSample& sample, const std::vector<FabricLevel>& levels);
 
-/// Fits the named coefficients of `levels[fitted]`; the others stay. `latency_us`: prior of the hop where it is not that of a link.
+/// Fits the named coefficients of `levels[fitted]`; the others stay. `latency_us`: prior of the hop where it is not
+/// that of a link.
 FabricFit fit_level(const std::vector<CollectiveSample>& samples, const std::vector<FabricLevel>& levels, std::size_t fitted,
                     const std::vector<std::string>& names, std::optional<double> latency_us = std::nullopt);
 OverlapFit fit_overlap(const std::vector<OverlapSample>& samples);
 
-/// All fits from the tables in `directory`, as the text of data/calibration/fabrics.yaml. Entries of `before` that no table covers (priors)
-/// are kept.
+/// All fits from the tables in `directory`, as the text of data/calibration/fabrics.yaml. Entries of `before` that no
+/// table covers (priors) are kept.
 Result<std::string> calibrate_fabrics(const std::string& directory, const cluster::FabricCalibrations& before);
 
 }  // namespace espalier::lab

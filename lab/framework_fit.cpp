@@ -12,7 +12,8 @@ namespace espalier::lab {
 namespace {
 
 constexpr std::size_t kPriorEngines = 2;  // what the physical prior counts for when engines are pooled
-constexpr double kStillPrior = 0.9;       // posterior sigma over prior sigma above which a coefficient was not determined
+// posterior sigma over prior sigma above which a coefficient was not determined
+constexpr double kStillPrior = 0.9;
 
 std::size_t fields() { return coefficient_fields().size(); }
 
@@ -119,7 +120,8 @@ FrameworkFit solve(const Task& task, const std::array<bool, 16>& free) {
   fit.value = coefficients(solved.values);
   for (std::size_t i = 0; i < field.size(); ++i) {
     const std::size_t j = field[i];
-    const bool rests = solved.at_bound[i] && solved.values[i] == parameters[i].prior;  // pushed against the prior itself
+    // pushed against the prior itself
+    const bool rests = solved.at_bound[i] && solved.values[i] == parameters[i].prior;
     fit.sigma[j] = solved.standard_error[i];
     fit.fitted[j] = !rests && solved.standard_error[i] < kStillPrior * task.prior.sigma[j];
   }
@@ -168,7 +170,8 @@ FrameworkFit fit_framework(const std::vector<const calibrate::CorpusRow*>& rows,
 
 namespace {
 
-/// Weighted mean in which an engine far from the others pulls with bounded force (Huber, threshold 1.345 of its own spread).
+/// Weighted mean in which an engine far from the others pulls with bounded force (Huber, threshold 1.345 of its own
+/// spread).
 double robust_mean(const std::vector<std::array<double, 2>>& value_variance, double start) {
   constexpr double kThreshold = 1.345;
   double mean = start;

@@ -48,7 +48,8 @@ TEST(FrameworkFit, RecoversWhatTheDataDetermine) {
     EXPECT_NEAR(calibrate::predicted_s(*r, fit.value) / *r->result.measured_s, 1.0, 0.03) << r->result.label;
 }
 
-// A cluster that is slow as a whole is not the engine's: with a common error allowed less of it goes into the coefficients.
+// A cluster that is slow as a whole is not the engine's: with a common error allowed less of it goes into the
+// coefficients.
 TEST(FrameworkFit, WhatASourceHasInCommonIsNotTheEngines) {
   FrameworkCoefficients truth = base_prior().center;
   calibrate::Corpus corpus = synthetic("slow cluster", truth);
@@ -67,7 +68,8 @@ TEST(FrameworkFit, WhatASourceHasInCommonIsNotTheEngines) {
   EXPECT_LT(bias(between), bias(inside) - 0.02);
 }
 
-// All engines slow on one device, by what its kernels would be at 0.8: the device learns, and forgets when nothing is known.
+// All engines slow on one device, by what its kernels would be at 0.8: the device learns, and forgets when nothing is
+// known.
 TEST(TrainingFit, ADeviceKeepsLessThanItsKernels) {
   calibrate::Corpus corpus = synthetic("source", base_prior().center);
   const double prior = corpus.rows.front().run.job.cluster.groups.front().device.efficiency.sustained;
@@ -124,7 +126,8 @@ std::vector<double> grouped_errors(calibrate::Corpus& corpus, const std::map<int
   return out;
 }
 
-// A cluster that is slow in all its groups is learnt; groups that contradict each other teach nothing, and what was known is kept.
+// A cluster that is slow in all its groups is learnt; groups that contradict each other teach nothing, and what was
+// known is kept.
 TEST(GroupedProtocol, RunsChangeOnlyWhatTheySayOfOtherGroups) {
   calibrate::Corpus slow = synthetic("slow", base_prior().center);
   for (const double ratio : grouped_errors(slow, {{1024, 1.2}, {2048, 1.2}, {4096, 1.2}})) {
@@ -135,7 +138,8 @@ TEST(GroupedProtocol, RunsChangeOnlyWhatTheySayOfOtherGroups) {
   for (const double ratio : grouped_errors(apart, {{1024, 1.25}, {2048, 0.8}, {4096, 1.0}})) EXPECT_DOUBLE_EQ(ratio, 1.0);
 }
 
-// Two chips of which nothing is known. What one fold has taught of them stays out of the next: groups that contradict each other still change nothing.
+// Two chips of which nothing is known. What one fold has taught of them stays out of the next: groups that contradict
+// each other still change nothing.
 TEST(GroupedProtocol, WhatOneFoldSaysOfDevicesIsForgotten) {
   calibrate::Corpus corpus = synthetic("chips", base_prior().center);
   for (std::size_t i = 0; i < corpus.rows.size(); i += 2) {
@@ -145,7 +149,8 @@ TEST(GroupedProtocol, WhatOneFoldSaysOfDevicesIsForgotten) {
   for (const double ratio : grouped_errors(corpus, {{1024, 1.25}, {2048, 0.8}, {4096, 1.0}})) EXPECT_DOUBLE_EQ(ratio, 1.0);
 }
 
-// Of a source with one model on one number of GPUs the configurations are left out. Three runs are too few to change what is known.
+// Of a source with one model on one number of GPUs the configurations are left out. Three runs are too few to change
+// what is known.
 TEST(GroupedProtocol, OfASingleGroupItsConfigurationsAreLeftOut) {
   calibrate::Corpus corpus = synthetic("one", base_prior().center);
   std::erase_if(corpus.rows, [](const calibrate::CorpusRow& r) { return r.group != "GPT-2048|8"; });
@@ -172,8 +177,8 @@ TEST(Intervals, QuantilesByHand) {
   EXPECT_DOUBLE_EQ(weighted_quantile({}, 0.9), 0);
 }
 
-// Two sources with one engine, off by 0.3 to either side: under S what they share is in their errors, so nothing is added between clusters, and
-// either says little of a third.
+// Two sources with one engine, off by 0.3 to either side: under S what they share is in their errors, so nothing is
+// added between clusters, and either says little of a third.
 TEST(Intervals, SourcesShareAnErrorWhereNothingOfThemWasKnown) {
   std::vector<Residual> residuals;
   for (int i = 0; i < 50; ++i) {

@@ -25,7 +25,8 @@ constexpr std::size_t kMostInside = 80;  ///< rows that teach where the choice a
 /// Rows of a source, copied since devices change, and the fold of each.
 struct Source {
   std::vector<calibrate::CorpusRow> rows;
-  std::vector<std::vector<NodeGroup>> nodes;  ///< of each row, before this source's runs have said anything of its devices
+  std::vector<std::vector<NodeGroup>> nodes;  ///< of each row, before this source's runs have said anything of its
+                                              ///< devices
   std::vector<int> fold;
   std::set<int> folds;
   bool several_chips = false;  ///< devices keep what each has shown; of a single chip the engine's coefficients say it
@@ -117,7 +118,8 @@ struct FoldLesson {
   Predictions seconds;
 };
 
-/// Models with experts, or without, outside fold `f`: each of their folds left out beside it, or, of a single one, each of its configurations.
+/// Models with experts, or without, outside fold `f`: each of their folds left out beside it, or, of a single one, each
+/// of its configurations.
 std::vector<FoldLesson> lessons_without(Source& s, int f, bool experts, const std::map<std::pair<int, int>, Predictions>& pairs) {
   const auto of_kind = [&](std::size_t i) { return has_experts(s.rows[i].run.job.model) == experts; };
   std::map<int, std::vector<std::size_t>> by_fold;
@@ -141,8 +143,8 @@ std::vector<FoldLesson> lessons_without(Source& s, int f, bool experts, const st
   return out;
 }
 
-/// What predicts best in the lessons: the least that is not worse than the best by more than the standard error of the difference over the lessons
-/// (the rule of one standard error, Breiman et al. 1984).
+/// What predicts best in the lessons: the least that is not worse than the best by more than the standard error of the
+/// difference over the lessons (the rule of one standard error, Breiman et al. 1984).
 std::size_t chosen(const Source& s, const std::vector<FoldLesson>& lessons) {
   std::vector<std::array<double, kAdaptations>> losses;
   std::array<double, kAdaptations> total{};

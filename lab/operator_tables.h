@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Published operator times as tables: comma-separated values under two comment lines (source and licence; what was measured).
-// data/operators/ holds a thinned copy of each, so that a clean clone can fit; the rest of the full table is then held out.
+// Published operator times as tables: comma-separated values under two comment lines (source and licence; what was
+// measured). data/operators/ holds a thinned copy of each, so that a clean clone can fit; the rest of the full table is
+// then held out.
 #pragma once
 
 #include <cstdint>
@@ -28,7 +29,8 @@ Result<OperatorTable> parse_table(std::string_view text, const std::string& name
 /// Reads DIRECTORY/name; empty table when there is none.
 Result<OperatorTable> load_table(const std::string& directory, const std::string& name);
 
-/// A number that depends on the row's text only (FNV-1a, 64 bits): who is kept and who is held out does not depend on order.
+/// A number that depends on the row's text only (FNV-1a, 64 bits): who is kept and who is held out does not depend on
+/// order.
 std::uint64_t row_hash(std::string_view line);
 /// The rows whose hash is a multiple of `step`: the same on every machine.
 OperatorTable thinned(const OperatorTable& table, std::uint64_t step);

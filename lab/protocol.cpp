@@ -33,7 +33,8 @@ Fits fit_each(const std::map<std::string, Rows>& rows, const Prior& prior, const
   return fits;
 }
 
-/// Coefficients of every engine, and of devices, when `without` is unknown: fitted where other sources speak of them, else the pooled prior.
+/// Coefficients of every engine, and of devices, when `without` is unknown: fitted where other sources speak of them,
+/// else the pooled prior.
 struct Knowledge {
   Fits first, fits;  ///< from the base prior, then from the pooled one
   Prior pooled;
@@ -172,7 +173,8 @@ bool is_judged(const std::string& family, const ProtocolOptions& options) {
   return options.judged.empty() || std::any_of(options.judged.begin(), options.judged.end(), begins);
 }
 
-/// Nothing is fitted of times: what ships, under every heading. Memory is judged under its protocols, for which rows have their folds.
+/// Nothing is fitted of times: what ships, under every heading. Memory is judged under its protocols, for which rows
+/// have their folds.
 void predict_shipped(const calibrate::Corpus& corpus, const ProtocolOptions& options, Protocols& p) {
   for (const std::string& family : corpus.families) {
     Rows all;

@@ -26,7 +26,8 @@ double trigamma(double x) {
   return 1 / x + y / 2 + y / x * (1.0 / 6 - y * (1.0 / 30 - y / 42)) + below;
 }
 
-constexpr double kLeastHalf = 0.05, kMostHalf = 500;  ///< of d₀/2: from almost nothing in common to one variance for all
+constexpr double kLeastHalf = 0.05, kMostHalf = 500;  ///< of d₀/2: from almost nothing in common to one variance for
+                                                      ///< all
 
 /// x with ψ′(x) = y, within those bounds; ψ′ falls.
 double inverse_trigamma(double y) {

@@ -2,11 +2,14 @@
 // How far apart errors of predictions lie, from few and dependent ones.
 //
 //   effective runs    n_eff = Σ_c n_c/(1 + (n_c − 1)·ρ)        n_c runs of a cluster (source, group), which share an error; ρ intraclass correlation
-//                     from one-way analysis of variance, at least 0 (Kish 1965, design effect); no more than the weights say
+//                     from one-way analysis of variance, at least 0 (Kish 1965, design effect); no more than the
+//                     weights say
 //   variance          v = (d·s² + d₀·v₀)/(d + d₀)              s² with d degrees of freedom, shrunk to v₀ with d₀, both from the variances of other
-//                     sources: log s²_i has the mean log v₀ + ψ(d_i/2) − log(d_i/2) − ψ(d₀/2) + log(d₀/2), variance ψ′(d_i/2) + ψ′(d₀/2)
+//                     sources: log s²_i has the mean log v₀ + ψ(d_i/2) − log(d_i/2) − ψ(d₀/2) + log(d₀/2), variance
+//                     ψ′(d_i/2) + ψ′(d₀/2)
 //                     (Smyth 2004, doi 10.2202/1544-6115.1027, section 6.2)
-//   quantile          of Student's t with d degrees of freedom, by its expansion about the normal one (Abramowitz & Stegun 26.7.5; d ≥ 1: within
+//   quantile          of Student's t with d degrees of freedom, by its expansion about the normal one (Abramowitz &
+//                     Stegun 26.7.5; d ≥ 1: within
 //                     4 % at nine tenths, d ≥ 2: 0.3 %)
 #pragma once
 
@@ -39,8 +42,8 @@ Variance shrunk(const Variance& own, const Variance& prior);
 /// `probability` between 0.5 and 1, `freedom` at least 1.
 double student_quantile(double probability, double freedom);
 
-/// How far below and above 0 the share `level` of further errors lies. Each side has a variance of its own, from the quantile of that side, with
-/// n_eff − 1 degrees of freedom, shrunk to that of both sides with d₀ ones.
+/// How far below and above 0 the share `level` of further errors lies. Each side has a variance of its own, from the
+/// quantile of that side, with n_eff − 1 degrees of freedom, shrunk to that of both sides with d₀ ones.
 struct Sides {
   double low = 0, high = 0;  ///< on the logarithmic scale, both ≥ 0
 };

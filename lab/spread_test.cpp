@@ -30,8 +30,8 @@ TEST(Spread, VariancesAreShrunkByTheirDegreesOfFreedom) {
   EXPECT_DOUBLE_EQ(mean_square({{3, 1, ""}, {-1, 3, ""}}), 3);  // (9 + 3)/4
 }
 
-// Four equal variances of 10 degrees of freedom differ by less than chance: one variance for all, at the most freedom there is. Its logarithm is
-// log 0.04 + log 5 − ψ(5), ψ(5) = 1.506118, less log 500 − ψ(500) = 0.001.
+// Four equal variances of 10 degrees of freedom differ by less than chance: one variance for all, at the most freedom
+// there is. Its logarithm is log 0.04 + log 5 − ψ(5), ψ(5) = 1.506118, less log 500 − ψ(500) = 0.001.
 TEST(Spread, EqualVariancesAreOne) {
   const Variance v = common_variance({{0.04, 10}, {0.04, 10}, {0.04, 10}, {0.04, 10}});
   EXPECT_NEAR(v.freedom, 1000, 1);
@@ -39,7 +39,8 @@ TEST(Spread, EqualVariancesAreOne) {
   EXPECT_DOUBLE_EQ(common_variance({{0.04, 10}}).freedom, 0);
 }
 
-// Logarithms of variances ten apart: a spread of 50, far beyond what ten degrees of freedom explain, ψ′(5) = 0.2213, so ψ′(d₀/2) = 49.8: d₀ = 0.29.
+// Logarithms of variances ten apart: a spread of 50, far beyond what ten degrees of freedom explain, ψ′(5) = 0.2213, so
+// ψ′(d₀/2) = 49.8: d₀ = 0.29.
 TEST(Spread, UnlikeVariancesHaveLittleInCommon) {
   const Variance v = common_variance({{std::exp(-5.0), 10}, {std::exp(5.0), 10}});
   EXPECT_NEAR(v.freedom, 0.29, 0.01);

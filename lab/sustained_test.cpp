@@ -13,7 +13,8 @@
 namespace espalier::lab {
 namespace {
 
-/// Times of single products, as the catalogue has them, over those of products in a loop: what the power limit leaves of the rate.
+/// Times of single products, as the catalogue has them, over those of products in a loop: what the power limit leaves
+/// of the rate.
 double kept_in_a_loop(const OperatorTable& loop, const DeviceKind& device) {
   const cost::DeviceRates rates = cost::rates_of(device, Precision::bf16);
   std::vector<double> kept;

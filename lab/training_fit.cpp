@@ -36,7 +36,8 @@ bool teaches(const calibrate::CorpusRow& row, const std::string& without) {
   return calibrate::teaches(row) && row.family != without && row.run.job.cluster.groups.size() == 1;
 }
 
-/// Rows of one architecture by engine; of a family on one device every n-th, so that at most kMostOfOne remain: they count for a few anyway.
+/// Rows of one architecture by engine; of a family on one device every n-th, so that at most kMostOfOne remain: they
+/// count for a few anyway.
 using RowsByEngine = std::map<std::string, std::vector<const calibrate::CorpusRow*>>;
 constexpr std::size_t kMostOfOne = 120;
 using Views = std::vector<const calibrate::CorpusRow*>;
@@ -52,8 +53,9 @@ RowsByEngine rows_of(const Views& rows, const std::vector<std::string>& kin) {
   return out;
 }
 
-/// The prior of the catalogue, and a range that is physically possible. Tables of one kernel after the other are measured at the power limit of small
-/// devices, below the clocks that they have in training, where kernels that wait for memory lie between: more than the table is possible.
+/// The prior of the catalogue, and a range that is physically possible. Tables of one kernel after the other are
+/// measured at the power limit of small devices, below the clocks that they have in training, where kernels that wait
+/// for memory lie between: more than the table is possible.
 Field field(std::string_view name, const DeviceEfficiency& known, double low, double high, double sigma) {
   const cluster::EfficiencyField& f = catalogued(name);
   return {name, f.member, low, high, std::clamp(known.*f.member, low, high), sigma};

@@ -3,8 +3,10 @@
 //   --json FILE   every row with its predictions      --write DIR   frameworks.yaml and intervals.yaml of data/calibration
 //   --untrusted NAME  step times of sources that begin with NAME teach no other source
 //   --merge NAME  sources that begin with NAME count as one      --source-only: skip the grouped folds
-//   --judge NAME  judge the sources that begin with NAME alone, and print what their engines are predicted with; others have no figures
-//   --shipped     fit no times: every row as it is predicted with what ships (seconds instead of minutes); memory under its protocols
+//   --judge NAME  judge the sources that begin with NAME alone, and print what their engines are predicted with; others
+//   have no figures
+//   --shipped     fit no times: every row as it is predicted with what ships (seconds instead of minutes); memory under
+//                 its protocols
 #include <algorithm>
 #include <cmath>
 #include <cstdio>

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // espalier-calibrate-devices: fits operator coefficients of devices on published operator times and writes
 // data/calibration/devices.yaml (lab/device_fit.h).
-//   --data DIR   directory of the tables (default: data/operators, thinned copies; with the full tables their other rows are held out)
+//   --data DIR   directory of the tables (default: data/operators, thinned copies; with the full tables their other
+//                rows are held out)
 //   --out FILE   what to write (default: data/calibration/devices.yaml)      --thin DIR   writes the thinned tables to DIR instead
 #include <algorithm>
 #include <cstring>

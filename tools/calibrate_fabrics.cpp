@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// espalier-calibrate-fabrics DATA: fits data/calibration/fabrics.yaml from data/operators (lab/fabric_fit.h) and prints it.
+// espalier-calibrate-fabrics DATA: fits data/calibration/fabrics.yaml from data/operators (lab/fabric_fit.h) and prints
+// it.
 #include <iostream>
 #include <string>
 

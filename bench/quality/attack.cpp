@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Attacks what searches certify. At least twenty problems of real models: of each 5,000 random legal configurations and walks from the
-// optimum over all its neighbours; none that fits may be faster than the certified optimum. Then layer-wise and full answers, perturbed
-// 100,000 times in all: none of the plans of their space may be below the bound, and no single change of a layer's strategy or of a
-// boundary may beat an answer by more than 0.1 %. Everything is judged by the search's own simulator. One JSON object a line; exit code 1
-// on a violation.
+// Attacks what searches certify. At least twenty problems of real models: of each 5,000 random legal configurations and
+// walks from the optimum over all its neighbours; none that fits may be faster than the certified optimum. Then
+// layer-wise and full answers, perturbed 100,000 times in all: none of the plans of their space may be below the bound,
+// and no single change of a layer's strategy or of a boundary may beat an answer by more than 0.1 %. Everything is
+// judged by the search's own simulator. One JSON object a line; exit code 1 on a violation.
 //
 //   espalier_bench_quality_attack [--brief] [PROBLEM…]     --brief: a tenth of everything; PROBLEM: names that contain one of the words
 #include <chrono>
@@ -33,7 +33,8 @@ struct Subject {
   const char* search;    ///< what the space is restricted to, as in a job file without the braces
 };
 
-// Dense, mixture of experts, tied tables, encoder-decoder, vision, context parallelism, long sequences, little memory; small and large.
+// Dense, mixture of experts, tied tables, encoder-decoder, vision, context parallelism, long sequences, little memory;
+// small and large.
 const std::vector<Subject> kSubjects = {
     {"llama-3-8b", "llama-3-8b", "{nodes: 1, devices_per_node: 8, device: h100-sxm-80gb}",
      "{sequence_length: 8192, global_batch: 32}", ""},

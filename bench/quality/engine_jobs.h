@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Random jobs for engines: models with a config.json of transformers on equal nodes, with the parts of a search that users restrict.
+// Random jobs for engines: models with a config.json of transformers on equal nodes, with the parts of a search that
+// users restrict.
 #pragma once
 
 #include <string>

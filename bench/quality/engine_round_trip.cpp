@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Is the predicate of an engine one? For random jobs and each engine that a format writes: the plan that is found for the engine keeps all its
-// rules, some format of the engine writes it as it is, and where that format can be read back, the plan read is the same, with its nanoseconds
-// and bytes.
+// Is the predicate of an engine one? For random jobs and each engine that a format writes: the plan that is found for
+// the engine keeps all its rules, some format of the engine writes it as it is, and where that format can be read back,
+// the plan read is the same, with its nanoseconds and bytes.
 //
 //   engine_round_trip [--jobs N] [--seed S] [--engine NAME] [--verbose]
 //

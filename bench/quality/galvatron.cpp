@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Galvatron version 1 on its authors' constants, the 64 rows of space "full" of the published tables (8 and 16 GPUs): the
-// published loop must give the printed samples per second; free division of the layers must not give less. One JSON object a
-// line: both, what per-stage memory and what free division add, the plan, its slowest stage over the mean, median milliseconds.
-// Exit code 1 on any difference. These are predictions of a cost model, not measurements. Run it in the repository root.
+// Galvatron version 1 on its authors' constants, the 64 rows of space "full" of the published tables (8 and 16 GPUs):
+// the published loop must give the printed samples per second; free division of the layers must not give less. One JSON
+// object a
+// line: both, what per-stage memory and what free division add, the plan, its slowest stage over the mean, median
+// milliseconds. Exit code 1 on any difference. These are predictions of a cost model, not measurements. Run it in the
+// repository root.
 #include <algorithm>
 #include <chrono>
 #include <cmath>

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Changes of a job after which a step must not take longer: one figure of its network, devices or memory gets better, or it gets nodes, groups, samples.
-// With each comes where a device of the job as it was lies in the changed one, so that a plan can be carried over.
+// Changes of a job after which a step must not take longer: one figure of its network, devices or memory gets better,
+// or it gets nodes, groups, samples. With each comes where a device of the job as it was lies in the changed one, so
+// that a plan can be carried over.
 #pragma once
 
 #include <functional>

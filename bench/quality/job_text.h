@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A job as figures that can be changed one by one, and its text as a job file. The network is a flag of the command line, so it stands in the
-// text as a comment.
+// A job as figures that can be changed one by one, and its text as a job file. The network is a flag of the command
+// line, so it stands in the text as a comment.
 #pragma once
 
 #include <cstdint>

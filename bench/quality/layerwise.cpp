@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// What layer-wise plans gain: simulated step times of the layer-wise answer beside the best uniform plan, DDP, FSDP and Megatron 3-D, for
-// the models of Galvatron's papers on 8 and 16 TITAN RTX (PCIe) at 8, 12, 16 and 20 GB and on 64 A100; and what stage balance gains over
-// the even split on imbalanced models. One JSON object a line; exit code 1 if a layer-wise answer is slower than a uniform one.
+// What layer-wise plans gain: simulated step times of the layer-wise answer beside the best uniform plan, DDP, FSDP and
+// Megatron 3-D, for the models of Galvatron's papers on 8 and 16 TITAN RTX (PCIe) at 8, 12, 16 and 20 GB and on 64
+// A100; and what stage balance gains over the even split on imbalanced models. One JSON object a line; exit code 1 if a
+// layer-wise answer is slower than a uniform one.
 #include <cstdio>
 #include <cstring>
 #include <string>

@@ -1,15 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// More must not be slower. Random jobs of all kinds are planned, and planned again with one thing better: each bandwidth twice as high, each latency
-// half as long, each kind of device faster, more memory, a node or a group more, the groups in another order, twice the batch (per sample). Of
-// each pair the answer of the better job may not be slower. The old answer is carried over and simulated under the better job as well: `same_plan_s`.
+// More must not be slower. Random jobs of all kinds are planned, and planned again with one thing better: each
+// bandwidth twice as high, each latency half as long, each kind of device faster, more memory, a node or a group more,
+// the groups in another order, twice the batch (per sample). Of each pair the answer of the better job may not be
+// slower. The old answer is carried over and simulated under the better job as well: `same_plan_s`.
 //
-// Theorems. Bandwidth, latency, device and memory: for all spaces, where the price of a plan is monotone; then the old answer is a plan of the
-// new space that is not slower. Node, group: where devices may be left out (`devices: any`, the usual choice on several groups). Batch: of a plan with
-// m micro-batches that fits with 2m and then takes at most twice as long; only pairs whose old answer does so are counted, others are listed. Order: uniform
-// plans on the whole cluster follow the order of the file; an answer should not depend on it, so that neither order may be slower.
+// Theorems. Bandwidth, latency, device and memory: for all spaces, where the price of a plan is monotone; then the old
+// answer is a plan of the new space that is not slower. Node, group: where devices may be left out (`devices: any`, the
+// usual choice on several groups). Batch: of a plan with m micro-batches that fits with 2m and then takes at most twice
+// as long; only pairs whose old answer does so are counted, others are listed. Order: uniform plans on the whole
+// cluster follow the order of the file; an answer should not depend on it, so that neither order may be slower.
 //
-// Prices alone: --plans random legal plans of each job (not of layer-wise ones) are priced under every better network and device; none may be slower. Many
-// more of these are tried than of answers, and a violation needs no search to be blamed. With --prices nothing else is done.
+// Prices alone: --plans random legal plans of each job (not of layer-wise ones) are priced under every better network
+// and device; none may be slower. Many more of these are tried than of answers, and a violation needs no search to be
+// blamed. With --prices nothing else is done.
 //
 // One JSON object a pair that is violated and one a job, then pairs and violations by kind of change and class:
 //     uniform      equal devices, one strategy, closed network                      0 wanted
@@ -22,8 +25,9 @@
 //                                      [--time 0] [--threads 1] [--changes 8] [--plans 24] [--out DIR] [--prices] [--layerwise] [--groups]
 //                                      [--brief]
 //
-// --changes: the most changes drawn per job; 0: all, about twenty. --plan-time: limit of a search; --time: start no job after this many seconds.
-// Job i of a seed and kind is the same whatever the other arguments are: `--from 17 --jobs 1` runs it alone. --out: folder for both jobs of each violation.
+// --changes: the most changes drawn per job; 0: all, about twenty. --plan-time: limit of a search; --time: start no job
+// after this many seconds. Job i of a seed and kind is the same whatever the other arguments are: `--from 17 --jobs 1`
+// runs it alone. --out: folder for both jobs of each violation.
 #include <algorithm>
 #include <array>
 #include <cstdio>
@@ -48,7 +52,8 @@ constexpr std::array<std::string_view, 5> kClasses = {"uniform", "certified", "g
 constexpr double kShare = 0.005, kSize = 0.02;  ///< of pairs on several groups that are not certified
 
 struct Tally {
-  std::int64_t pairs = 0, violations = 0, listed = 0, price = 0;  ///< price: of the violations, where the same plan is slower too
+  std::int64_t pairs = 0, violations = 0, listed = 0, price = 0;  ///< price: of the violations, where the same plan is
+                                                                  ///< slower too
   double worst = 0;
   void add(const Tally& other) {
     pairs += other.pairs;
@@ -218,7 +223,8 @@ class Pairs {
     return a.answer->search.optimal && b.answer && b.answer->search.optimal ? Class::certified : Class::groups;
   }
 
-  /// The old answer on the devices that it had, under the changed job; with twice the batch as twice as many micro-batches. 0: refused or too large.
+  /// The old answer on the devices that it had, under the changed job; with twice the batch as twice as many
+  /// micro-batches. 0: refused or too large.
   static std::int64_t carried_ns(const Planned& before, const Planned& after, const Change& change) {
     Plan plan = before.answer->plan;
     const std::int64_t times = after.job->training.global_batch / before.job->training.global_batch;

@@ -1,20 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
-// Attacks what plans on several node groups claim. Random clusters of two to four groups, at least a fifth of them above 64 devices; of each the
-// answer of plan(), and then many rivals that share nothing with the search: uniform plans on the whole cluster, on one group, on fewer nodes and
-// on groups in another order, pipelines next to each other with any split of the samples, chains of stages, unequal replicas, and the answer edited; the
-// fastest of all kinds are changed further. A rival that keeps the rules, fits with the margin and is faster than an answer called optimal, or below
-// a printed bound, is a violation; the planner's public simulate() confirms it. So is a job that has no answer although a rival fits.
+// Attacks what plans on several node groups claim. Random clusters of two to four groups, at least a fifth of them
+// above 64 devices; of each the answer of plan(), and then many rivals that share nothing with the search: uniform
+// plans on the whole cluster, on one group, on fewer nodes and on groups in another order, pipelines next to each other
+// with any split of the samples, chains of stages, unequal replicas, and the answer edited; the fastest of all kinds
+// are changed further. A rival that keeps the rules, fits with the margin and is faster than an answer called optimal,
+// or below a printed bound, is a violation; the planner's public simulate() confirms it. So is a job that has no answer
+// although a rival fits.
 //
-// Rivals outside the spaces that docs/clusters.md names (uniform plans on part of a group, other schedules of chains, layers of unlike pipelines) are
-// tried as well and counted apart ("wide"). "beaten" counts answers of finished searches that a rival beats within their bound. One JSON object a line;
-// exit code 1 on a violation, 3 where all are wide.
+// Rivals outside the spaces that docs/clusters.md names (uniform plans on part of a group, other schedules of chains,
+// layers of unlike pipelines) are tried as well and counted apart ("wide"). "beaten" counts answers of finished
+// searches that a rival beats within their bound. One JSON object a line; exit code 1 on a violation, 3 where all are
+// wide.
 //
 //   espalier_bench_quality_mixed_attack [--clusters 60] [--from 0] [--seed 1] [--tries 2000] [--time 0] [--plan-time 60] [--threads 1] [--out DIR]
 //                                       [--job FILE [--flow]] [--brief]
 //
-// Job i of a seed is the same whatever the other arguments are: `--from 17 --clusters 1` runs it alone. --tries: rivals of each cluster. --time: begin no
-// job after so many seconds. --plan-time: limit of a search. --job: this job file instead, attacked with another seed for each "cluster". --brief: a tenth
-// of the clusters. --out: folder for every job and the fastest rival of each violation (NAME.yaml, NAME.faster.plan.json, NAME.wide.plan.json).
+// Job i of a seed is the same whatever the other arguments are: `--from 17 --clusters 1` runs it alone. --tries: rivals
+// of each cluster. --time: begin no job after so many seconds. --plan-time: limit of a search. --job: this job file
+// instead, attacked with another seed for each "cluster". --brief: a tenth of the clusters. --out: folder for every job
+// and the fastest rival of each violation (NAME.yaml, NAME.faster.plan.json, NAME.wide.plan.json).
 #include <algorithm>
 #include <array>
 #include <climits>

@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// The operator search against the best Megatron-style tensor parallelism, beside the figures of PrimePar (Wang et al., ASPLOS
-// 2024, Fig. 7, 8 and 9): throughput and peak memory of a transformer block on 4 to 32 V100, four a node, 100 Gb/s between
-// nodes, 2,048 tokens. Times are sums over the block (compute, rings, collectives, redistribution, gradient all-reduce); memory
-// is one block's states and saved activations plus its working set. The baseline is the fastest of Megatron's (d, m) with d·m
-// devices, as in the paper. `over_tp_in_node`: the same against the fastest with tensor parallelism inside a node, as Megatron
-// is usually run and as Fig. 9 shows it.
+// The operator search against the best Megatron-style tensor parallelism, beside the figures of PrimePar (Wang et al.,
+// ASPLOS 2024, Fig. 7, 8 and 9): throughput and peak memory of a transformer block on 4 to 32 V100, four a node, 100
+// Gb/s between nodes, 2,048 tokens. Times are sums over the block (compute, rings, collectives, redistribution,
+// gradient all-reduce); memory is one block's states and saved activations plus its working set. The baseline is the
+// fastest of Megatron's (d, m) with d·m devices, as in the paper. `over_tp_in_node`: the same against the fastest with
+// tensor parallelism inside a node, as Megatron is usually run and as Fig. 9 shows it.
 //     fastest     the search without a cap: time ratio, memory ratio
 //     within      the fastest plan that needs no more memory than the baseline
 //     spatial     without P: what splitting in space alone reaches
-// Two machines: `catalogue`, V100 in fp16 as this project models it, and `figure-9`, as the paper's own Fig. 9 shows it: its
-// first linear takes 165 ms for 2·8192·12288·12288 FLOP, 15.0 TFLOP/s, which is fp32 without tensor cores; gradients of 604 MB
-// take 364 and 377 ms between two nodes, 0.53 of 100 Gb/s; 402 MB inside a node 24 and 41 ms, 19 GB/s a device (geometric mean).
-// One JSON object a line; fails if the search is ever slower than the baseline or an answer is not certified.
+// Two machines: `catalogue`, V100 in fp16 as this project models it, and `figure-9`, as the paper's own Fig. 9 shows
+// it: its first linear takes 165 ms for 2·8192·12288·12288 FLOP, 15.0 TFLOP/s, which is fp32 without tensor cores;
+// gradients of 604 MB take 364 and 377 ms between two nodes, 0.53 of 100 Gb/s; 402 MB inside a node 24 and 41 ms, 19
+// GB/s a device (geometric mean). One JSON object a line; fails if the search is ever slower than the baseline or an
+// answer is not certified.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -85,7 +86,8 @@ Result<std::unique_ptr<Setting>> setting(const std::string& root, Machine machin
   s->training.global_batch = batch;
   s->training.precision = machine == Machine::catalogue ? Precision::fp16 : Precision::fp32;
   s->engine = *find_engine("megatron-lm-2021");
-  if (machine == Machine::figure_9) s->engine.coefficients = FrameworkCoefficients{};  // the machine's rates are measured with it
+  // the machine's rates are measured with it
+  if (machine == Machine::figure_9) s->engine.coefficients = FrameworkCoefficients{};
   s->context = std::make_unique<cost::CostContext>(s->model, s->cluster, s->training, s->engine);
   return s;
 }
@@ -198,9 +200,9 @@ void print_operators(const search::BlockSpace& space, const solve::OperatorPlan&
   }
 }
 
-/// Fig. 9, right: the MLP of OPT 175B on two nodes, batch 8, as the paper partitions it: Megatron {B,K,K} {B,N,N}, PrimePar
-/// {K,P2×2} {N,P2×2}. Published ms: Megatron compute 167, 168, 165, 166, 162, 164, collectives 24, 364, 41, 377; PrimePar
-/// compute 81 to 88 a step (two steps a phase), collectives 157 and 128, rings hidden.
+/// Fig. 9, right: the MLP of OPT 175B on two nodes, batch 8, as the paper partitions it: Megatron {B,K,K} {B,N,N},
+/// PrimePar {K,P2×2} {N,P2×2}. Published ms: Megatron compute 167, 168, 165, 166, 162, 164, collectives 24, 364, 41,
+/// 377; PrimePar compute 81 to 88 a step (two steps a phase), collectives 157 and 128, rings hidden.
 bool explain_mlp(const std::string& root) {
   const auto s = setting(root, Machine::figure_9, "opt-175b", 3, 8);
   if (!s) return false;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Random jobs that users could have: small and middle models of several families on one group of equal nodes or on two to four groups.
+// Random jobs that users could have: small and middle models of several families on one group of equal nodes or on two
+// to four groups.
 #pragma once
 
 #include <algorithm>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rival plans of a job on several node groups: how they are put together, whether they are legal, in which space they lie, and how long they take.
-// Nothing of the search is used: rules (src/plan), prices and the simulator alone.
+// Rival plans of a job on several node groups: how they are put together, whether they are legal, in which space they
+// lie, and how long they take. Nothing of the search is used: rules (src/plan), prices and the simulator alone.
 #pragma once
 
 #include <algorithm>
@@ -141,8 +141,8 @@ class Field {
   /// One pipeline by itself, as a plan with its samples as batch.
   std::optional<Judged> judge_alone(const Part& part);
 
-  /// Whether the docs of the space name such plans: uniform ones on the whole cluster or on one group, chains of stages, one stage with unequal
-  /// replicas, uniform pipelines next to each other, one on each of several groups.
+  /// Whether the docs of the space name such plans: uniform ones on the whole cluster or on one group, chains of
+  /// stages, one stage with unequal replicas, uniform pipelines next to each other, one on each of several groups.
   [[nodiscard]] bool documented(const Rival& rival) const;
 
  private:

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Is the search right on real models? For thirteen of them, each on a stated part of the space of at most 20,000 configurations, branch
-// and bound must give the plan that simulating every configuration gives: the same plan document, the same nanosecond; and again with
-// each pruning rule switched off. One JSON object a line; exit code 1 on any difference.
+// Is the search right on real models? For thirteen of them, each on a stated part of the space of at most 20,000
+// configurations, branch and bound must give the plan that simulating every configuration gives: the same plan
+// document, the same nanosecond; and again with each pruning rule switched off. One JSON object a line; exit code 1 on
+// any difference.
 #include <chrono>
 #include <cstdio>
 #include <string>
@@ -24,7 +25,8 @@ struct Case {
   const char* search;  ///< the part of the space, as in a job file
 };
 
-// Device kinds, fabrics, families, batch sizes and restrictions differ on purpose; together the cases vary every dimension.
+// Device kinds, fabrics, families, batch sizes and restrictions differ on purpose; together the cases vary every
+// dimension.
 const std::vector<Case> kCases = {
     {"llama-3-8b", "llama-3-8b", "{nodes: 1, devices_per_node: 8, device: h100-sxm-80gb}",
      "{sequence_length: 8192, global_batch: 32}",

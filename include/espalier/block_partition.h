@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// How the operators of a transformer block are partitioned, one by one, over the devices of a tensor group: Strategy::partition.
-// The text is that of plan/operator_partition.h, "attn.qkv K,P2; attn.core H,H; …". It is parsed once, where the value is made; copies share
-// what was parsed, so that a strategy is cheap to copy and nobody parses on the way. Values are equal, and ordered, as their texts.
+// How the operators of a transformer block are partitioned, one by one, over the devices of a tensor group:
+// Strategy::partition. The text is that of plan/operator_partition.h, "attn.qkv K,P2; attn.core H,H; …". It is parsed
+// once, where the value is made; copies share what was parsed, so that a strategy is cheap to copy and nobody parses on
+// the way. Values are equal, and ordered, as their texts.
 #pragma once
 
 #include <compare>
@@ -25,10 +26,11 @@ class BlockPartition {
 
   [[nodiscard]] bool empty() const { return parsed_ == nullptr; }
   [[nodiscard]] const std::string& text() const;
-  /// The operators in the order of the text, or why the text cannot be read. None has no operators: that is an error too.
+  /// The operators in the order of the text, or why the text cannot be read. None has no operators: that is an error
+  /// too.
   [[nodiscard]] const Result<std::vector<OperatorPartition>>& operators() const;
-  /// The layout in which a block takes and leaves the residual stream: the sequence of its last operator without R at the end; "" where
-  /// every device holds it whole.
+  /// The layout in which a block takes and leaves the residual stream: the sequence of its last operator without R at
+  /// the end; "" where every device holds it whole.
   [[nodiscard]] const std::string& boundary() const;
 
   friend bool operator==(const BlockPartition& a, const BlockPartition& b) {

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// A few own runs adapt a few coefficients: from measured steps and nccl-tests output to a calibration file and a statement of what it is
-// worth. Coefficients start from what ships for the engine and are held there by their priors,
+// A few own runs adapt a few coefficients: from measured steps and nccl-tests output to a calibration file and a
+// statement of what it is worth. Coefficients start from what ships for the engine and are held there by their priors,
 //
 //   minimise over θ   Σ_i w_i H( log(t_i(θ)/T_i) / σ_i ) + Σ_j ((θ_j − shipped_j)/σ_j)²
 //
-// with t predicted, T measured, H Huber's loss (threshold 2) and w_i one over the repeats of a configuration. A coefficient that the
-// runs do not determine keeps what ships. The error is judged by leaving whole configurations out. Source of the method and of the
+// with t predicted, T measured, H Huber's loss (threshold 2) and w_i one over the repeats of a configuration. A
+// coefficient that the runs do not determine keeps what ships. The error is judged by leaving whole configurations out.
+// Source of the method and of the
 // interval: docs/accuracy.md and Gelman et al. 2013, ch. 2.6.
 #pragma once
 
@@ -73,7 +74,8 @@ struct CalibrationResult {
   std::shared_ptr<const calibrate::UserCalibration> details;  ///< what the tables of to_text are made from
 };
 
-/// Fits. bad_input: a text that cannot be read, runs of several engines, or a cluster of other devices; usage: an unknown device.
+/// Fits. bad_input: a text that cannot be read, runs of several engines, or a cluster of other devices; usage: an
+/// unknown device.
 Result<CalibrationResult> fit_calibration(const CalibrationInputs& inputs);
 
 /// For people, no line longer than `width` columns; 0: as wide as it is.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A user's own calibration: coefficients of one engine on one device, and of fabric levels, fitted to own measurements
-// (espalier/calibrate.h writes such a file). It replaces by name what ships. Files: schema espalier.calibration/1 (docs/file-formats.md).
+// (espalier/calibrate.h writes such a file). It replaces by name what ships. Files: schema espalier.calibration/1
+// (docs/file-formats.md).
 #pragma once
 
 #include <memory>

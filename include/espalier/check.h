@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Never trust the search: a finished plan is verified again from its inputs, by code that shares nothing with cost, search and simulation.
-// What it checks is said by name in each Finding (docs/acceptance.md): structure, devices used once, layers covered, memory, messages,
-// freedom from deadlock, the iteration time against bounds of its own, and the rules of the engine.
+// Never trust the search: a finished plan is verified again from its inputs, by code that shares nothing with cost,
+// search and simulation. What it checks is said by name in each Finding (docs/acceptance.md): structure, devices used
+// once, layers covered, memory, messages, freedom from deadlock, the iteration time against bounds of its own, and the
+// rules of the engine.
 #pragma once
 
 #include <string>
@@ -22,17 +23,19 @@ struct CheckOptions {
   PlannerOptions how;  ///< of that search: threads, interruption and progress
 };
 
-/// Checks a plan. `job` is the plan's own (job_of_plan). Predictions that fail are findings, too. usage: an unknown engine.
+/// Checks a plan. `job` is the plan's own (job_of_plan). Predictions that fail are findings, too. usage: an unknown
+/// engine.
 Result<CheckReport> check_plan(const Job& job, const Plan& plan, const CheckOptions& options = {});
 
-/// The checks of its plan, and every figure that a result.json says beside it: `claimed` is what result_from_json read from `text`.
-/// Figures that another build made are not compared, and a finding says so.
+/// The checks of its plan, and every figure that a result.json says beside it: `claimed` is what result_from_json read
+/// from `text`. Figures that another build made are not compared, and a finding says so.
 Result<CheckReport> check_result(const Job& job, const PlannerResult& claimed, std::string_view text,
                                  const CheckOptions& options = {});
 
 /// Whether a document is an answer of what-if, replan or --survive, as --json prints it.
 bool is_answer_to_change(std::string_view text);
-/// Such an answer, from the plan and the change that it names: bytes that move, pauses, horizons, steps (docs/adapt.md, "Checked").
+/// Such an answer, from the plan and the change that it names: bytes that move, pauses, horizons, steps (docs/adapt.md,
+/// "Checked").
 Result<CheckReport> check_answer_to_change(std::string_view text, const std::string& where);
 
 /// For people. Lay it out for a terminal with lay_out() (espalier/text.h).

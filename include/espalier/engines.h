@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The training frameworks whose restrictions and memory policies Espalier knows. `generic` restricts nothing. A job names its engine; a
-// search then finds what that engine can run, and check_plan names each rule that a plan breaks.
+// The training frameworks whose restrictions and memory policies Espalier knows. `generic` restricts nothing. A job
+// names its engine; a search then finds what that engine can run, and check_plan names each rule that a plan breaks.
 #pragma once
 
 #include <string>

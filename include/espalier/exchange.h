@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The registry of formats: what Espalier can read plans from and write plans to. A format is a row; to add one, add a row (src/exchange/).
+// The registry of formats: what Espalier can read plans from and write plans to. A format is a row; to add one, add a
+// row (src/exchange/).
 //
 //   for (const espalier::Exporter& e : espalier::exporters()) std::cout << e.name << ": " << e.writes << "\n";
 //   auto text = espalier::find_exporter("galvatron")->write(*job, plan);
@@ -41,7 +42,8 @@ struct ImportFile {
 };
 
 struct ImportRequest {
-  const Job* job = nullptr;  ///< model, cluster and training that the plan is for; an importer that needs none ignores it
+  const Job* job = nullptr;  ///< model, cluster and training that the plan is for; an importer that needs none ignores
+                             ///< it
   std::vector<ImportFile> files;
   std::map<std::string, std::string> options;  ///< by FormatOption::name
 };
@@ -96,11 +98,13 @@ struct Exporter {
   std::string name;       ///< "plan", "timeline", "galvatron"
   std::string writes;     ///< for people
   std::string file_name;  ///< what such a file is usually called
-  /// The bytes of the file. check_failed: the plan says what the format cannot; bad_input: an input of the plan cannot be read.
+  /// The bytes of the file. check_failed: the plan says what the format cannot; bad_input: an input of the plan cannot
+  /// be read.
   Result<std::string> (*write)(const ExportRequest& request) = nullptr;
   /// Of a format that launches a framework: whose rules the plan must keep before it is written. Empty: none.
   std::string engine = {};
-  std::vector<Launcher> launchers = {};  ///< what `write` knows; empty: the format is a file that launchers do not change
+  std::vector<Launcher> launchers = {};  ///< what `write` knows; empty: the format is a file that launchers do not
+                                         ///< change
   /// Its rules, and the first that a plan breaks; null: none beside those of the engine.
   std::vector<FormatRule> (*rules)() = nullptr;
   std::optional<FormatFault> (*fault)(const Job& job, const Plan& plan) = nullptr;
@@ -113,11 +117,13 @@ Error to_error(const FormatFault& fault, const Exporter& format);
 struct ClosestPlan {
   Plan plan;
   std::vector<std::string>
-      lost;  ///< "MEG-P2P: overlap_p2p works with interleaving only, not 1f1b; written with overlap_p2p off"; empty: nothing
+      lost;  ///< "MEG-P2P: overlap_p2p works with interleaving only, not 1f1b; written with overlap_p2p off"; empty:
+             ///< nothing
 };
-/// The plan, changed until the rules of the format and of its engine hold: one strategy for all layers, then what has no part in how ranks are
-/// laid out (overlap, rank order, kind of context and sequence parallelism, recomputation, offload, schedule, ZeRO), one value at a time. The
-/// degrees, the batch and the devices stay; what only they could mend is check_failed with the ids.
+/// The plan, changed until the rules of the format and of its engine hold: one strategy for all layers, then what has
+/// no part in how ranks are laid out (overlap, rank order, kind of context and sequence parallelism, recomputation,
+/// offload, schedule, ZeRO), one value at a time. The degrees, the batch and the devices stay; what only they could
+/// mend is check_failed with the ids.
 Result<ClosestPlan> closest_plan(const Exporter& format, const Job& job, const Plan& plan);
 
 /// Traces of clusters whose nodes come and go, as other tools write them.
@@ -127,8 +133,8 @@ struct TraceRequest {
   std::int64_t devices_per_node = 1;  ///< of formats that count devices
 };
 
-/// Events of nodes first … first + nodes − 1, as a cluster file holds them: all are there at the start, those that the trace does not begin with leave
-/// at time 0.
+/// Events of nodes first … first + nodes − 1, as a cluster file holds them: all are there at the start, those that the
+/// trace does not begin with leave at time 0.
 struct ImportedTrace {
   std::vector<ClusterEvent> events;
   std::int64_t nodes = 0;          ///< most that are there at once
@@ -144,7 +150,8 @@ struct TraceFormat {
 
 const std::vector<TraceFormat>& trace_formats();
 const TraceFormat* find_trace_format(std::string_view name);
-/// The table that `events:` of a cluster file names: time_s,event,target,value. `source` becomes a comment in its first line.
+/// The table that `events:` of a cluster file names: time_s,event,target,value. `source` becomes a comment in its first
+/// line.
 std::string events_csv(const std::vector<ClusterEvent>& events, const std::string& source);
 
 const std::vector<Importer>& importers();
@@ -152,7 +159,8 @@ const std::vector<Exporter>& exporters();
 /// By name; nullptr when there is none.
 const Importer* find_importer(std::string_view name);
 const Exporter* find_exporter(std::string_view name);
-/// The formats that write plans of an engine, the usual one first; empty for an engine that is not known or that none writes.
+/// The formats that write plans of an engine, the usual one first; empty for an engine that is not known or that none
+/// writes.
 std::vector<const Exporter*> exporters_of(std::string_view engine);
 /// Why no format writes plans of an engine, and what helps; empty where one does, or the engine is not known.
 std::string why_unwritten(std::string_view engine);

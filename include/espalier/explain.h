@@ -16,13 +16,13 @@ namespace espalier {
 /// The plan's own job with the space that the plan belongs to: of a plan that is not uniform, the layer-wise one.
 Result<Job> job_to_explain(const Plan& plan);
 
-/// A plan file says nothing of a search. This is the simulated plan (simulate) with the search of its job's whole space beside it: the
-/// certificate, what others lose, and, where the plan is not the best of the space, the best one as an alternative. Where the search finds
-/// no plan, `simulated` as it is.
+/// A plan file says nothing of a search. This is the simulated plan (simulate) with the search of its job's whole space
+/// beside it: the certificate, what others lose, and, where the plan is not the best of the space, the best one as an
+/// alternative. Where the search finds no plan, `simulated` as it is.
 PlannerResult with_search(const Job& job, PlannerResult simulated, const PlannerOptions& options);
 
-/// Simulates every single change of the plan into `result.changes`, from which sentences take their advice: without it they give none. Changes of plans
-/// that are not uniform, and of plans on unlike devices, are not simulated.
+/// Simulates every single change of the plan into `result.changes`, from which sentences take their advice: without it
+/// they give none. Changes of plans that are not uniform, and of plans on unlike devices, are not simulated.
 void simulate_changes(const Job& job, PlannerResult& result);
 
 /// What limits the iteration, in sentences, largest first: time, then memory.

@@ -9,7 +9,8 @@ namespace espalier {
 
 /// One named check and its outcome.
 struct Finding {
-  std::string name;  ///< e.g. "coverage", "devices-once", "static-memory", "deadlock", "time-lower-bound", or a rule of an engine
+  std::string name;  ///< e.g. "coverage", "devices-once", "static-memory", "deadlock", "time-lower-bound", or a rule of
+                     ///< an engine
   bool ok = false;
   std::string text;  ///< what was found against what was derived
 };

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Clusters as other tools describe them: what nvidia-smi, rocm-smi and NCCL say of the links of a node, and what Slurm says of the nodes. The result is a
-// cluster of equal nodes; `notes` says what was found, what was assumed and on what ground.
+// Clusters as other tools describe them: what nvidia-smi, rocm-smi and NCCL say of the links of a node, and what Slurm
+// says of the nodes. The result is a cluster of equal nodes; `notes` says what was found, what was assumed and on what
+// ground.
 //
 //   auto found = find_cluster_format("nvidia-smi-topo")->read({"topo.txt", text, "h100-sxm-80gb", 4});
 //   std::string yaml = cluster_file(found->cluster, found->notes);      // loadable: load_cluster(), inspect cluster
@@ -21,7 +22,8 @@ struct ClusterRequest {
   std::string device;                 ///< a name of the catalogue; empty: as the file says, where it does
   std::int64_t nodes = 0;             ///< 0: as the file says, else 1
   std::int64_t devices_per_node = 0;  ///< 0: as the file says, else the device's usual node
-  double nic_bandwidth = 0;           ///< bytes/s of one network interface; 0: as the file says, else the device's usual one
+  double nic_bandwidth = 0;           ///< bytes/s of one network interface; 0: as the file says, else the device's
+                                      ///< usual one
   double oversubscription = 1;        ///< of the links above a leaf switch
   std::string hosts;                  ///< the job's part of a cluster: a host list; empty: all of it
 };
@@ -43,7 +45,8 @@ const ClusterFormat* find_cluster_format(std::string_view name);
 
 /// Nodes of the device's usual kind: 0 devices a node are the usual number.
 Result<Cluster> usual_cluster(const std::string& device, std::int64_t nodes, std::int64_t devices_per_node);
-/// A cluster of equal nodes as a cluster file in full form, notes as comments. bad_input: it has what the full form cannot say.
+/// A cluster of equal nodes as a cluster file in full form, notes as comments. bad_input: it has what the full form
+/// cannot say.
 Result<std::string> cluster_file(const Cluster& cluster, const std::vector<std::string>& notes);
 
 }  // namespace espalier

@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// Configurations that people already have, in the form their training framework reads: what they say of a plan, and which of their keys said it.
+// Configurations that people already have, in the form their training framework reads: what they say of a plan, and
+// which of their keys said it.
 //
 //   const espalier::ConfigurationFormat* format = espalier::find_configuration_format("megatron-args");
 //   auto configuration = format->read({"launch.sh", text, 64});                        // for 64 devices
 //   auto job = espalier::job_of(*configuration, {"", "cluster.yaml", {}});             // the model is in the flags
 //   auto plan = espalier::plan_of(*job, *configuration);                               // ready for simulate() and improve()
 //
-// Nothing is guessed silently: every key is listed as read, defaulted, known and not modelled, without effect or not understood, and a key that may
-// change the plan and is not understood refuses the file by its name (ConfigurationRequest::ignored takes it out).
+// Nothing is guessed silently: every key is listed as read, defaulted, known and not modelled, without effect or not
+// understood, and a key that may change the plan and is not understood refuses the file by its name
+// (ConfigurationRequest::ignored takes it out).
 #pragma once
 
 #include <cstdint>
@@ -119,7 +121,8 @@ Result<Job> job_of(const ImportedConfiguration& configuration, const Configurati
 Strategy asked_strategy(const Job& job, const ImportedConfiguration& configuration);
 /// Strategy and schedule with all that follows from the job filled in, legal or not.
 std::pair<Strategy, Schedule> completed_configuration(const Job& job, const ImportedConfiguration& configuration);
-/// The plan that the configuration runs. check_failed: it breaks rules of the space or of the engine, all of which are named.
+/// The plan that the configuration runs. check_failed: it breaks rules of the space or of the engine, all of which are
+/// named.
 Result<Plan> plan_of(const Job& job, const ImportedConfiguration& configuration);
 
 }  // namespace espalier

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What was understood of an input, with every default marked "(default)". Texts are for people, no line longer than `width` columns
-// (0: as wide as it is); the JSON forms are for scripts.
+// What was understood of an input, with every default marked "(default)". Texts are for people, no line longer than
+// `width` columns (0: as wide as it is); the JSON forms are for scripts.
 #pragma once
 
 #include <cstddef>

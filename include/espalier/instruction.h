@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The words for what the ranks of a plan do. A plan is lowered to one instruction list per rank; timelines, programs and costs speak of
-// instructions with the words of this header.
+// The words for what the ranks of a plan do. A plan is lowered to one instruction list per rank; timelines, programs
+// and costs speak of instructions with the words of this header.
 #pragma once
 
 #include <cstdint>
@@ -24,7 +24,8 @@ enum class InstructionKind : std::uint8_t {
 /// "forward", "send", … as a timeline names it.
 std::string_view to_string(InstructionKind k);
 
-/// The in-order queues of a rank. Instructions of one stream run one after the other; those of different streams run beside each other.
+/// The in-order queues of a rank. Instructions of one stream run one after the other; those of different streams run
+/// beside each other.
 enum class Stream : std::uint8_t {
   compute,
   data,  ///< collectives of data parallelism

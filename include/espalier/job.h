@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A job: what is to be trained, on which devices, with which engine, and where the search may look. It is immutable once it is loaded.
+// A job: what is to be trained, on which devices, with which engine, and where the search may look. It is immutable
+// once it is loaded.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +21,8 @@ namespace espalier {
 struct EngineModel;  // plan/engine.h
 struct Calibration;  // job/calibration_file.h
 
-/// How long what is sent takes. closed: each message as if alone on its links; flow: all that is in flight shares them (docs/network.md).
+/// How long what is sent takes. closed: each message as if alone on its links; flow: all that is in flight shares them
+/// (docs/network.md).
 enum class NetworkKind : std::uint8_t { closed, flow };
 /// The flow-level network lays every device's traffic on its links, up to this many devices.
 inline constexpr std::int64_t kMostFlowDevices = 1024;
@@ -44,8 +46,11 @@ struct Job {
   SearchSpace search;
   std::optional<Objective> objective;        ///< none: the fastest plan on all devices
   std::string model_source, cluster_source;  ///< canonical JSON of the inputs, copied into plans
-  std::vector<std::string> notes;  ///< what every command says of the inputs: keys of the model that are not read, and such
-  /// Replaces the catalogue's description of `engine` (a calibration being fitted, or a user's own); null: the catalogue's.
+  std::vector<std::string> notes;            ///< what every command says of the inputs: keys of the model that are not
+                                             ///< read, and
+                                             ///< such
+  /// Replaces the catalogue's description of `engine` (a calibration being fitted, or a user's own); null: the
+  /// catalogue's.
   std::shared_ptr<const EngineModel> engine_model;
   /// A user's own calibration that is in force (use_calibration); null: what ships.
   std::shared_ptr<const Calibration> calibration;
@@ -53,8 +58,8 @@ struct Job {
       NetworkKind::closed;  ///< of every simulated time: of the search, what stands beside the answer, and timelines
 };
 
-/// Reads a job file (YAML or JSON); `overrides` are "a.b.c=value" (--set). Paths inside are relative to the file, then to the
-/// working directory.
+/// Reads a job file (YAML or JSON); `overrides` are "a.b.c=value" (--set). Paths inside are relative to the file, then
+/// to the working directory.
 Result<Job> load_job_file(const std::string& path, const std::vector<std::string>& overrides);
 Result<Job> load_job(std::string_view text, const std::string& where, const std::string& base_directory,
                      const std::vector<std::string>& overrides);

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Is my throughput normal? A framework's log of a run beside the prediction of its plan, and beside what others have published of models and GPUs like
-// it.
+// Is my throughput normal? A framework's log of a run beside the prediction of its plan, and beside what others have
+// published of models and GPUs like it.
 //
-// The measured step is the median over the log's steps without its first ones (runlog/step_log.h). Where the log prints its arguments (Megatron-LM), they
-// must be the plan's: a log of another configuration is refused with everything in which it differs.
+// The measured step is the median over the log's steps without its first ones (runlog/step_log.h). Where the log prints
+// its arguments (Megatron-LM), they must be the plan's: a log of another configuration is refused with everything in
+// which it differs.
 #pragma once
 
 #include <cstddef>
@@ -31,8 +32,9 @@ struct PublishedRun {
 };
 /// All that ship.
 const std::vector<PublishedRun>& published_runs();
-/// Those of the same family of GPUs ("a100"), dense or mixtures as the model is, and of 0.4 to 2.5 times its active parameters, that differ least: in the
-/// logarithms of parameters, sequence length and (a quarter of its weight) number of devices, and by 1 where one of both trains in 8 bits. At most `most`.
+/// Those of the same family of GPUs ("a100"), dense or mixtures as the model is, and of 0.4 to 2.5 times its active
+/// parameters, that differ least: in the logarithms of parameters, sequence length and (a quarter of its weight) number
+/// of devices, and by 1 where one of both trains in 8 bits. At most `most`.
 std::vector<PublishedRun> published_like(const Job& job, std::size_t most);
 
 struct LogComparison {
@@ -51,7 +53,8 @@ struct LogComparison {
       findings;  ///< sentences, what weighs most first: normal or not, and where the difference most likely lies
 };
 
-/// `warm_up`: lines to leave out; below 0: as runlog::summarize decides. bad_input: no log, or one of another configuration.
+/// `warm_up`: lines to leave out; below 0: as runlog::summarize decides. bad_input: no log, or one of another
+/// configuration.
 Result<LogComparison> compare_log(const Job& job, const Plan& plan, const NamedText& log, std::int64_t warm_up = -1);
 
 /// For people; no line longer than `width` columns, 0: as wide as it is.

@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// Plans on links with token buckets (`capacity` of a cluster): what a step takes once the buckets have given what they held.
+// Plans on links with token buckets (`capacity` of a cluster): what a step takes once the buckets have given what they
+// held.
 //
 //   auto job = load_job_file("examples/clusters/scenarios/12-a-token-bucket.yaml", {});
 //   auto answer = plan_for_long_run(*job, {});
 //   std::cout << to_text(*answer);
 //
-// A plan that sends little loses nothing on such links, and one that sends much is slow after minutes. So plans are searched for four rates between the
-// sustained and the full one, each of them is run step after step on the flow network with tokens carried from step to step until that repeats
-// (adapt/repeated_step.h), and the answer is the one whose steps are shortest then. What proves it: no plan's step is shorter on links that are
-// never faster than the full rate than the bound of the search at the full rate.
+// A plan that sends little loses nothing on such links, and one that sends much is slow after minutes. So plans are
+// searched for four rates between the sustained and the full one, each of them is run step after step on the flow
+// network with tokens carried from step to step until that repeats (adapt/repeated_step.h), and the answer is the one
+// whose steps are shortest then. What proves it: no plan's step is shorter on links that are never faster than the full
+// rate than the bound of the search at the full rate.
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The links of a cluster as nccl-tests measured them: the coefficients of every level that the tables determine, fitted over what is known of the
-// cluster (src/calibrate/user_fabric.h). What no table determines stays as it was.
+// The links of a cluster as nccl-tests measured them: the coefficients of every level that the tables determine, fitted
+// over what is known of the cluster (src/calibrate/user_fabric.h). What no table determines stays as it was.
 #pragma once
 
 #include <cstdint>

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Measured training runs, as `validate` and `calibrate` read them: one JSON object a line (docs/file-formats.md, "Measured runs").
+// Measured training runs, as `validate` and `calibrate` read them: one JSON object a line (docs/file-formats.md,
+// "Measured runs").
 //
-// The format is shared with others: unknown keys are ignored and any field may be null. Known fields must have their type: a
-// number may be written as text ("8") and a flag as 0 or 1, but a word where a number belongs makes its line unreadable. Numbers
-// that one configuration cannot have (a list per stage) set `irregular`.
+// The format is shared with others: unknown keys are ignored and any field may be null. Known fields must have their
+// type: a number may be written as text ("8") and a flag as 0 or 1, but a word where a number belongs makes its line
+// unreadable. Numbers that one configuration cannot have (a list per stage) set `irregular`.
 #pragma once
 
 #include <cstdint>
@@ -25,7 +26,8 @@ struct RunModel {
   std::string config;  ///< a config.json that describes the model, relative to the folder of the runs file; its path
 };
 
-/// Where it was trained. `count` are all devices, `per_node` those of one machine; memory is in GB as the source writes it.
+/// Where it was trained. `count` are all devices, `per_node` those of one machine; memory is in GB as the source writes
+/// it.
 struct RunDevices {
   std::string type;
   std::optional<double> mem_gb;
@@ -41,8 +43,8 @@ struct RunMeasurement {
   std::string memory_unit;  ///< "GB", "GiB" or empty (extra.mem_unit)
 };
 
-/// What was done beside the degrees: the names of `techniques`. Where a published record has no such list, src/runs/remarks.h says what its
-/// text and its `extra` are read for.
+/// What was done beside the degrees: the names of `techniques`. Where a published record has no such list,
+/// src/runs/remarks.h says what its text and its `extra` are read for.
 struct RunTechniques {
   bool lora = false;     ///< adapters alone are trained
   bool compile = false;  ///< torch.compile
@@ -51,18 +53,21 @@ struct RunTechniques {
   bool offload = false;  ///< activations or states are kept in host memory
   bool packed = false;   ///< several short samples in one sequence, each attending to itself
   std::vector<std::string>
-      options;  ///< options of the engine (data/engines.yaml) that the record says are on; those that it lacks are left out
+      options;          ///< options of the engine (data/engines.yaml) that the record says are on; those that it lacks
+                        ///< are left
+                        ///< out
   std::string unknown;  ///< the first name of the list that is none of these
 };
 
-/// Devices of one kind, of a run on unequal nodes: `nodes` of `per_node` devices; `count` where the nodes are not stated.
+/// Devices of one kind, of a run on unequal nodes: `nodes` of `per_node` devices; `count` where the nodes are not
+/// stated.
 struct RunDeviceGroup {
   std::string kind, where;
   std::optional<std::int64_t> nodes, per_node, count;
 };
 
-/// The network of a run as rates: of one node, one direction. A matrix is a file beside the runs file that holds the rates between places; `place`
-/// is the record's case in it, counted from 0.
+/// The network of a run as rates: of one node, one direction. A matrix is a file beside the runs file that holds the
+/// rates between places; `place` is the record's case in it, counted from 0.
 struct RunNetwork {
   std::optional<double> inter_gbps, intra_gbps, delay_ms;
   std::string matrix;  ///< its path; empty: none
@@ -77,7 +82,8 @@ struct RunReplica {
   std::optional<std::int64_t> tp = std::nullopt;  ///< its own tensor degree
 };
 
-/// A stage: which layers it holds (a range of the framework's own list, end exclusive), and its replicas where they were measured.
+/// A stage: which layers it holds (a range of the framework's own list, end exclusive), and its replicas where they
+/// were measured.
 struct RunStage {
   std::vector<std::int64_t> layer_range;
   std::optional<std::int64_t> layers;
@@ -107,7 +113,8 @@ struct RunRecord {
   RunDevices gpu;
   std::string intra, inter;  ///< interconnect in words
   std::optional<std::int64_t> tp, pp, dp, cp, ep, etp, vpp, zero_stage, microbatch, global_batch;
-  std::optional<std::int64_t> shard;  ///< ranks of the ZeRO shard group (extra.zero1_size, extra.fsdp_size), when positive
+  std::optional<std::int64_t> shard;  ///< ranks of the ZeRO shard group (extra.zero1_size, extra.fsdp_size), when
+                                      ///< positive
   std::optional<bool> sp, fsdp;
   std::string sp_kind;  ///< sp as a word: "megatron", "ulysses"
   std::string recompute, precision, schedule, framework, status, tokenizer;
@@ -123,7 +130,8 @@ struct RunRecord {
   std::string irregular;                         ///< a field that holds one value per stage or several sequences
 };
 
-/// A JSONL text as read. A line that is no record costs that line only: what is wrong with it stands in `unreadable`, with its place.
+/// A JSONL text as read. A line that is no record costs that line only: what is wrong with it stands in `unreadable`,
+/// with its place.
 struct RunFile {
   std::vector<RunRecord> records;
   std::vector<Error> unreadable;

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// A training step as it was measured, rank by rank: what `espalier run --timeline FILE` writes (schema espalier.measured-step/1) and
-// `espalier compare PLAN.json --timeline FILE` lays beside the simulated one.
+// A training step as it was measured, rank by rank: what `espalier run --timeline FILE` writes (schema
+// espalier.measured-step/1) and `espalier compare PLAN.json --timeline FILE` lays beside the simulated one.
 //
-// Times are integer nanoseconds from the moment at which rank 0 began the step, on the clock of rank 0. A rank whose clock differs from that of
-// rank 0 was aligned by the shortest of several round trips between the two, so that its times are wrong by half of that at most: clock_error_ns.
+// Times are integer nanoseconds from the moment at which rank 0 began the step, on the clock of rank 0. A rank whose
+// clock differs from that of rank 0 was aligned by the shortest of several round trips between the two, so that its
+// times are wrong by half of that at most: clock_error_ns.
 //
-// Of an instruction the rank sees when it begins and ends it. That is the whole of a computation, a reduction or a gather. Of a message it sees
-// when it hands a send over, and how long it waits for a receive, which may have come before.
+// Of an instruction the rank sees when it begins and ends it. That is the whole of a computation, a reduction or a
+// gather. Of a message it sees when it hands a send over, and how long it waits for a receive, which may have come
+// before.
 #pragma once
 
 #include <cstdint>
@@ -23,8 +25,10 @@ enum class OperatorPass : std::uint8_t { forward, input_gradient, weight_gradien
 struct MeasuredInstruction {
   std::int64_t start_ns = 0, end_ns = 0;
   std::int64_t operators_ns =
-      0;  ///< of a computation: spent in operators, without the collectives inside them; of the optimizer, in the update
-  std::int64_t collectives_ns = 0;  ///< of a computation: spent in collectives inside it, waiting for their members included
+      0;  ///< of a computation: spent in operators, without the collectives inside them; of the optimizer, in the
+          ///< update
+  std::int64_t collectives_ns = 0;  ///< of a computation: spent in collectives inside it, waiting for their members
+                                    ///< included
   std::int64_t waited_ns = 0;       ///< of a computation: waited for messages, tasks and other ranks before it began
   bool operator==(const MeasuredInstruction&) const = default;
 };
@@ -59,8 +63,8 @@ struct MeasuredStep {
 };
 
 std::string to_json(const MeasuredStep& step);
-/// bad_input, with the place in the text `name`: what is no such file, or contradicts itself (an end before its start, computations of a rank that
-/// overlap, parts longer than the whole).
+/// bad_input, with the place in the text `name`: what is no such file, or contradicts itself (an end before its start,
+/// computations of a rank that overlap, parts longer than the whole).
 Result<MeasuredStep> read_measured_step(const std::string& text, const std::string& name);
 
 }  // namespace espalier

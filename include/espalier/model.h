@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // What is trained: a transformer as a list of layers, each a list of operators with shapes.
 //
-// A Model is what a Hugging Face config.json says, made explicit. It knows no device, no batch, no strategy and no sequence
-// length (config.json holds none). Layers are in pipeline order; the embedding is the first layer and the head (final norm,
-// output projection, loss) the last one, so that pipeline stages are contiguous ranges of layers.
+// A Model is what a Hugging Face config.json says, made explicit. It knows no device, no batch, no strategy and no
+// sequence length (config.json holds none). Layers are in pipeline order; the embedding is the first layer and the head
+// (final norm, output projection, loss) the last one, so that pipeline stages are contiguous ranges of layers.
 //
-// Shapes are per token: a `linear` maps [tokens, in] to [tokens, out]; how many tokens one sample brings to a layer is given
-// by Sequence and the layer's TokenStream.
+// Shapes are per token: a `linear` maps [tokens, in] to [tokens, out]; how many tokens one sample brings to a layer is
+// given by Sequence and the layer's TokenStream.
 #pragma once
 
 #include <cstdint>
@@ -37,10 +37,13 @@ enum class OperatorKind : std::uint8_t {
   combine,            ///< MoE all-to-all back and weighted sum, width `in`
   cross_entropy,      ///< softmax cross-entropy over `in` = vocabulary (or classes)
   pool,               ///< vision/BERT pooler, token merge; cost of moving `in` features
-  causal_conv,        ///< depthwise convolution along the sequence, `chunk` taps on each of `in` features, and its activation
+  causal_conv,        ///< depthwise convolution along the sequence, `chunk` taps on each of `in` features, and its
+                      ///< activation
   scan,               ///< selective scan (Mamba): each of `in` channels carries `qk_dim` states from token to token
-  chunked_scan,  ///< linear attention with decay (Mamba-2, lightning): products inside `chunk` tokens, one state a head between
-  gated_delta,   ///< the same with the delta rule (Gated DeltaNet, KDA): a triangular inverse a chunk besides
+  chunked_scan,       ///< linear attention with decay (Mamba-2, lightning): products inside `chunk` tokens, one state a
+                      ///< head
+                      ///< between
+  gated_delta,        ///< the same with the delta rule (Gated DeltaNet, KDA): a triangular inverse a chunk besides
 };
 
 /// How tensor parallelism (TP, Shoeybi et al. 2019) splits an operator's weight and output.
@@ -59,8 +62,11 @@ struct Operator {
   std::int64_t in = 0;   ///< input features per token
   std::int64_t out = 0;  ///< output features per token
   TpSplit split = TpSplit::none;
-  std::int64_t parameters = 0;  ///< trainable elements, biases included, all experts included; tied weights once, at first use
-  std::int64_t parameters_unsplit = 0;  ///< the part of `parameters` that TP does not split (row bias, norm weight, router …)
+  std::int64_t parameters = 0;          ///< trainable elements, biases included, all experts included; tied weights
+                                        ///< once, at
+                                        ///< first use
+  std::int64_t parameters_unsplit = 0;  ///< the part of `parameters` that TP does not split (row bias, norm weight,
+                                        ///< router …)
   // attention only
   std::int32_t heads = 0;      ///< query heads
   std::int32_t kv_heads = 0;   ///< key/value heads (GQA, MQA); MLA: = heads
@@ -68,11 +74,14 @@ struct Operator {
   std::int32_t v_dim = 0;      ///< features per head of V
   std::int64_t window = 0;     ///< sliding or shifted window in tokens; 0 = whole sequence
   bool causal = false;         ///< half of the score matrix is needed
-  bool cross = false;          ///< keys and values come from the encoder stream (T5 cross-attention); on a linear: it works on
+  bool cross = false;          ///< keys and values come from the encoder stream (T5 cross-attention); on a linear: it
+                               ///< works on
                                ///< the encoder's tokens (the key/value projection of cross-attention)
   bool score_dropout = false;  ///< attention probabilities are dropped out (GPT-2, BERT, T5 …): one mask byte a score
-  // attention and scans (of those `heads`, `kv_heads` groups that share q and k, `qk_dim` states, `v_dim` features a head)
-  std::int64_t chunk = 0;  ///< attention: only inside pieces of so many tokens (Llama 4), 0 = no pieces; scans: tokens that are
+  // attention and scans (of those `heads`, `kv_heads` groups that share q and k, `qk_dim` states, `v_dim` features a
+  // head)
+  std::int64_t chunk = 0;  ///< attention: only inside pieces of so many tokens (Llama 4), 0 = no pieces; scans: tokens
+                           ///< that are
                            ///< computed together; causal_conv: taps
   // MoE only
   std::int32_t experts = 0;  ///< routed experts of this layer
@@ -84,7 +93,8 @@ struct Operator {
   std::int64_t adapter_out = 0;  ///< output features that all pairs together add to
   [[nodiscard]] std::int64_t adapter_parameters() const { return adapter_rank * (adapters * in + adapter_out); }
   // linear only
-  bool parallel = false;  ///< reads what the block's first linear reads (MLP beside attention): that tensor is kept once
+  bool parallel = false;  ///< reads what the block's first linear reads (MLP beside attention): that tensor is kept
+                          ///< once
   bool operator==(const Operator&) const = default;
 };
 
@@ -105,18 +115,21 @@ struct LayerKind {
   TokenStream stream = TokenStream::main;
   std::int64_t fixed_tokens = 0;               ///< tokens per sample when stream == fixed
   std::int64_t hidden = 0;                     ///< width of the activation this layer hands on
-  std::int64_t boundary_tokens_fixed = 0;      ///< tokens per sample handed on when stream == fixed (Swin merges patches)
-  std::int64_t tokens_divisor = 1;             ///< of the stream's tokens (layers behind a merge of neighbouring patches)
+  std::int64_t boundary_tokens_fixed = 0;      ///< tokens per sample handed on when stream == fixed (Swin merges
+                                               ///< patches)
+  std::int64_t tokens_divisor = 1;             ///< of the stream's tokens (layers behind a merge of neighbouring
+                                               ///< patches)
   TokenStream carried = TokenStream::encoder;  ///< what travels along to later layers beside this layer's own output:
-  std::int64_t carried_hidden = 0;             ///< so many features of each token of that stream (T5: the encoder's output past
+  std::int64_t carried_hidden = 0;             ///< so many features of each token of that stream (T5: the encoder's
+                                               ///< output past
                                                ///< the decoder; towers: the embedded text past the tower); 0 = nothing
   bool backward = true;                        ///< something is trained in it or before it; else no gradient gets here
   std::vector<Operator> operators;
   bool operator==(const LayerKind&) const = default;
 };
 
-/// Tokens per sample of each stream. Text models: main. T5: encoder and decoder. Vision: all 0. Text with images: main (the
-/// places of images in the text counted) and encoder, the patches of all images.
+/// Tokens per sample of each stream. Text models: main. T5: encoder and decoder. Vision: all 0. Text with images: main
+/// (the places of images in the text counted) and encoder, the patches of all images.
 struct Sequence {
   std::int64_t main = 0;
   std::int64_t encoder = 0;
@@ -125,8 +138,8 @@ struct Sequence {
   bool operator==(const Sequence&) const = default;
 };
 
-/// A value that the file did not hold, or that was not planned: shown by `espalier inspect model`. What is `ignored` (a key that
-/// nothing here reads) or `left_out` (a part of the model that is not planned) is named by every command.
+/// A value that the file did not hold, or that was not planned: shown by `espalier inspect model`. What is `ignored` (a
+/// key that nothing here reads) or `left_out` (a part of the model that is not planned) is named by every command.
 struct ModelNote {
   enum class Kind : std::uint8_t { defaulted, ignored, derived, left_out } kind = Kind::defaulted;
   std::string key;
@@ -146,10 +159,12 @@ struct Model {
   std::int64_t context_length =
       0;  ///< max_position_embeddings where positions are computed (rotary); beyond it a sequence can be
           ///< planned, but the published weights have not seen it. 0 = not stated
-  std::int64_t mtp_parameters = 0;  ///< of all parameters those of multi-token-prediction modules, operators of the head
+  std::int64_t mtp_parameters = 0;  ///< of all parameters those of multi-token-prediction modules, operators of the
+                                    ///< head
   bool vision = false;              ///< needs no training.sequence_length
   bool tower = false;               ///< images stand in the text: the encoder's sequence is theirs
-  std::int64_t encoder_tokens = 0;  ///< tokens of one image or recording, where the configuration sets them; 0 = the job does
+  std::int64_t encoder_tokens = 0;  ///< tokens of one image or recording, where the configuration sets them; 0 = the
+                                    ///< job does
   std::vector<ModelNote> notes;
 
   [[nodiscard]] const LayerKind& layer(std::size_t i) const { return kinds[static_cast<std::size_t>(layers[i])]; }
@@ -173,18 +188,20 @@ std::int64_t attended_tokens(const LayerKind& kind, const Sequence& sequence);
 /// Elements per sample handed to the next layer: hidden · tokens, and what travels along.
 std::int64_t boundary_elements(const LayerKind& kind, const Sequence& sequence);
 
-/// Floating-point operations of one sample's forward pass through a layer: 2·in·out per token of every GEMM, plus attention
-/// 2·heads·(qk_dim + v_dim)·kv per token, where kv is the mean number of keys a query sees: the sequence, or half of it when
-/// causal, or the window. `causal_half = false` counts causal attention in full, as Megatron and PaLM's MFU do.
-/// Scans, per token (c chunk, k states, v features of each of H heads; of the triangle half with `causal_half`):
+/// Floating-point operations of one sample's forward pass through a layer: 2·in·out per token of every GEMM, plus
+/// attention 2·heads·(qk_dim + v_dim)·kv per token, where kv is the mean number of keys a query sees: the sequence, or
+/// half of it when causal, or the window. `causal_half = false` counts causal attention in full, as Megatron and PaLM's
+/// MFU do. Scans, per token (c chunk, k states, v features of each of H heads; of the triangle half with
+/// `causal_half`):
 ///   chunked_scan  H·(2c(k + v) + 4kv)      gated_delta  H·(2c(3k + 2v) + 6kv + c²/3)      scan  6·in·k      causal_conv  2·in·c
 Flops forward_flops(const LayerKind& kind, const Sequence& sequence, bool causal_half);
-/// 3 × the forward pass of the whole model for one sample ("model FLOPs" of MFU, no recomputation), less gradients that frozen parts spare.
+/// 3 × the forward pass of the whole model for one sample ("model FLOPs" of MFU, no recomputation), less gradients that
+/// frozen parts spare.
 Flops training_flops(const Model& model, const Sequence& sequence, bool causal_half = false);
 
-/// Reads the text of a Hugging Face config.json. Unknown `model_type` is refused with the list of known ones. Unknown keys are
-/// notes, not errors (the format is not ours), unless their name says that they change sizes or work (experts, layers, windows,
-/// towers): such a key is refused by name. `where` names the file in messages.
+/// Reads the text of a Hugging Face config.json. Unknown `model_type` is refused with the list of known ones. Unknown
+/// keys are notes, not errors (the format is not ours), unless their name says that they change sizes or work (experts,
+/// layers, windows, towers): such a key is refused by name. `where` names the file in messages.
 Result<Model> load_model(std::string_view config_json, const std::string& where);
 /// `path`: the file, or a folder that holds config.json.
 Result<Model> load_model_file(const std::string& path);
@@ -202,8 +219,9 @@ struct DecoderShape {
   bool encoder_only = false;  ///< BERT-like: not causal
   bool qk_norm = false;       ///< RMSNorm over each head's features of Q and K
 };
-/// Builds the model that the dimensions describe; every value must be positive (Error otherwise), but kv_heads = 0 means `heads`,
-/// head_dim = 0 means hidden / heads, and experts, top_k and (without learned positions) max_positions may be 0.
+/// Builds the model that the dimensions describe; every value must be positive (Error otherwise), but kv_heads = 0
+/// means `heads`, head_dim = 0 means hidden / heads, and experts, top_k and (without learned positions) max_positions
+/// may be 0.
 Result<Model> make_decoder(const DecoderShape& shape, const std::string& name);
 
 }  // namespace espalier

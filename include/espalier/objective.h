@@ -1,15 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a plan shall be best at where time is not all: money, or time within a budget or before a deadline (`search.objective` of a job).
+// What a plan shall be best at where time is not all: money, or time within a budget or before a deadline
+// (`search.objective` of a job).
 //
 //   auto job = load_job_file("examples/…", {});      // search: {objective: {minimise: cost, deadline: 10d}}
 //   auto answer = plan_for_objective(*job, {});
 //   std::cout << to_text(*answer) << answer->answer->brief();
 //
-// More devices make a step faster and dearer, so that how many nodes of each group are paid for is part of the answer. A *size* is a number of nodes of every
-// group: powers of two, all of them, and none where there are several groups. Of each size the fastest plan is found by plan(), on a cluster of these
-// nodes alone, and priced (planner/expense.h); the best of those within budget and deadline is the answer. One whose fastest plan leaves nodes out gives
-// way to the size without them. A size is not searched where its bound is
-// enough to say that it loses: the time of all work on its devices (search/multi_pipeline.h), and that time at the price of its nodes.
+// More devices make a step faster and dearer, so that how many nodes of each group are paid for is part of the answer.
+// A *size* is a number of nodes of every
+// group: powers of two, all of them, and none where there are several groups. Of each size the fastest plan is found by
+// plan(), on a cluster of these nodes alone, and priced (planner/expense.h); the best of those within budget and
+// deadline is the answer. One whose fastest plan leaves nodes out gives way to the size without them. A size is not
+// searched where its bound is enough to say that it loses: the time of all work on its devices
+// (search/multi_pipeline.h), and that time at the price of its nodes.
 //
 // What proves an answer. No step on any of these nodes costs less than
 //     Σ over layers of min over groups of (device-seconds of the layer for the batch) · (price of a device-second),
@@ -47,8 +50,8 @@ struct ObjectiveAnswer {
   std::optional<PlannerResult> answer;
 };
 
-/// Needs prices of all nodes where money is spoken of, and training.tokens for a deadline. infeasible where no size is within both. Refused: clusters that
-/// change over time, and devices of unequal speed.
+/// Needs prices of all nodes where money is spoken of, and training.tokens for a deadline. infeasible where no size is
+/// within both. Refused: clusters that change over time, and devices of unequal speed.
 Result<ObjectiveAnswer> plan_for_objective(const Job& job, const PlannerOptions& options);
 
 std::string to_text(const ObjectiveAnswer& answer);

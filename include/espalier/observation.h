@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What was seen of a running plan, and what to do about it. Nothing is executed: the answer says what would be done, and what it would cost.
+// What was seen of a running plan, and what to do about it. Nothing is executed: the answer says what would be done,
+// and what it would cost.
 //
 //   auto seen = load_observation(text, "obs.json");
 //   auto answer = replan(*job, plan, *seen, {});
@@ -48,13 +49,15 @@ std::string to_json(const Observation& seen);
 /// What the observation says of the cluster (docs/adapt.md, "What is slow").
 struct Diagnosis {
   Disturbance what;
-  /// A step of the plan's own number of tokens: mean over steps of iteration · (tokens of the plan / tokens of the step). None: no steps.
+  /// A step of the plan's own number of tokens: mean over steps of iteration · (tokens of the plan / tokens of the
+  /// step). None: no steps.
   std::optional<double> step_s;
   double tokens_ratio = 1;  ///< mean tokens of a step over those of the plan
   std::vector<std::string> notes;
 };
-/// A rank is slow by what it takes over the median of the ranks that run the same stage, from `least` on; a link narrow by what it gives over what
-/// the cluster says, from 1/least on. Steps of longer or shorter samples change all ranks of a stage alike and make none slow.
+/// A rank is slow by what it takes over the median of the ranks that run the same stage, from `least` on; a link narrow
+/// by what it gives over what the cluster says, from 1/least on. Steps of longer or shorter samples change all ranks of
+/// a stage alike and make none slow.
 Result<Diagnosis> diagnose(const Job& job, const Plan& plan, const Observation& seen, double least = 1.05);
 
 struct Replan {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The product in one call: plan a job, estimate one configuration, simulate a plan. How a job is loaded is in espalier/job.h.
+// The product in one call: plan a job, estimate one configuration, simulate a plan. How a job is loaded is in
+// espalier/job.h.
 //
 //   auto job = espalier::load_job_file("examples/llama3-8b-on-8xh100.yaml", {});
 //   auto result = espalier::plan(*job, {});
@@ -34,8 +35,8 @@ struct Confidence {
   std::string basis;  ///< "uncalibrated: priors of h100-sxm-80gb" or which calibration
 };
 
-/// The stage that the others wait for: the one whose compute stream idles least (the lowest number on a tie). A stage is busy while it
-/// computes, communicates within itself or updates: busy = 1 − bubble / iteration.
+/// The stage that the others wait for: the one whose compute stream idles least (the lowest number on a tie). A stage
+/// is busy while it computes, communicates within itself or updates: busy = 1 − bubble / iteration.
 struct Bottleneck {
   std::int32_t stage = 0;
   double busy = 0;
@@ -43,7 +44,8 @@ struct Bottleneck {
   std::vector<double> busy_per_stage;  ///< of all
 };
 
-/// All links of one name of a cluster ("rails out": the NICs of all devices) during one iteration under the flow-level network.
+/// All links of one name of a cluster ("rails out": the NICs of all devices) during one iteration under the flow-level
+/// network.
 struct LinkUse {
   std::string link;
   std::int64_t links = 0;
@@ -73,7 +75,8 @@ struct Prediction {
   std::int64_t iteration_ns = 0;
   double tokens_per_s_per_device = 0;  ///< samples per second for vision models
   double model_tflops_per_device = 0, mfu = 0, mfu_peak_tflops = 0;
-  double mfu_causal = 0;        ///< `mfu` counts causal attention in full, this one the half of the scores that is needed
+  double mfu_causal = 0;        ///< `mfu` counts causal attention in full, this one the half of the scores that is
+                                ///< needed
   Breakdown breakdown;          ///< of the rank that finishes last
   std::int32_t last_stage = 0;  ///< its stage
   Bottleneck bottleneck;
@@ -91,7 +94,8 @@ struct Prediction {
   std::optional<Expense> cost = std::nullopt;               ///< where every node that the plan uses has a price
 };
 
-/// The build that made a result: its version, and a hash of the figures that ship with it (devices, calibrations, intervals).
+/// The build that made a result: its version, and a hash of the figures that ship with it (devices, calibrations,
+/// intervals).
 struct MadeBy {
   std::string version, calibration;
   bool operator==(const MadeBy&) const = default;
@@ -99,22 +103,25 @@ struct MadeBy {
 /// This build.
 const MadeBy& this_build();
 
-/// A named configuration beside the answer: a baseline preset or a runner-up. A layer-wise answer has one baseline more: the
-/// fastest plan with one strategy for all layers.
+/// A named configuration beside the answer: a baseline preset or a runner-up. A layer-wise answer has one baseline
+/// more: the fastest plan with one strategy for all layers.
 struct Alternative {
-  std::string label;  ///< "DDP", "FSDP (ZeRO-3)", "HSDP", "Megatron 3-D default", "best uniform plan", or the plan's label
+  std::string label;  ///< "DDP", "FSDP (ZeRO-3)", "HSDP", "Megatron 3-D default", "best uniform plan", or the plan's
+                      ///< label
   bool baseline = false;
   bool fits = false;
   std::int64_t iteration_ns = 0;  ///< also when it does not fit
   std::int64_t peak_memory_bytes = 0;
-  /// Where the difference to the answer lies, losses and gains: "exposed communication +0.210 s, bubble -0.050 s"; or why it is illegal.
+  /// Where the difference to the answer lies, losses and gains: "exposed communication +0.210 s, bubble -0.050 s"; or
+  /// why it is illegal.
   std::string lost_to;
   std::optional<Plan> plan;
   /// Of a uniform configuration, as result.json names it; empty where the configuration is illegal.
   std::optional<std::pair<Strategy, Schedule>> configuration = std::nullopt;
   std::string plan_label = {};  ///< label of `plan`; a result that was read has it and no `plan`
   std::string engine = {};      ///< with the options that a recipe's authors used; empty: the engine of the job
-  bool outside_space = false;   ///< the search could not answer with it: rules, search part, memory margin or options forbid it
+  bool outside_space = false;   ///< the search could not answer with it: rules, search part, memory margin or options
+                                ///< forbid it
 };
 
 /// What a search was asked for, so that a result can be searched again.
@@ -149,8 +156,8 @@ struct LayerwiseSummary {
   std::int64_t solved = 0;      ///< of these, whose programs were solved; the others are beaten by their bound
   std::vector<StageBalance> balance;
   std::int64_t simulated = 0;  ///< different layer-wise plans, none of which SearchSummary::simulated counts
-  /// Single changes of the answer (one layer's strategy, one boundary between chunks, the overlap switches) that were simulated, and
-  /// those that were not; left 0 of tried > 0: none of them makes it faster.
+  /// Single changes of the answer (one layer's strategy, one boundary between chunks, the overlap switches) that were
+  /// simulated, and those that were not; left 0 of tried > 0: none of them makes it faster.
   std::int64_t refinement_tried = 0, refinement_left = 0;
 };
 
@@ -166,26 +173,29 @@ struct PartitionSummary {
 
 /// What the search of plans on groups of unlike devices did.
 struct DeviceGroupsSummary {
-  std::int64_t sizes = 0;       ///< numbers of samples that a micro-batch may have
-  std::int64_t options = 0;     ///< ways to make a stage, over all sizes
-  std::int64_t dropped = 0;     ///< of these: another on as many devices of the same kind is no worse
-  std::int64_t states = 0;      ///< partial plans that were kept
-  std::int64_t candidates = 0;  ///< plans of the least bounds
-  std::int64_t simulated = 0;   ///< of these, whose bound was below the best plan so far, and single changes of the best of them
-  std::int64_t refined = 0;     ///< of the simulated, single changes
+  std::int64_t sizes = 0;         ///< numbers of samples that a micro-batch may have
+  std::int64_t options = 0;       ///< ways to make a stage, over all sizes
+  std::int64_t dropped = 0;       ///< of these: another on as many devices of the same kind is no worse
+  std::int64_t states = 0;        ///< partial plans that were kept
+  std::int64_t candidates = 0;    ///< plans of the least bounds
+  std::int64_t simulated = 0;     ///< of these, whose bound was below the best plan so far, and single changes of the
+                                  ///< best of them
+  std::int64_t refined = 0;       ///< of the simulated, single changes
   std::int64_t without_room = 0;  ///< of the simulated, that do not fit
-  double alone =
-      0;  ///< uniform configurations on one node group alone, of a cluster of several: all of them are slower or the answer
+  double alone = 0;               ///< uniform configurations on one node group alone, of a cluster of several: all of them are
+                                  ///< slower or the
+                                  ///< answer
   std::int64_t alone_simulated = 0;
   std::int64_t columns = 0;       ///< pipelines on one of several node groups that were put beside each other
   std::int64_t combinations = 0;  ///< sets of them, samples dealt
   std::int64_t beside_simulated = 0;
-  /// The answer has several pipelines; the bound then speaks of chains of stages and of pipelines beside each other, each on one group (1f1b, or
-  /// what the job asks for instead; no interleaving on groups).
+  /// The answer has several pipelines; the bound then speaks of chains of stages and of pipelines beside each other,
+  /// each on one group (1f1b, or what the job asks for instead; no interleaving on groups).
   bool several_pipelines = false;
   std::int64_t replica_plans = 0;  ///< of one stage with replicas on several node groups
   std::int64_t replicas_simulated = 0;
-  /// The answer is one of them; the bound then speaks of chains of stages and of one stage with such replicas, without cp and ep.
+  /// The answer is one of them; the bound then speaks of chains of stages and of one stage with such replicas, without
+  /// cp and ep.
   bool uneven_replicas = false;
   bool operator==(const DeviceGroupsSummary&) const = default;
 };
@@ -215,14 +225,17 @@ constexpr bool searched(SearchEnd end) { return end != SearchEnd::none; }
 constexpr bool is_whole(SearchEnd end) { return end == SearchEnd::optimal || end == SearchEnd::gap; }
 /// Whether another run may end elsewhere.
 constexpr bool ended_by_clock(SearchEnd end) { return end == SearchEnd::time_limit || end == SearchEnd::interrupted; }
-std::string_view to_string(SearchEnd end);  ///< "" "optimal" "gap" "node limit" "time limit" "interrupted" "phase left out"
+std::string_view to_string(SearchEnd end);  ///< "" "optimal" "gap" "node limit" "time limit" "interrupted" "phase left
+                                            ///< out"
 std::optional<SearchEnd> search_end_of(std::string_view words);
 
 struct SearchSummary {
-  double space_size = 0;                                               ///< legal configurations (exact integer below 2^53)
+  double space_size = 0;                                               ///< legal configurations (exact integer below
+                                                                       ///< 2^53)
   std::map<std::string, std::map<std::int64_t, double>> by_dimension;  ///< "pp" -> value -> configurations
   std::int64_t bounded = 0;                                            ///< nodes whose bound was computed
-  std::int64_t simulated = 0;            ///< configurations of the uniform space, each once: space_size = simulated + Σ pruned
+  std::int64_t simulated = 0;            ///< configurations of the uniform space, each once: space_size = simulated + Σ
+                                         ///< pruned
   std::map<std::string, double> pruned;  ///< configurations removed, by rule
   bool optimal = false;                  ///< certificate: no configuration of the space is faster
   std::int64_t lower_bound_ns = 0;
@@ -239,19 +252,21 @@ struct SearchSummary {
   std::string split = {};
   std::int64_t lowered = 0;  ///< programs timed for `simulated`; equal timings once, good starts of the search included
   std::vector<PhaseSummary> phases = {};  ///< of the space, in order
-  /// What the engine lets layers and stages of one plan differ in: "layers may differ in: zero, recompute; stages in: nothing"; empty: uniform
-  /// plans were asked for, or the engine restricts nothing.
+  /// What the engine lets layers and stages of one plan differ in: "layers may differ in: zero, recompute; stages in:
+  /// nothing"; empty: uniform plans were asked for, or the engine restricts nothing.
   std::string freedom = {};
 };
 
-/// The plan of fewest dimensions among those at most `within` slower than the fastest; what counts as a dimension: plan/dimensions_used.h.
+/// The plan of fewest dimensions among those at most `within` slower than the fastest; what counts as a dimension:
+/// plan/dimensions_used.h.
 struct Simplest {
   std::string label;
   std::int64_t iteration_ns = 0;
   double loss = 0;  ///< its time over that of the fastest plan, less 1
   std::int32_t dimensions = 0;
   double within = 0.01;
-  bool certified = false;      ///< no plan of the space with fewer dimensions is within reach; false: the search was cut short
+  bool certified = false;      ///< no plan of the space with fewer dimensions is within reach; false: the search was
+                               ///< cut short
   std::int64_t simulated = 0;  ///< configurations simulated for it
   std::optional<Plan> plan;
 };
@@ -259,24 +274,27 @@ struct Simplest {
 /// What an engine makes of the job: its own best plan, predicted as that engine runs it.
 struct EngineAnswer {
   std::string engine;
-  std::string
-      status;         ///< "runs" (the very plan of the answer), "has a plan", "none" (`why`), "unknown": no rules of it are known
-  std::string label;  ///< of its best plan; empty: none
+  std::string status;  ///< "runs" (the very plan of the answer), "has a plan", "none" (`why`), "unknown": no rules of
+                       ///< it
+                       ///< are known
+  std::string label;   ///< of its best plan; empty: none
   std::int64_t iteration_ns = 0, peak_memory_bytes = 0;
   double loss = 0;  ///< its time over the answer's, less 1
   std::string why;
 };
 
-/// What the rules of the job's engine cost: the best plan that the same space holds without them, with the engine's own memory, kernels and
-/// coefficients. It is no plan that the engine runs.
+/// What the rules of the job's engine cost: the best plan that the same space holds without them, with the engine's own
+/// memory, kernels and coefficients. It is no plan that the engine runs.
 struct RestrictionPrice {
   std::string engine;
-  std::string label;  ///< of the plan without the rules; empty: none fits, or the search was stopped before it found one
+  std::string label;  ///< of the plan without the rules; empty: none fits, or the search was stopped before it found
+                      ///< one
   std::int64_t iteration_ns = 0;
   double price = 0;        ///< the answer's time over that of this plan, less 1; below 0 only where it is not certified
   bool certified = false;  ///< nothing without the rules is faster than this plan
   std::vector<std::string>
-      rules;  ///< that this plan breaks, by id (docs/engine-rules.md); empty: the engine runs it, the rules cost nothing
+      rules;  ///< that this plan breaks, by id (docs/engine-rules.md); empty: the engine runs it, the rules cost
+              ///< nothing
 };
 
 /// The best plan with options of the job's engine switched on (data/engines.yaml), of those that gain.
@@ -284,9 +302,10 @@ struct OptionAnswer {
   /// Whether options among them change what is computed (moments in bf16, activations in 8 bits), not only how.
   bool numerics = false;
   std::vector<std::string> options;  ///< in the order of the catalogue
-  std::vector<double>
-      losses;          ///< of each: the step's growth, as a share, when that option alone is taken away; −1: it no longer fits
-  std::string engine;  ///< "generic+flex-dispatcher+overlap-experts"
+  std::vector<double> losses;        ///< of each: the step's growth, as a share, when that option alone is taken away; −1: it
+                                     ///< no
+                                     ///< longer fits
+  std::string engine;                ///< "generic+flex-dispatcher+overlap-experts"
   std::string label;
   std::int64_t iteration_ns = 0, peak_memory_bytes = 0;
   double gain = 0;         ///< share of the answer's step that it saves
@@ -314,12 +333,13 @@ struct BatchHint {
   double gain = 0;  ///< share of the time saved against the plan of today, grown to that batch (planner/batch_hint.h)
 };
 
-/// What calls of plan() leave for later calls of the same job on a changed cluster: links slower or faster, less memory, and back again. The
-/// caller keeps it and hands it to each call (PlannerOptions::memory). A later call then drops at once what an earlier one proved too slow by
-/// enough, and starts from its best plans; on other nodes it has the starts alone. Its plan, prediction and certificate are those of a call
-/// without memory. Counters of the search (bounded, simulated, pruned by rule) differ, and runners-up are the fastest of the fewer plans that were
-/// simulated. It holds what the last eight searches of a job found, 24 at most, some megabytes each, and is no cache of answers: every answer is
-/// proven anew. For one call at a time.
+/// What calls of plan() leave for later calls of the same job on a changed cluster: links slower or faster, less
+/// memory, and back again. The caller keeps it and hands it to each call (PlannerOptions::memory). A later call then
+/// drops at once what an earlier one proved too slow by enough, and starts from its best plans; on other nodes it has
+/// the starts alone. Its plan, prediction and certificate are those of a call without memory. Counters of the search
+/// (bounded, simulated, pruned by rule) differ, and runners-up are the fastest of the fewer plans that were simulated.
+/// It holds what the last eight searches of a job found, 24 at most, some megabytes each, and is no cache of answers:
+/// every answer is proven anew. For one call at a time.
 class PlannerMemory {
  public:
   PlannerMemory();
@@ -350,19 +370,24 @@ struct SearchedPlan {
 
 struct PlannerOptions {
   int threads = 0;                          ///< 0 = hardware; never changes the answer
-  std::int64_t node_limit = 0;              ///< deterministic budget of simulated plans, of all phases together; 0 = none
+  std::int64_t node_limit = 0;              ///< deterministic budget of simulated plans, of all phases together; 0 =
+                                            ///< none
   double time_limit_s = 0;                  ///< wall-clock seconds after which the best so far is the answer; 0 = none
   std::vector<std::string> disabled_rules;  ///< pruning rules switched off, by name
-  /// Phases of the search left out, by name: "layer-wise", "operators", "operators by layer". The certificate then speaks of less.
+  /// Phases of the search left out, by name: "layer-wise", "operators", "operators by layer". The certificate then
+  /// speaks of less.
   std::vector<std::string> left_out_phases;
   bool exhaustive = false;  ///< reference: simulate every legal configuration that fits
   int alternatives = 5;
-  double simple_within = 0.01;  ///< how much slower than the fastest the simplest plan may be
-  bool simple = false;          ///< the simplest plan is the answer
-  bool engines = false;         ///< also the best plan of every engine
-  bool restriction = false;     ///< also what the rules of the job's engine cost: the space is searched once more without them
-  bool engine_options = false;  ///< also the best plans with options of the job's engine: the space is searched twice more
-  bool keep_searched = false;   ///< fills PlannerResult::searched
+  double simple_within = 0.01;        ///< how much slower than the fastest the simplest plan may be
+  bool simple = false;                ///< the simplest plan is the answer
+  bool engines = false;               ///< also the best plan of every engine
+  bool restriction = false;           ///< also what the rules of the job's engine cost: the space is searched once more
+                                      ///< without them
+  bool engine_options = false;        ///< also the best plans with options of the job's engine: the space is searched
+                                      ///< twice
+                                      ///< more
+  bool keep_searched = false;         ///< fills PlannerResult::searched
   std::function<bool()> interrupted;  ///< polled all the time, from any thread; true stops with the best so far
   PlannerMemory* memory = nullptr;    ///< of earlier calls, and for later ones; null: none. Lives as long as the call
   /// Where the search stands: a line a second at most, one at a time, from any thread.
@@ -385,20 +410,24 @@ struct PlannerResult {
   Plan plan;
   Prediction prediction;
   SearchSummary search;
-  std::vector<Alternative> alternatives;  ///< baselines first, the best uniform plan last of them; then runners-up by time
+  std::vector<Alternative> alternatives;  ///< baselines first, the best uniform plan last of them; then runners-up by
+                                          ///< time
   std::vector<std::string> reasons;       ///< why this plan, in sentences
   std::vector<OperatorReport> operators;  ///< where the plan partitions operators
-  /// With PlannerOptions::keep_searched, on equal devices: by time, then canonical text; 4,096 at most. Not part of result.json.
+  /// With PlannerOptions::keep_searched, on equal devices: by time, then canonical text; 4,096 at most. Not part of
+  /// result.json.
   std::vector<SearchedPlan> searched = {};
   MadeBy made_by = this_build();                    ///< of a result that was read: the build that wrote it
   std::optional<std::vector<std::string>> runs_on;  ///< of `plan`: engines whose rules accept this very plan
-  /// Where no engine runs the answer: the best plan of the first of megatron-core, torchtitan and deepspeed that has one.
+  /// Where no engine runs the answer: the best plan of the first of megatron-core, torchtitan and deepspeed that has
+  /// one.
   std::optional<EngineAnswer> runnable;
   std::vector<EngineAnswer> engines;            ///< with PlannerOptions::engines, in the order of the catalogue
   std::optional<RestrictionPrice> restriction;  ///< with PlannerOptions::restriction, of an engine with rules
   std::optional<Simplest> simplest;             ///< of `plan`
   std::optional<BatchHint> batch_hint;
-  /// With PlannerOptions::engine_options: execution alone, then with those that change numerics; only where they gain over 2 %.
+  /// With PlannerOptions::engine_options: execution alone, then with those that change numerics; only where they gain
+  /// over 2 %.
   std::vector<OptionAnswer> options = {};
   /// For `explain`, the report and `improve`: single changes of this plan. Not part of result.json.
   std::vector<SingleChange> changes = {};
@@ -413,11 +442,12 @@ struct PlannerResult {
 /// The fastest plan of the job's space. Error kind infeasible (exit 4) when nothing fits: `hint` is the nearest change.
 Result<PlannerResult> plan(const Job& job, const PlannerOptions& options);
 
-/// One given configuration. Illegal ones are an Error that names every broken rule; one that does not fit is a result with
-/// prediction.fits = false.
+/// One given configuration. Illegal ones are an Error that names every broken rule; one that does not fit is a result
+/// with prediction.fits = false.
 Result<PlannerResult> estimate(const Job& job, const Strategy& strategy, const Schedule& schedule);
 
-/// A plan as it stands, simulated again. `job` must be the plan's own (job_of_plan) or one with the same devices and layers.
+/// A plan as it stands, simulated again. `job` must be the plan's own (job_of_plan) or one with the same devices and
+/// layers.
 Result<PlannerResult> simulate(const Job& job, const Plan& plan);
 
 /// A simulated plan with every instruction of it: the figures, and where they come from.
@@ -425,19 +455,20 @@ struct SimulatedPlan {
   PlannerResult result;
   Timeline timeline;
 };
-/// What a timeline shows: the instructions of each rank, or the steps inside them too (operators and their collectives).
+/// What a timeline shows: the instructions of each rank, or the steps inside them too (operators and their
+/// collectives).
 enum class TimelineDetail : std::uint8_t { instructions, steps };
 /// As simulate(), and the timeline of the iteration; to_trace() writes it for trace viewers.
 Result<SimulatedPlan> simulate_with_timeline(const Job& job, const Plan& plan,
                                              TimelineDetail detail = TimelineDetail::instructions);
-/// One micro-batch forward and backward through the plan's first block with an operator partition, step by step on one device, as Chrome
-/// trace-event JSON. Error: the plan partitions no operators.
+/// One micro-batch forward and backward through the plan's first block with an operator partition, step by step on one
+/// device, as Chrome trace-event JSON. Error: the plan partitions no operators.
 Result<std::string> block_timeline(const Job& job, const Plan& plan);
 
 /// schema espalier.result/1 (docs/file-formats.md). `timing` false leaves wall-clock values out.
 std::string to_json(const PlannerResult& result, bool timing = true, PlanSchema plan_schema = PlanSchema::two);
-/// What to_json wrote, read back. Wall-clock values are not part of a result and come back as 0. Errors name the place: `where` is what
-/// messages call the text.
+/// What to_json wrote, read back. Wall-clock values are not part of a result and come back as 0. Errors name the place:
+/// `where` is what messages call the text.
 Result<PlannerResult> result_from_json(std::string_view text, const std::string& where);
 
 }  // namespace espalier

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Plans over a trace: which plan never changed does best, when to change it without knowing what comes, and what one could do who knew.
+// Plans over a trace: which plan never changed does best, when to change it without knowing what comes, and what one
+// could do who knew.
 //
 //   auto job = load_job_file("examples/…", {});      // a cluster with events or capacity over time
 //   auto answer = plan_over_time(*job, {});
@@ -24,10 +25,12 @@ namespace espalier {
 struct OverTimeOptions {
   ChangeOptions change;
   std::optional<double> checkpoint_age_s;  ///< none: half of Young's interval for the losses of the trace
-  double length_s = 0;         ///< of the trace; 0: until the last change, and as long again as the mean time between changes
-  double hysteresis = 0.02;    ///< a loss of at most this share is noise
-  double detection_steps = 3;  ///< of the running plan, until a change of the cluster is noticed
-  std::size_t most_plans = 6;  ///< that the policy chooses from
+  double length_s = 0;                     ///< of the trace; 0: until the last change, and as long again as the mean
+                                           ///< time between
+                                           ///< changes
+  double hysteresis = 0.02;                ///< a loss of at most this share is noise
+  double detection_steps = 3;              ///< of the running plan, until a change of the cluster is noticed
+  std::size_t most_plans = 6;              ///< that the policy chooses from
 };
 
 /// From `at_s` on plan `plan` runs.
@@ -74,7 +77,8 @@ struct OverTime {
   std::size_t best_static = 0, best_worst = 0;  ///< of `plans`: most samples, most samples in the worst epoch
   std::vector<TraceRun> runs;                   ///< static, static in the worst case, online, clairvoyant
   double checkpoint_age_s = 0;                  ///< work lost where states are
-  std::size_t offered = 1;  ///< the policy chooses from the first so many plans; 1: from the best that never changes alone
+  std::size_t offered = 1;  ///< the policy chooses from the first so many plans; 1: from the best that never changes
+                            ///< alone
   double detection_s = 0;   ///< until the policy notices a change
   PolicyBound bound;        ///< of what the policy loses
   double regret = 0;        ///< samples of the clairvoyant that the policy misses, as a share

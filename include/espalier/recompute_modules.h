@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which parts of a block run again before its backward pass. The input of a part is kept, the tensors that its operators would keep are dropped; the names are those of
-// Megatron-LM's --recompute-modules where it has one.
+// Which parts of a block run again before its backward pass. The input of a part is kept, the tensors that its
+// operators would keep are dropped; the names are those of Megatron-LM's --recompute-modules where it has one.
 #pragma once
 
 #include <compare>
@@ -66,7 +66,8 @@ class RecomputeModules {
   std::uint16_t bits_ = 0;
 };
 
-/// torchtitan's per-operator policy: outputs of attention, of exchanges and of every other product are saved, those of grouped products are not.
+/// torchtitan's per-operator policy: outputs of attention, of exchanges and of every other product are saved, those of
+/// grouped products are not.
 inline constexpr RecomputeModules kPerOperator{RecomputeModule::layernorm, RecomputeModule::act, RecomputeModule::every_second_mm,
                                                RecomputeModule::grouped_mm};
 

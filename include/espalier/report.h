@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// A plan as one HTML file that opens anywhere and loads nothing: figures, timeline, memory, what was searched, layers, cluster, what-if, and where
-// each number comes from.
+// A plan as one HTML file that opens anywhere and loads nothing: figures, timeline, memory, what was searched, layers,
+// cluster, what-if, and where each number comes from.
 //
 //   auto data = report_data(*job, *result, nullptr, {});     // schema espalier.report/1
 //   write_file("report.html", report_page(*data, result->brief(100)));
 //
-// Everything is computed here; the page only formats, draws and filters. The result stands in the data as result.json has it, and each figure names
-// its place there. Equal inputs give equal bytes. docs/report.md describes the page.
+// Everything is computed here; the page only formats, draws and filters. The result stands in the data as result.json
+// has it, and each figure names its place there. Equal inputs give equal bytes. docs/report.md describes the page.
 #pragma once
 
 #include <cstddef>
@@ -30,9 +30,10 @@ struct ReportOptions {
   std::size_t sweep_point = 0;  ///< which of its points the result is
 };
 
-/// The data of the page. `job` must be the plan's own (job_of_plan), under the network of the result's prediction. What was searched is
-/// PlannerResult::searched. `measured`, if given, is laid over the timeline: bad_input where it is of another plan.
-/// The plan is simulated again for its timeline, for the traffic on each link (up to kMostFlowDevices devices) and for each what-if.
+/// The data of the page. `job` must be the plan's own (job_of_plan), under the network of the result's prediction. What
+/// was searched is PlannerResult::searched. `measured`, if given, is laid over the timeline: bad_input where it is of
+/// another plan. The plan is simulated again for its timeline, for the traffic on each link (up to kMostFlowDevices
+/// devices) and for each what-if.
 Result<std::string> report_data(const Job& job, const PlannerResult& result, const MeasuredStep* measured,
                                 const ReportOptions& options);
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// How failure is spoken of. What a user can cause (a bad file, an impossible cluster) is an Error value: where it is, what
-// was found, what was expected, a hint. Faults that only a bug can cause are ESPALIER_CHECK (src/base/invariant.h), always on.
+// How failure is spoken of. What a user can cause (a bad file, an impossible cluster) is an Error value: where it is,
+// what was found, what was expected, a hint. Faults that only a bug can cause are ESPALIER_CHECK
+// (src/base/invariant.h), always on.
 #pragma once
 
 #include <optional>

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// The part of the job file that bounds the search: pins and limits of any dimension. They are part of the space that the certificate
-// speaks of. Dimension names: tp sp cp cp_kind ep etp dp pp vpp schedule micro_batch zero shard order recompute recompute_layers
-// overlap_grad overlap_param overlap_p2p overlap_tp offload. Values are integers; enums and flags count by ordinal.
+// The part of the job file that bounds the search: pins and limits of any dimension. They are part of the space that
+// the certificate speaks of. Dimension names: tp sp cp cp_kind ep etp dp pp vpp schedule micro_batch zero shard order
+// recompute recompute_layers overlap_grad overlap_param overlap_p2p overlap_tp offload. Values are integers; enums and
+// flags count by ordinal.
 //
-// overlap_tp (tensor-parallel collectives that overlap with their GEMMs) and offload are off unless named: few engines can do them. Schedules that
-// only_where_allowed (plan.h) marks are left out unless `allow` lists them.
+// overlap_tp (tensor-parallel collectives that overlap with their GEMMs) and offload are off unless named: few engines
+// can do them. Schedules that only_where_allowed (plan.h) marks are left out unless `allow` lists them.
 #pragma once
 
 #include <cstdint>
@@ -47,10 +48,12 @@ struct SearchSpace {
   std::map<std::string, std::vector<std::int64_t>> forbid;  ///< none of these
   std::map<std::string, std::int64_t> limits;               ///< at most
   std::set<std::string> fixed;  ///< dimensions of `allow` that the job file states under `fix`: messages name them so
-  /// The meaning of `recompute: selective` in this space, where the job file names modules; none: what it means under the engine.
+  /// The meaning of `recompute: selective` in this space, where the job file names modules; none: what it means under
+  /// the engine.
   RecomputeModules recompute_modules = {};
-  /// Share of the memory limit that a search leaves free, 0 … 0.9; absent: the error of the memory model for this engine and device
-  /// (planner/memory_margin.h). It is part of the space: `plan` finds the fastest configuration below limit · (1 − margin).
+  /// Share of the memory limit that a search leaves free, 0 … 0.9; absent: the error of the memory model for this
+  /// engine and device (planner/memory_margin.h). It is part of the space: `plan` finds the fastest configuration below
+  /// limit · (1 − margin).
   std::optional<double> memory_margin = std::nullopt;
   bool operator==(const SearchSpace&) const = default;
   /// Whether the maps admit `value` for `dimension`.

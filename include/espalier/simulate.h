@@ -1,17 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 // The result of simulating one iteration of a plan.
 //
-// The simulated iteration time is the number that Espalier predicts, optimises and prints: `plan`, `estimate` and `simulate`
-// give the same nanosecond for one configuration. Breakdown: the timeline of the rank that finishes last (lowest id on a tie),
-// interval by interval on its compute stream:
+// The simulated iteration time is the number that Espalier predicts, optimises and prints: `plan`, `estimate` and
+// `simulate` give the same nanosecond for one configuration. Breakdown: the timeline of the rank that finishes last
+// (lowest id on a tie), interval by interval on its compute stream:
 //   compute                 kernels
-//   exposed_communication   collectives inside chunks that are not hidden, slow-down of compute by communication, and idle time
+//   exposed_communication   collectives inside chunks that are not hidden, slow-down of compute by communication, and
+//                           idle time
 //                           of the compute stream while a collective of the rank runs
 //   bubble                  idle time for any other reason (waiting for a neighbour's micro-batch)
 //   optimizer               the end of the step: the update, and the host's work between two steps (step_host)
 //   other                   kernel-launch gaps and per-micro-batch overhead
-// The five sum to the iteration exactly, as integers. Communication that the end of the step waits for (the exposed share of overlapped
-// reductions, reductions inside tensor groups) counts as exposed communication, launches of the update as other.
+// The five sum to the iteration exactly, as integers. Communication that the end of the step waits for (the exposed
+// share of overlapped reductions, reductions inside tensor groups) counts as exposed communication, launches of the
+// update as other.
 #pragma once
 
 #include <cstdint>
@@ -21,8 +23,8 @@ namespace espalier {
 
 struct Breakdown {
   std::int64_t compute_ns = 0, exposed_communication_ns = 0, bubble_ns = 0, optimizer_ns = 0, other_ns = 0;
-  /// Of optimizer_ns, what is not the update: host work once a step, during which the device idles (data loading, logging,
-  /// synchronisation; FrameworkCoefficients::step_s). Not a sixth part of the sum.
+  /// Of optimizer_ns, what is not the update: host work once a step, during which the device idles (data loading,
+  /// logging, synchronisation; FrameworkCoefficients::step_s). Not a sixth part of the sum.
   std::int64_t step_host_ns = 0;
   [[nodiscard]] std::int64_t total_ns() const {
     return compute_ns + exposed_communication_ns + bubble_ns + optimizer_ns + other_ns;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // A measured step beside the simulated one: where each rank spent its time, and how long each operator took.
 //
-// The step of a rank is cut into the same parts on both sides (Breakdown, espalier/simulate.h), which add up to the step exactly; the gap
-// between predicted and measured is the sum of the gaps of the parts:
+// The step of a rank is cut into the same parts on both sides (Breakdown, espalier/simulate.h), which add up to the
+// step exactly; the gap between predicted and measured is the sum of the gaps of the parts:
 //   compute                 operators                                        measured: what they took, collectives taken off
 //   exposed communication   collectives that the rank waits for              measured: inside computations, and idle time while its queue carries one
 //   bubble                  waiting for a message or another rank

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // The timeline of one simulated iteration: what each class of equal ranks does when, and how its memory fills.
 //
-// Times are integer nanoseconds from the start of the iteration; bytes are those of one rank. A timeline is a plain value: it can be
-// compared, summed and drawn without the program that it came from. The text for trace viewers is written from it by to_trace().
+// Times are integer nanoseconds from the start of the iteration; bytes are those of one rank. A timeline is a plain
+// value: it can be compared, summed and drawn without the program that it came from. The text for trace viewers is
+// written from it by to_trace().
 #pragma once
 
 #include <cstddef>
@@ -26,9 +27,11 @@ struct TimelineSpan {
   std::int32_t buckets = 1;      ///< into how many parts the chunk is cut here
   /// Of a compute span the layers of its chunk; −1 for the optimizer and for communication.
   std::int32_t first_layer = -1, last_layer = -1;
-  bool gradient = false;                                       ///< of a send or recv: it carries the gradient of an activation
+  bool gradient = false;                                       ///< of a send or recv: it carries the gradient of an
+                                                               ///< activation
   CollectiveKind collective = CollectiveKind::point_to_point;  ///< of a collective: what it does
-  std::int64_t group_size = 0;                                 ///< of a collective: ranks that meet; of a send or recv 2
+  std::int64_t group_size = 0;                                 ///< of a collective: ranks that meet; of a send or recv
+                                                               ///< 2
   std::int64_t bytes = 0;   ///< a send or recv: the message; a collective: the tensors of its messages; compute: 0
   std::int64_t peer = -1;   ///< of a send or recv: the first device of the other rank class
   std::int32_t match = -1;  ///< of a send or recv: `instruction` of the other end
@@ -44,14 +47,16 @@ struct MemorySample {
   bool operator==(const MemorySample&) const = default;
 };
 
-/// What runs inside a compute instruction: an operator of a layer, or one of its collectives (TimelineDetail::steps). Steps of one track do not
-/// overlap. They lie in the time that the instruction takes alone, stretched evenly where it took longer.
+/// What runs inside a compute instruction: an operator of a layer, or one of its collectives (TimelineDetail::steps).
+/// Steps of one track do not overlap. They lie in the time that the instruction takes alone, stretched evenly where it
+/// took longer.
 struct TimelineStep {
   std::int32_t track =
       0;  ///< 0: operators, and waiting; 1: their collectives, and those between layers; 2: ZeRO, of whole layers
   std::int32_t layer = -1;  ///< of the model; −1: of the chunk as a whole
   std::int32_t chunk = 0, microbatch = 0;
-  std::string name;        ///< of the operator; else "waiting", "redistribution", "parameters", "gradients", "copies", "pass"
+  std::string name;        ///< of the operator; else "waiting", "redistribution", "parameters", "gradients", "copies",
+                           ///< "pass"
   std::string_view part;   ///< "forward", "input_gradient", "weight_gradient", "recomputation"
   std::int32_t times = 0;  ///< messages, one after the other; 0: it moves nothing, and the three below say nothing
   CollectiveKind collective = CollectiveKind::all_reduce;
@@ -71,7 +76,8 @@ struct TimelineRank {
   std::int64_t static_bytes = 0;     ///< parameters, gradients, optimizer states, buffers: held throughout
   std::vector<TimelineSpan> spans;   ///< in the order of issue; those of one stream follow each other in time
   std::vector<MemorySample> memory;  ///< in the order of time
-  /// Where they were asked for, of the first rank of each stage; of its first micro-batch alone, where all would be too many.
+  /// Where they were asked for, of the first rank of each stage; of its first micro-batch alone, where all would be too
+  /// many.
   std::vector<TimelineStep> steps = {};
   bool operator==(const TimelineRank&) const = default;
 };
@@ -90,10 +96,12 @@ struct TraceOptions {
   /// Of the text. Above it the last micro-batches are left out, and an event of the trace says so.
   std::size_t max_bytes = 200u << 20;
 };
-/// Chrome trace-event JSON, readable by Perfetto, chrome://tracing and Kineto tools (docs/simulation.md): a process for the first rank
-/// of each stage, a track for each stream, arrows from send to recv, a counter of memory. Equal timelines give equal bytes.
+/// Chrome trace-event JSON, readable by Perfetto, chrome://tracing and Kineto tools (docs/simulation.md): a process for
+/// the first rank of each stage, a track for each stream, arrows from send to recv, a counter of memory. Equal
+/// timelines give equal bytes.
 std::string to_trace(const Timeline& timeline, const TraceOptions& options = {});
-/// Both in one trace: of every rank a process "predicted", and below it a process "measured". The options hold for each.
+/// Both in one trace: of every rank a process "predicted", and below it a process "measured". The options hold for
+/// each.
 std::string to_trace(const Timeline& predicted, const Timeline& measured, const TraceOptions& options = {});
 
 }  // namespace espalier

@@ -2,14 +2,16 @@
 // Predictions against measurements: each measured run is mapped to a job and a configuration, predicted, and compared.
 //
 //   error      e = (predicted − measured) / measured          ape = |e|          accuracy = max(0, 1 − ape)
-//              so that an error above 100 % counts as 100 % in the mean accuracy: one run that is predicted three times as long as it took
+//              so that an error above 100 % counts as 100 % in the mean accuracy: one run that is predicted three times
+//              as long as it took
 //              would otherwise cancel two that are predicted exactly
-//   mape       mean of ape; bias = mean of e; p90: the ⌈0.9 n⌉-th smallest ape; median: mean of the middle two for even n
+//   mape       mean of ape; bias = mean of e; p90: the ⌈0.9 n⌉-th smallest ape; median: mean of the middle two for even
+//              n
 //   τ_b        Kendall's rank correlation with ties (Kendall 1945)
 //   regret     1 − t_best / t_chosen: measured throughput lost by taking what the prediction ranks first
 //
-// Nothing is guessed silently: a value that a record does not hold comes from a cited default (data/framework_defaults.yaml) and is listed,
-// or the record is skipped with its reason.
+// Nothing is guessed silently: a value that a record does not hold comes from a cited default
+// (data/framework_defaults.yaml) and is listed, or the record is skipped with its reason.
 #pragma once
 
 #include <cstddef>
@@ -53,11 +55,13 @@ struct MappedRun {
   double memory_unit_bytes = 1073741824.0;
   /// The record says that some blocks are recomputed but not how many: as many as memory requires (evaluate decides).
   bool recompute_what_does_not_fit = false;
-  /// The record is silent about a switch that recomputes all blocks: on where the run, which was measured, does not fit without.
+  /// The record is silent about a switch that recomputes all blocks: on where the run, which was measured, does not fit
+  /// without.
   bool recompute_if_needed = false;
 };
 
-/// Why a record is not predicted. `reason` is short and the same for all alike (it is counted); `detail` has the numbers.
+/// Why a record is not predicted. `reason` is short and the same for all alike (it is counted); `detail` has the
+/// numbers.
 struct RunSkip {
   std::string reason, detail;
 };
@@ -122,7 +126,8 @@ struct Validation {
   std::map<std::string, ValidationSummary> by_source;
   std::vector<RunResult> results;  ///< in the order of the records
   std::vector<SkippedRun> skipped_runs;
-  std::vector<Error> unreadable;  ///< lines that are no records, with their places; counted among the records and the skipped
+  std::vector<Error> unreadable;  ///< lines that are no records, with their places; counted among the records and the
+                                  ///< skipped
 };
 
 struct ValidationOptions {
@@ -134,7 +139,8 @@ struct ValidationOptions {
 /// Predicts all runs. Deterministic for any number of threads.
 Validation validate_runs(const RunFile& runs, const ValidationOptions& options = {});
 
-/// For people, no line longer than `width` columns (0: as wide as it is). `worst`: how many of the largest time errors to list.
+/// For people, no line longer than `width` columns (0: as wide as it is). `worst`: how many of the largest time errors
+/// to list.
 std::string to_text(const Validation& validation, std::size_t worst = 0, std::size_t width = 0);
 /// schema espalier.validation/1
 std::string to_json(const Validation& validation);

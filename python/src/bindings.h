@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the files of the Python module share. The module espalier._native sits on the public headers alone (include/espalier): it turns their values
-// into handles, NumPy columns and texts, and nothing else; what people import is python/espalier.
+// What the files of the Python module share. The module espalier._native sits on the public headers alone
+// (include/espalier): it turns their values into handles, NumPy columns and texts, and nothing else; what people import
+// is python/espalier.
 //
 // Failure. An Error of the library is thrown as Failure and becomes an exception of espalier.errors, by its kind.
-// Waiting. What takes long runs on a thread of its own while the caller's thread has given up Python's lock and looks for signals 20 times a second.
-// So other Python threads run, and Ctrl-C (or whatever handler the program has set) is seen; searches then end with the best so far.
+// Waiting. What takes long runs on a thread of its own while the caller's thread has given up Python's lock and looks
+// for signals 20 times a second. So other Python threads run, and Ctrl-C (or whatever handler the program has set) is
+// seen; searches then end with the best so far.
 #pragma once
 
 #include <atomic>

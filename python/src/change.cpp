@@ -34,7 +34,8 @@ void bind_options(nb::module_& m) {
       .def_rw("horizon_s", &ChangeOptions::horizon_s, doc::adapt_ChangeOptions_horizon_s);
 }
 
-/// Runs an action of the library; KeyboardInterrupt where it was interrupted: half an answer would be taken for a whole one.
+/// Runs an action of the library; KeyboardInterrupt where it was interrupted: half an answer would be taken for a whole
+/// one.
 template <class Act>
 auto acted(const ChangeOptions& given, Act act) {
   Interruption interruption;

@@ -23,7 +23,8 @@ namespace {
 using namespace nb::literals;
 using JobHandle = std::shared_ptr<const Job>;
 
-/// A function of the caller's that hears where the search stands. What it throws ends the search and is thrown on when that has ended.
+/// A function of the caller's that hears where the search stands. What it throws ends the search and is thrown on when
+/// that has ended.
 class Listener {
  public:
   Listener(nb::object function, Interruption& interruption) : function_(std::move(function)), interruption_(interruption) {}
@@ -72,11 +73,13 @@ void bind_options(nb::module_& m) {
       .def_rw("keep_searched", &PlannerOptions::keep_searched, doc::planner_PlannerOptions_keep_searched);
 }
 
-/// What a search ended with, or nothing where it was interrupted before it had anything; and whether it was interrupted.
+/// What a search ended with, or nothing where it was interrupted before it had anything; and whether it was
+/// interrupted.
 template <class Value>
 using Ended = std::pair<std::optional<Value>, bool>;
 
-/// Runs a search of the library with the caller's options, interruptible. `search(options)` gives a Result; `kept(value)` what Python gets.
+/// Runs a search of the library with the caller's options, interruptible. `search(options)` gives a Result;
+/// `kept(value)` what Python gets.
 template <class Search, class Keep>
 auto search_with(const PlannerOptions& given, nb::object progress, Search search, Keep kept)
     -> Ended<decltype(kept(search(given).value()))> {

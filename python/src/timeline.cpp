@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Timelines as columns: a NumPy array of each field of TimelineSpan, MemorySample and TimelineStep, all ranks one after the other.
+// Timelines as columns: a NumPy array of each field of TimelineSpan, MemorySample and TimelineStep, all ranks one after
+// the other.
 #include <array>
 #include <cstdint>
 #include <string>

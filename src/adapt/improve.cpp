@@ -35,7 +35,8 @@ std::vector<SingleChange> ranked(std::vector<SingleChange> changes, std::int64_t
   return changes;
 }
 
-/// Dimensions that a search leaves switched off unless the job names them: a present plan that uses one has it in its space.
+/// Dimensions that a search leaves switched off unless the job names them: a present plan that uses one has it in its
+/// space.
 std::map<std::string, std::vector<std::string>> widen(const PresentConfiguration& present, SearchSpace& space) {
   std::map<std::string, std::vector<std::string>> out;
   for (const Dimension d : {Dimension::offload, Dimension::overlap_tp}) {
@@ -48,7 +49,8 @@ std::map<std::string, std::vector<std::string>> widen(const PresentConfiguration
   return out;
 }
 
-/// The present plan, or its best single change, where it is faster than what the search found: no answer is worse than either.
+/// The present plan, or its best single change, where it is faster than what the search found: no answer is worse than
+/// either.
 Status keep_the_better(const Job& job, Improvement& out) {
   const auto best_ns = [&] { return out.best ? out.best->prediction.iteration_ns : INT64_MAX; };
   if (fits(out.present) && out.present->prediction.iteration_ns < best_ns()) {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A present configuration on eight devices: the best plan is no slower, every listed change gains, and what does not run is answered.
+// A present configuration on eight devices: the best plan is no slower, every listed change gains, and what does not
+// run is answered.
 #include "espalier/improve.h"
 
 #include <gtest/gtest.h>
@@ -73,7 +74,8 @@ Job tight_job() {
   return *job;
 }
 
-// A search leaves offload out unless the job names it; a present plan that offloads is in the space, so that the answer is no worse than it.
+// A search leaves offload out unless the job names it; a present plan that offloads is in the space, so that the answer
+// is no worse than it.
 TEST(Improve, TheSpaceHoldsThePresentPlan) {
   const Job job = tight_job();
   Strategy s;

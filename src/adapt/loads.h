@@ -27,7 +27,8 @@ class Loads {
   /// Whether the way of the device's node to the network is narrower than usual.
   [[nodiscard]] bool narrowed(std::int64_t device) const;
   void send(std::int64_t from, std::int64_t to, std::int64_t bytes);
-  /// Seconds until the way out of `from`, and the links between groups, had carried these bytes in addition to what they carry so far.
+  /// Seconds until the way out of `from`, and the links between groups, had carried these bytes in addition to what
+  /// they carry so far.
   double busy_s(std::int64_t from, std::int64_t to, std::int64_t bytes);
 
   /// All links with bytes, busiest first.
@@ -43,7 +44,8 @@ class Loads {
   struct Ends {
     Way out, in, inside;
   };
-  /// What a node's way to the network takes for some bytes: of the node together, and of the one device that sends or receives.
+  /// What a node's way to the network takes for some bytes: of the node together, and of the one device that sends or
+  /// receives.
   struct EndSeconds {
     double node = 0, device = 0;
   };

@@ -76,7 +76,8 @@ class LongRunChoice {
     candidate.planned_for = rate.name;
     candidate.plan = plan;
     auto run = long_run(job_, plan);
-    if (!run && run.error().kind == ErrorKind::bad_input) return std::nullopt;  // what the network of shared links does not know
+    // what the network of shared links does not know
+    if (!run && run.error().kind == ErrorKind::bad_input) return std::nullopt;
     if (!run) return run.error();
     const auto lasting = simulate(job_, plan);
     if (!lasting) return lasting.error();

@@ -37,8 +37,8 @@ double step_at(const std::string& bandwidth) {
 /// What a step does beside sending: it takes p + c at 8 Gb/s and p + 2·c at 4 Gb/s.
 double pause_of_step() { return 2 * step_at("8") - step_at("4"); }
 
-// One burst of B bytes a step, p without traffic. A bucket that holds more than ever comes in, r·p: T = p + B/r − p = B/r. The first steps take what they take at
-// full rate, as long as 560 GB of tokens last.
+// One burst of B bytes a step, p without traffic. A bucket that holds more than ever comes in, r·p: T = p + B/r − p =
+// B/r. The first steps take what they take at full rate, as long as 560 GB of tokens last.
 TEST(LongRun, ALargeBucketGivesNoMoreThanComesIn) {
   const Job job = behind_buckets("560GB");
   const LongRun run = long_run(job, small_plan(job, 1, 1, 2)).value();
@@ -52,8 +52,8 @@ TEST(LongRun, ALargeBucketGivesNoMoreThanComesIn) {
   EXPECT_NEAR(run.lasts_s, 560e9 / falls * first * 1e-9, 2 * first * 1e-9);
 }
 
-// Buckets of 10 and 50 MB, less than r·p ≥ 90 MB, are full again before each burst: T = p + B/r − b/r, 40 MB / (0.125 GB/s) = 320 ms apart, and longer than
-// what comes in takes.
+// Buckets of 10 and 50 MB, less than r·p ≥ 90 MB, are full again before each burst: T = p + B/r − b/r, 40 MB / (0.125
+// GB/s) = 320 ms apart, and longer than what comes in takes.
 TEST(LongRun, ASmallBucketIsFullBeforeEachBurst) {
   const Job ten = behind_buckets("10MB"), fifty = behind_buckets("50MB");
   const Plan plan = small_plan(ten, 1, 1, 2);
@@ -63,8 +63,9 @@ TEST(LongRun, ASmallBucketIsFullBeforeEachBurst) {
   EXPECT_GT(static_cast<double>(b.steps_ns), b.bytes / kSustained);
 }
 
-// Pipelines send the boundary of a block: 64 samples · 1024 tokens · 1024 · 2 bytes = 134 MB a step and direction, which take 0.54 s at 2 Gb/s. The
-// two stages compute for longer than that: the bucket never gets empty, and every step is like the first.
+// Pipelines send the boundary of a block: 64 samples · 1024 tokens · 1024 · 2 bytes = 134 MB a step and direction,
+// which take 0.54 s at 2 Gb/s. The two stages compute for longer than that: the bucket never gets empty, and every step
+// is like the first.
 TEST(LongRun, APlanThatSendsLittleLosesNothing) {
   const Job job = behind_buckets("4GB", "2");
   const LongRun run = long_run(job, small_plan(job, 1, 2, 1)).value();
@@ -74,7 +75,8 @@ TEST(LongRun, APlanThatSendsLittleLosesNothing) {
   EXPECT_TRUE(std::isinf(run.lasts_s));
 }
 
-// The job is priced at the rate that lasts: its estimate is that of a cluster of 1 Gb/s, an upper bound of the long run.
+// The job is priced at the rate that lasts: its estimate is that of a cluster of 1 Gb/s, an upper bound of the long
+// run.
 TEST(LongRun, PricesAreThoseOfTheSustainedRate) {
   const Job job = behind_buckets("560GB");
   ASSERT_TRUE(job.with_buckets.has_value());
@@ -109,8 +111,9 @@ TEST(LongRun, TheAnswerIsTheBestOfItsCandidatesAndNoBetterThanItsBound) {
   }
 }
 
-// 2 nodes of 4 devices behind 40 Gb/s each: 1.25 GB/s a device, all 5 GB/s for one that talks alone. A bucket of node:1 of 10 Gb/s, 2.5 Gb/s sustained: at its
-// full rate 1.25/4 GB/s a device; half way 5 Gb/s, √(10·2.5); what lasts is 2.5 Gb/s.
+// 2 nodes of 4 devices behind 40 Gb/s each: 1.25 GB/s a device, all 5 GB/s for one that talks alone. A bucket of node:1
+// of 10 Gb/s, 2.5 Gb/s sustained: at its full rate 1.25/4 GB/s a device; half way 5 Gb/s, √(10·2.5); what lasts is 2.5
+// Gb/s.
 TEST(LongRun, LevelsOfAGroupAtARate) {
   const Cluster whole =
       load_cluster(

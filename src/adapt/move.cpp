@@ -179,7 +179,8 @@ class Mover {
     }
   }
 
-  /// Holders that may give to a device: of its own node; else of its group where one of them has its full way to the network; else any.
+  /// Holders that may give to a device: of its own node; else of its group where one of them has its full way to the
+  /// network; else any.
   std::vector<std::int64_t> sources(std::int64_t device, const std::vector<std::int64_t>& holders) {
     std::vector<std::int64_t> all, near;
     bool inside = false, wide = false;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What moves, by hand on one layer kind at a time; and that a new plan is put where it moves least, against all permutations.
+// What moves, by hand on one layer kind at a time; and that a new plan is put where it moves least, against all
+// permutations.
 #include "adapt/move.h"
 
 #include <gtest/gtest.h>
@@ -48,8 +49,8 @@ TEST(Move, FromReplicasToStagesMovesNothing) {
   EXPECT_EQ(m.kept_bytes, states(job));
 }
 
-// And back: of four copies one quarter each is there, three are fetched. What goes out of all nodes is what comes in, and the pause is what the
-// busiest of them needs.
+// And back: of four copies one quarter each is there, three are fetched. What goes out of all nodes is what comes in,
+// and the pause is what the busiest of them needs.
 TEST(Move, FromStagesToReplicas) {
   const Job job = small_job(kFour);
   const Plan replicas = small_plan(job, 1, 1, 4), stages = small_plan(job, 1, 4, 1);
@@ -71,8 +72,8 @@ TEST(Move, FromStagesToReplicas) {
   EXPECT_NEAR(most, static_cast<double>(busiest->bytes) / (network.bandwidth.count() * network.efficiency), 1e-9);
 }
 
-// Two stages of two replicas; a node of the first is gone. The new plan stands on the other three and one in its place: what the lost one held comes
-// from its twin.
+// Two stages of two replicas; a node of the first is gone. The new plan stands on the other three and one in its place:
+// what the lost one held comes from its twin.
 TEST(Move, TheTwinOfALostDeviceGives) {
   const Job job = small_job(kFour);
   const Plan plan = small_plan(job, 1, 2, 2);
@@ -83,7 +84,8 @@ TEST(Move, TheTwinOfALostDeviceGives) {
   for (const LinkLoad& link : m.links) EXPECT_TRUE(link.link == "node:1 out" || link.link == "node:0 in") << link.link;
 }
 
-// ZeRO shards states over two replicas: with one of them gone half of the states of its stage are nowhere. All is read from the checkpoint.
+// ZeRO shards states over two replicas: with one of them gone half of the states of its stage are nowhere. All is read
+// from the checkpoint.
 TEST(Move, LostShardsAreReadFromStorage) {
   const Job job = small_job(kFour);
   const Plan plan = small_plan(job, 1, 2, 2, ZeroStage::optimizer);
@@ -109,7 +111,8 @@ TEST(Move, TheNearestHolderGives) {
 
 constexpr const char* kOne = "{nodes: 1, devices_per_node: 1, device: a100-sxm-80gb}";
 
-// Two replicas go from nodes 0 and 1 to 2 and 3. Node 0 is narrowed to a thousandth: it gives nothing, and node 1 gives to both.
+// Two replicas go from nodes 0 and 1 to 2 and 3. Node 0 is narrowed to a thousandth: it gives nothing, and node 1 gives
+// to both.
 TEST(Move, ANarrowedHolderIsPassedOver) {
   const Job job = small_job(kFour), two = small_job("{nodes: 2, devices_per_node: 1, device: a100-sxm-80gb}");
   const Plan plan = small_plan(two, 1, 1, 2);
@@ -126,7 +129,8 @@ TEST(Move, ANarrowedHolderIsPassedOver) {
   EXPECT_EQ(slow.links.front().link, "node:1 out");
 }
 
-// What is left of the only holder's way would take hours; a checkpoint is read, and its age is lost. Where it is older than that, peers are waited for.
+// What is left of the only holder's way would take hours; a checkpoint is read, and its age is lost. Where it is older
+// than that, peers are waited for.
 TEST(Move, ACheckpointIsReadWherePeersAreSlower) {
   const Job job = small_job(kFour);
   const Plan plan = small_plan(small_job(kOne), 1, 1, 1);

@@ -32,7 +32,8 @@ std::vector<std::int64_t> counts_of(const Cluster& cluster, std::size_t group) {
   return out;
 }
 
-/// All sizes, at most kMostSizes: where there are more the smallest numbers of the group with the most choices are left out.
+/// All sizes, at most kMostSizes: where there are more the smallest numbers of the group with the most choices are left
+/// out.
 std::vector<std::vector<std::int64_t>> sizes_of(const Cluster& cluster) {
   std::vector<std::vector<std::int64_t>> counts;
   for (std::size_t g = 0; g < cluster.groups.size(); ++g) counts.push_back(counts_of(cluster, g));
@@ -151,7 +152,8 @@ Status ObjectiveChoice::add_size(std::vector<std::int64_t> nodes) {
     per_hour += static_cast<double>(nodes[g] * group.devices_per_node) * group.price_per_device_hour.value_or(0.0);
   }
   auto present = adapt::present_on(job_.cluster, job_.cluster_source, {}, numbers);
-  if (!present) return {};                                   // groups that reach each other by way of one that is left out
+  // groups that reach each other by way of one that is left out
+  if (!present) return {};
   if (!load_cluster(present->source, "cluster")) return {};  // its file would name links of groups that are left out
   Size size{{}, job_};
   size.job.cluster = std::move(present->cluster);

@@ -10,7 +10,8 @@ namespace {
 
 constexpr const char* kPriced = "{nodes: 4, devices_per_node: 2, device: a100-sxm-80gb, price_per_device_hour: 2}";
 
-/// The figures of a size belong together: a step's cost is hours times price of its nodes, and the answer is the least of them.
+/// The figures of a size belong together: a step's cost is hours times price of its nodes, and the answer is the least
+/// of them.
 TEST(PlanForObjective, TheCheapestOfAllSizes) {
   const Job job = small_job(kPriced, "{objective: {minimise: cost}}");
   const auto found = plan_for_objective(job, {});
@@ -28,7 +29,8 @@ TEST(PlanForObjective, TheCheapestOfAllSizes) {
   EXPECT_EQ(found->answer->prediction.cost->devices, found->sizes[found->best].devices);
 }
 
-/// Between the cheapest and the fastest: a budget that four nodes exceed and fewer do not, and a deadline that only four nodes meet.
+/// Between the cheapest and the fastest: a budget that four nodes exceed and fewer do not, and a deadline that only
+/// four nodes meet.
 TEST(PlanForObjective, BudgetAndDeadline) {
   Job job = small_job(kPriced, "{objective: {minimise: time}}");
   const auto fastest = plan_for_objective(job, {});
@@ -54,7 +56,8 @@ TEST(PlanForObjective, BudgetAndDeadline) {
   EXPECT_EQ(timely->sizes[timely->best].nodes_by_group, (std::vector<std::int64_t>{4}));
 }
 
-/// One node is too slow, eight are fast enough: every number between them is tried, and the answer is the cheapest that holds.
+/// One node is too slow, eight are fast enough: every number between them is tried, and the answer is the cheapest that
+/// holds.
 TEST(PlanForObjective, EveryNumberOfNodesBetweenFailingAndHolding) {
   const auto on = [](int nodes) {
     Job job =
@@ -100,7 +103,8 @@ TEST(PlanForObjective, ByHowMuchNothingHolds) {
   EXPECT_NE(dear.error().found.find("over the budget"), std::string::npos) << dear.error().message();
 }
 
-/// Padded samples of which a quarter is real take four times as many steps for the same tokens: a deadline that holds for full ones is missed.
+/// Padded samples of which a quarter is real take four times as many steps for the same tokens: a deadline that holds
+/// for full ones is missed.
 TEST(PlanForObjective, ADeadlineCountsTokensThatAreReal) {
   Job job = small_job(kPriced, "{objective: {minimise: time}}");
   job.training.tokens = 1e9;

@@ -101,8 +101,8 @@ TEST(Replan, ALinkThatGivesNothingIsLost) {
     EXPECT_NE(node, 1);
 }
 
-// Two stages of two nodes each, and a node of the second hardly gets anything through: its twin has what it has. A plan without it is moved to, for no
-// more than the bytes of the others take.
+// Two stages of two nodes each, and a node of the second hardly gets anything through: its twin has what it has. A plan
+// without it is moved to, for no more than the bytes of the others take.
 TEST(Replan, ANarrowNodeIsLeftWithoutItsLink) {
   const Job job = small_job("{nodes: 4, devices_per_node: 2, device: a100-sxm-80gb}", "{fix: {pp: 2, zero: 0}}");
   const Plan plan = small_plan(job, 1, 2, 4);

@@ -74,8 +74,8 @@ class OverTimeAnswer {
     return out;
   }
 
-  /// The policy with the number of plans to choose from with which it does best: the more there are, the less they lose and the larger its factor.
-  /// With one, the best that never changes, it is that.
+  /// The policy with the number of plans to choose from with which it does best: the more there are, the less they lose
+  /// and the larger its factor. With one, the best that never changes, it is that.
   struct Followed {
     PolicyRun run;
     std::size_t plans = 1;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The policy by hand on two plans; then its proven factor, and that it is never much worse than standing still, on 50 made-up traces.
+// The policy by hand on two plans; then its proven factor, and that it is never much worse than standing still, on 50
+// made-up traces.
 #include "adapt/policy.h"
 
 #include <gtest/gtest.h>
@@ -22,8 +23,8 @@ Epochs two_plans(std::vector<double> lengths, std::vector<std::vector<double>> l
   return e;
 }
 
-// Plan 0 loses half of every second for 100 s: after 20 s it has lost 10 s, a move's worth, and is left. 10 + 10 = 20 s; who knew paid 10 (or
-// began with the other plan for nothing).
+// Plan 0 loses half of every second for 100 s: after 20 s it has lost 10 s, a move's worth, and is left. 10 + 10 = 20
+// s; who knew paid 10 (or began with the other plan for nothing).
 TEST(Policy, LeavesAPlanWhenItHasLostAMovesWorth) {
   const Epochs e = two_plans({50, 100}, {{0, 1}, {0.5, 0}});
   const PolicyRun online = online_run(e, 0, {});
@@ -66,7 +67,8 @@ TEST(Policy, DetectionDelays) {
   EXPECT_EQ(late.decisions.back().at_s, 75);
 }
 
-// Nodes under plan 0 are exchanged for 4 s; as much as staying costs. Twelve seconds would be a move's worth: it moves instead.
+// Nodes under plan 0 are exchanged for 4 s; as much as staying costs. Twelve seconds would be a move's worth: it moves
+// instead.
 TEST(Policy, ForcedPausesArePaidOrFledFrom) {
   Epochs e = two_plans({50, 100}, {{0, 0.1}, {0, 0}});
   e.forced_s[1] = {4, 0};
@@ -80,8 +82,8 @@ TEST(Policy, ForcedPausesArePaidOrFledFrom) {
   EXPECT_DOUBLE_EQ(online_run(e, 0, {}).forced_s, 12);
 }
 
-// Plan 0 loses 40 s of work when its nodes leave; who knows goes to the other plan before, for 10 s and 1 s of lower speed. Online loses them
-// and stays: the threshold is 10 + 40.
+// Plan 0 loses 40 s of work when its nodes leave; who knows goes to the other plan before, for 10 s and 1 s of lower
+// speed. Online loses them and stays: the threshold is 10 + 40.
 TEST(Policy, WhoKnowsLeavesBeforeStatesAreLost) {
   Epochs e = two_plans({50, 10, 50}, {{0, 0.1}, {0, 0.1}, {0, 0.9}});
   e.hit_s[1] = {40, 0};
@@ -161,8 +163,9 @@ TEST(Policy, TheClairvoyantIsTheBestOfAllAssignments) {
   }
 }
 
-// Both plans lose 6 s, then 3 s more; f of 2 s brings both counters to the threshold of 10: a new phase begins, and plan 0, which loses no more than the
-// other, pays f and stays. It has lost 9 s and moved nowhere, so that its moves do not bound what it lost; the best static plan lost as much.
+// Both plans lose 6 s, then 3 s more; f of 2 s brings both counters to the threshold of 10: a new phase begins, and
+// plan 0, which loses no more than the other, pays f and stays. It has lost 9 s and moved nowhere, so that its moves do
+// not bound what it lost; the best static plan lost as much.
 TEST(Policy, APhaseMayEndWithoutAMove) {
   Epochs e = two_plans({20, 30, 10}, {{0.3, 0.3}, {0.1, 0.1}, {0.1, 0.1}});
   e.forced_s[2] = {2, 2};
@@ -172,8 +175,8 @@ TEST(Policy, APhaseMayEndWithoutAMove) {
   EXPECT_DOUBLE_EQ(static_run(e, 0).cost_s(), 12);
 }
 
-// A statement without what is not noticed in time, and what is too small to move for, would be false: one plan loses nothing, who is on the other
-// notices after 1,000 s.
+// A statement without what is not noticed in time, and what is too small to move for, would be false: one plan loses
+// nothing, who is on the other notices after 1,000 s.
 TEST(Policy, TheBoundCountsWhatIsNotNoticed) {
   const Epochs e = two_plans({50, 3000}, {{0, 1}, {1, 0}});
   const PolicyRules rules{0.02, 1000};
@@ -187,7 +190,8 @@ TEST(Policy, TheBoundCountsWhatIsNotNoticed) {
   EXPECT_LE(lost, bound.lost_s());
 }
 
-// Also where every plan loses something at every moment, as plans do that are chosen from others, where states are lost and pauses forced.
+// Also where every plan loses something at every moment, as plans do that are chosen from others, where states are lost
+// and pauses forced.
 TEST(Policy, HoldsWhatIsStatedOnTwoThousandTraces) {
   std::mt19937 random(17);
   for (int trace = 0; trace < 2000; ++trace) {
@@ -226,7 +230,8 @@ TEST(Policy, IsWithinItsFactorOnFiftyTraces) {
     regret += (online.cost_s() - best.cost_s()) / time;
     worst = std::max(worst, online.cost_s() / std::max(best.cost_s(), cheapest_move(e)));
     if (losses) continue;
-    // Never worse than the best static plan by more than its moves (twice, and one), noise, and what it had not noticed yet (**).
+    // Never worse than the best static plan by more than its moves (twice, and one), noise, and what it had not noticed
+    // yet (**).
     const double slack = rules.hysteresis * time + rules.detection_s * static_cast<double>(e.length_s.size());
     EXPECT_LE(online.lost_s, online.moves_s + online.forced_s + cheapest_move(e) + slack) << "trace " << traces;
     EXPECT_LE(online.cost_s(), still + online.moves_s + slack) << "trace " << traces;

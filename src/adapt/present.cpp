@@ -70,7 +70,8 @@ void set_name(base::Node& group, const std::string& name) {
   group.members.emplace_back("name", text);
 }
 
-/// The source of a cluster with these numbers of nodes, group by group, and without what changes over time or belongs to single devices.
+/// The source of a cluster with these numbers of nodes, group by group, and without what changes over time or belongs
+/// to single devices.
 std::string source_with(const Cluster& cluster, const std::string& source, const std::vector<std::int64_t>& nodes) {
   auto document = base::read_json(source, "cluster");
   if (!document) return source;
@@ -114,7 +115,8 @@ Narrowed narrowed(const Cluster& whole, const ClusterState& state) {
   return out;
 }
 
-/// The least factor on the way of a node of each group to the network, or of one of its devices; no group gains by one that is faster.
+/// The least factor on the way of a node of each group to the network, or of one of its devices; no group gains by one
+/// that is faster.
 std::vector<double> narrowed_groups(const Cluster& whole, const ClusterState& state, const std::set<std::int64_t>& used) {
   std::vector<double> least(whole.groups.size(), 1.0);
   const Narrowed factors = narrowed(whole, state);

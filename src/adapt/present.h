@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// The cluster as it is at a moment, as a cluster of its own that does not change: what is planned on and priced after something happened.
+// The cluster as it is at a moment, as a cluster of its own that does not change: what is planned on and priced after
+// something happened.
 //
-// Nodes that are away are left out and the others numbered anew, in their order; groups without nodes are left out. A slow device has a speed
-// of 1/factor (times its own). A link at a factor has that share of its bandwidth, at 0 it is gone; a detour takes the direct link away where
-// the way by `via` has links. A node that nothing reaches is away before it comes here (without_lost_links). The fabric of a group of equal nodes is one figure for all of them: where the way of some nodes to the network is narrowed, all
-// levels between nodes of their group have the least factor among them. Collectives and pipelines wait for their slowest member, so that this
-// is what a plan sees whose groups all reach such a node, and for any other plan an upper bound of its time; whoever wants to avoid the nodes
-// leaves them out.
+// Nodes that are away are left out and the others numbered anew, in their order; groups without nodes are left out. A
+// slow device has a speed of 1/factor (times its own). A link at a factor has that share of its bandwidth, at 0 it is
+// gone; a detour takes the direct link away where the way by `via` has links. A node that nothing reaches is away
+// before it comes here (without_lost_links). The fabric of a group of equal nodes is one figure for all of them: where
+// the way of some nodes to the network is narrowed, all levels between nodes of their group have the least factor among
+// them. Collectives and pipelines wait for their slowest member, so that this is what a plan sees whose groups all
+// reach such a node, and for any other plan an upper bound of its time; whoever wants to avoid the nodes leaves them
+// out.
 #pragma once
 
 #include <cstddef>
@@ -55,7 +58,8 @@ class Ways {
 std::vector<std::vector<std::int64_t>> joined_parts(const Cluster& whole, const ClusterState& state,
                                                     const std::vector<std::int64_t>& nodes);
 
-/// The source without capacities and events over time, which no plan depends on: read for every present cluster, so that it should be short.
+/// The source without capacities and events over time, which no plan depends on: read for every present cluster, so
+/// that it should be short.
 std::string without_changes(const std::string& source);
 
 /// Devices of the present cluster as they are numbered in the whole one.

@@ -102,7 +102,8 @@ class Repetition {
     return all;
   }
 
-  /// Whether all steps from this one on, or from an earlier one on, are known. `known`: the next ones are like this one, until another bucket runs empty.
+  /// Whether all steps from this one on, or from an earlier one on, are known. `known`: the next ones are like this
+  /// one, until another bucket runs empty.
   bool ended(const SimulatedStep& step, bool known) {
     const bool none_falls = [&] {
       for (std::size_t i = 0; i < tokens_.size(); ++i)
@@ -124,7 +125,8 @@ class Repetition {
     return false;
   }
 
-  /// How many steps are like this one: until a bucket that loses tokens would run empty. Those that are empty lose none.
+  /// How many steps are like this one: until a bucket that loses tokens would run empty. Those that are empty lose
+  /// none.
   [[nodiscard]] double repeats(const SimulatedStep& step) const {
     double steps = std::numeric_limits<double>::infinity();
     for (std::size_t i = 0; i < step.after.size(); ++i) {

@@ -40,7 +40,8 @@ std::vector<std::set<std::int64_t>> nodes_of_replicas(const Situation& s) {
   return out;
 }
 
-/// Nodes without the lost ones and all that share a replica with them, again and again; `left`: replicas that are whole.
+/// Nodes without the lost ones and all that share a replica with them, again and again; `left`: replicas that are
+/// whole.
 std::vector<std::int64_t> whole_replicas(const Situation& s, std::int64_t& left) {
   const std::vector<std::set<std::int64_t>> replicas = nodes_of_replicas(s);
   std::set<std::int64_t> gone(s.lost.begin(), s.lost.end());

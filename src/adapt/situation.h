@@ -38,7 +38,8 @@ struct Situation {
 /// The plan at rest, then the disturbance. The job outlives the result.
 Result<Situation> situation_of(const Job& job, const Plan& plan, const Disturbance& what, const ChangeOptions& options);
 
-/// A step's time; `bound`: an upper bound where the network of a group is one figure, or devices of unlike speed have no price.
+/// A step's time; `bound`: an upper bound where the network of a group is one figure, or devices of unlike speed have
+/// no price.
 struct StepTime {
   std::int64_t ns = 0;
   bool bound = false;

@@ -52,7 +52,8 @@ Result<Change> placed_on(const Situation& s, const Plan& plan, std::vector<std::
   return c;
 }
 
-/// Spare nodes for these, each of the same group, those first that are neither slow nor narrowed; nothing where there are too few.
+/// Spare nodes for these, each of the same group, those first that are neither slow nor narrowed; nothing where there
+/// are too few.
 std::vector<std::int64_t> with_spares(const Situation& s, const std::set<std::int64_t>& out_of) {
   std::vector<std::int64_t> nodes = s.used, spare = s.spare;
   const std::vector<std::int64_t> well = healthy_nodes(s);

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Plans for every loss of up to k nodes. All sets of nodes that the plan uses are enumerated; sets that the plan sees alike share one answer:
-// their nodes, ordered, are of the same classes (equal devices that hold equal shares of the same layers) and lie in the same pattern of replicas.
-// Answers depend on a set through what its nodes hold, which replicas they belong to and how many nodes are left, so that one answer
-// holds for all sets of a class, and the sum over classes is the number of sets: coverage is proven by the enumeration.
+// Plans for every loss of up to k nodes. All sets of nodes that the plan uses are enumerated; sets that the plan sees
+// alike share one answer:
+// their nodes, ordered, are of the same classes (equal devices that hold equal shares of the same layers) and lie in
+// the same pattern of replicas. Answers depend on a set through what its nodes hold, which replicas they belong to and
+// how many nodes are left, so that one answer holds for all sets of a class, and the sum over classes is the number of
+// sets: coverage is proven by the enumeration.
 #include <algorithm>
 #include <limits>
 #include <map>

@@ -42,7 +42,8 @@ std::vector<Epoch> epochs_of(const Cluster& cluster, double asked_s) {
   return out;
 }
 
-/// What of a state decides about plans: nodes by group, and what is slow or narrow, by place among those that are there.
+/// What of a state decides about plans: nodes by group, and what is slow or narrow, by place among those that are
+/// there.
 std::string key_of(const Present& present, const ClusterState& state) {
   std::string out = present.source;
   for (const NodeGroup& group : present.cluster.groups)
@@ -246,8 +247,8 @@ class Trace {
     return move->pause_s();
   }
 
-  /// Half of Young's interval, √(2·C·M): C what a device takes to write what it holds, M the mean time between losses of nodes
-  /// (J. W. Young, CACM 1974). A checkpoint is taken to be written beside training.
+  /// Half of Young's interval, √(2·C·M): C what a device takes to write what it holds, M the mean time between losses
+  /// of nodes (J. W. Young, CACM 1974). A checkpoint is taken to be written beside training.
   [[nodiscard]] double checkpoint_age() const {
     std::int64_t losses = 0;
     for (std::size_t e = 1; e < all_.size(); ++e)
@@ -296,7 +297,8 @@ class Trace {
           const auto exchange = gone(a, before[a], all_[e].state);
           if (!exchange) return exchange.error();
           table_.hit_s.back()[a] = exchange->hit_s;
-          // On other nodes for other reasons (healthier ones), or waiting for nodes: the restart alone, when it runs again.
+          // On other nodes for other reasons (healthier ones), or waiting for nodes: the restart alone, when it runs
+          // again.
           due[a] = std::max({due[a], exchange->forced_s, options_->change.move.restart_s});
         }
         before[a] = nodes;

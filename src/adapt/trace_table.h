@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// A job on a cluster that changes, as the table that policy.h decides on: epochs, plans, what each loses in each epoch and what every move costs.
+// A job on a cluster that changes, as the table that policy.h decides on: epochs, plans, what each loses in each epoch
+// and what every move costs.
 //
-// The best plan of every different state of the cluster is a candidate; at most so many as are asked for are kept, one after the other that which
-// saves most where all that were chosen do worse. Which nodes a plan takes is a function of the trace alone: those that it had and that are still
-// there, then the healthy ones, by number. When nodes under it leave, others take their place where there are enough; until there are, it cannot run.
+// The best plan of every different state of the cluster is a candidate; at most so many as are asked for are kept, one
+// after the other that which saves most where all that were chosen do worse. Which nodes a plan takes is a function of
+// the trace alone: those that it had and that are still there, then the healthy ones, by number. When nodes under it
+// leave, others take their place where there are enough; until there are, it cannot run.
 #pragma once
 
 #include <cstdint>

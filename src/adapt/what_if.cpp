@@ -29,7 +29,8 @@ bool better(const Change& a, const Change& b, double horizon_s) {
   return (horizon_s - a.move.pause_s()) / ta > (horizon_s - b.move.pause_s()) / tb;
 }
 
-/// Whether the rate of the storage decides about an action: it reads a checkpoint, or its transfer is longer than the work that one would lose.
+/// Whether the rate of the storage decides about an action: it reads a checkpoint, or its transfer is longer than the
+/// work that one would lose.
 bool storage_matters(const Change& change, const MoveOptions& prices) {
   return change.possible && (change.move.storage_bytes > 0 || change.move.transfer_s > prices.checkpoint_age_s);
 }

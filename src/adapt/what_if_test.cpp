@@ -48,7 +48,8 @@ TEST(Present, TheWholeClusterIsItself) {
   EXPECT_FALSE(present_cluster(job.cluster, job.cluster_source, none).ok());
 }
 
-// A node and one of its devices at half each leave that device a quarter; another node at twice makes up for nothing, and the group has the least.
+// A node and one of its devices at half each leave that device a quarter; another node at twice makes up for nothing,
+// and the group has the least.
 TEST(Present, WhatIsFasterElsewhereDoesNotHideWhatIsSlower) {
   const Job job = small_job(kFour);
   const double nominal = job.cluster.inter.front().bandwidth.count();
@@ -72,7 +73,8 @@ constexpr const char* kThreeSites =
     "bandwidth: "
     "100Gb/s, both: true}]}";
 
-// a – b – c: without the link between b and c there are two parts. Without any link every group is one, and nothing is joined by what is not there.
+// a – b – c: without the link between b and c there are two parts. Without any link every group is one, and nothing is
+// joined by what is not there.
 TEST(Present, PartsThatAreStillJoined) {
   const Job job = small_job(kThreeSites, "{devices: any}");
   ClusterState state;
@@ -156,8 +158,9 @@ TEST(WhatIf, ASpareNodeTakesThePlaceOfALostOne) {
   for (const LinkLoad& link : placed.move.links) EXPECT_TRUE(link.link == "node:2 out" || link.link == "node:4 in") << link.link;
 }
 
-// Device 0 takes twice as long: if it stays the first stage of both replicas waits for it; it had less to do than the second, so that the step is
-// not twice as long. The slow replica gives micro-batches away: shorter than staying and longer than before.
+// Device 0 takes twice as long: if it stays the first stage of both replicas waits for it; it had less to do than the
+// second, so that the step is not twice as long. The slow replica gives micro-batches away: shorter than staying and
+// longer than before.
 TEST(WhatIf, ASlowRankGivesSamplesAway) {
   const Job job = small_job(kFour);
   const Plan plan = small_plan(job, 2, 2, 2);
@@ -203,7 +206,8 @@ TEST(WhatIf, UnknownNamesAreRefused) {
   EXPECT_EQ(named_factor("node:3=1.5", "--slow", 1, 9)->second, 1.5);
 }
 
-// C(4, 1) + C(4, 2) = 10 losses. One node: of either stage, 2 classes. Two: both of one stage, 2; one of each in one replica or in two, 2.
+// C(4, 1) + C(4, 2) = 10 losses. One node: of either stage, 2 classes. Two: both of one stage, 2; one of each in one
+// replica or in two, 2.
 TEST(Survive, EveryLossHasAPlan) {
   const Job job = small_job(kFour, "{fix: {zero: 0}}");
   const Survival answer = survive(job, small_plan(job, 2, 2, 2), 2, {}).value();

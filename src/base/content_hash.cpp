@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// XXH64 (Y. Collet, xxHash specification 0.1.1, https://github.com/Cyan4973/xxHash/blob/dev/doc/xxhash_spec.md), seed 0.
-// Written from the specification: three dozen lines spare every user a dependency. Not cryptographic: it names inputs.
+// XXH64 (Y. Collet, xxHash specification 0.1.1, https://github.com/Cyan4973/xxHash/blob/dev/doc/xxhash_spec.md), seed
+// 0. Written from the specification: three dozen lines spare every user a dependency. Not cryptographic: it names
+// inputs.
 #include <array>
 #include <bit>
 

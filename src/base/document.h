@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // One strict tree for JSON and YAML, with positions, so that every message can say where.
 //
-// read_json / read_yaml turn untrusted text into a Document or an Error with "where:line:column". Limits are part of the
-// contract (a hostile file ends in bounded time and memory): text size, nesting depth, number of nodes, length of a scalar.
-// Refused everywhere: duplicate keys, NaN and infinities, invalid UTF-8, YAML anchors, aliases, tags and several documents.
+// read_json / read_yaml turn untrusted text into a Document or an Error with "where:line:column". Limits are part of
+// the contract (a hostile file ends in bounded time and memory): text size, nesting depth, number of nodes, length of a
+// scalar. Refused everywhere: duplicate keys, NaN and infinities, invalid UTF-8, YAML anchors, aliases, tags and
+// several documents.
 //
-// A Reader walks a mapping and remembers which keys were asked for; `finish()` then reports the first unknown one with a
-// "did you mean". Every getter returns the value or records the first Error in the shared ErrorSink (`first()`), so that
-// readers are straight lists of fields without an `if` after each.
+// A Reader walks a mapping and remembers which keys were asked for; `finish()` then reports the first unknown one with
+// a "did you mean". Every getter returns the value or records the first Error in the shared ErrorSink (`first()`), so
+// that readers are straight lists of fields without an `if` after each.
 #pragma once
 
 #include <cstdint>
@@ -69,13 +70,14 @@ struct Document {
 Result<Document> read_json(std::string_view text, const std::string& where, const Limits& limits = {});
 /// YAML 1.2 core schema (no yes/no booleans, no octal, no sexagesimal); JSON is accepted, being a subset.
 Result<Document> read_yaml(std::string_view text, const std::string& where, const Limits& limits = {});
-/// Canonical JSON of a tree: one line, members in file order, shortest round-trip numbers. Reading it gives an equal tree.
+/// Canonical JSON of a tree: one line, members in file order, shortest round-trip numbers. Reading it gives an equal
+/// tree.
 std::string to_json(const Node& node);
 /// The whole file, at most max_bytes (Error otherwise; also for directories, missing or unreadable files).
 Result<std::string> read_file(const std::string& path, std::size_t max_bytes = 16u << 20);
 
-/// `path` below `folder` with its first part that does not exist replaced by the name in its place that was probably meant; empty when
-/// nothing there resembles it, or when that does not exist either.
+/// `path` below `folder` with its first part that does not exist replaced by the name in its place that was probably
+/// meant; empty when nothing there resembles it, or when that does not exist either.
 std::string similar_path(const std::string& folder, const std::string& path);
 
 /// Collects the first error of a reading; later ones are dropped.
@@ -110,7 +112,8 @@ class Reader {
   /// One of `choices` (returns its index); "did you mean" otherwise.
   std::size_t optional_choice(std::string_view key, const std::vector<std::string_view>& choices, std::size_t fallback);
   std::vector<std::int64_t> optional_int_list(std::string_view key, std::int64_t low, std::int64_t high);
-  /// A quantity with unit: "80GiB", "100Gb/s", "50 GB/s", "5us" -> bytes, bytes/s, seconds. A bare number is refused with a hint.
+  /// A quantity with unit: "80GiB", "100Gb/s", "50 GB/s", "5us" -> bytes, bytes/s, seconds. A bare number is refused
+  /// with a hint.
   std::int64_t optional_bytes(std::string_view key, std::int64_t fallback);
   double optional_bandwidth(std::string_view key, double fallback);
   double optional_duration(std::string_view key, double fallback);
@@ -126,7 +129,8 @@ class Reader {
   [[nodiscard]] std::vector<std::string> unread() const;
 
   [[nodiscard]] std::string where(const Node& node, std::string_view key) const;  ///< "file:line:column ($.path.key)"
-  /// Records an error at `key`. Empty `found` becomes the value that stands there, empty `hint` a pointer to the file formats.
+  /// Records an error at `key`. Empty `found` becomes the value that stands there, empty `hint` a pointer to the file
+  /// formats.
   void fail(std::string_view key, std::string found, std::string expected, std::string hint = "");
   [[nodiscard]] const std::string& path() const { return path_; }
   [[nodiscard]] const Node& node() const { return *node_; }
@@ -145,14 +149,16 @@ class Reader {
   mutable std::vector<std::string> asked_;  ///< keys asked for, present or not: what "expected one of" lists
 };
 
-/// Units: "80GiB" "80 GB" "1.5TiB" (bytes); "400Gb/s" "50GB/s" (bytes per second; b = bit, B = byte); "5us" "1.5ms" "2s" "300ns".
+/// Units: "80GiB" "80 GB" "1.5TiB" (bytes); "400Gb/s" "50GB/s" (bytes per second; b = bit, B = byte); "5us" "1.5ms"
+/// "2s" "300ns".
 std::optional<std::int64_t> parse_bytes(std::string_view text);
 std::optional<double> parse_bandwidth(std::string_view text);
 std::optional<double> parse_duration(std::string_view text);
 
 /// The candidate closest to `word` by edit distance, if close enough to be worth suggesting.
 std::optional<std::string> did_you_mean(std::string_view word, const std::vector<std::string>& candidates);
-/// A hint: `did you mean "a"?`, or of several that begin with the word `did you mean "a", "b" or "c"?`; empty when there is none.
+/// A hint: `did you mean "a"?`, or of several that begin with the word `did you mean "a", "b" or "c"?`; empty when
+/// there is none.
 std::string suggestion(std::string_view word, const std::vector<std::string>& candidates);
 
 /// A JSON writer with stable key order, no locale, shortest round-trip doubles, fixed nine digits for seconds.

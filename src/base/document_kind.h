@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A file of the wrong kind: a model's config.json where a plan is wanted says "a model's config.json", not which key a plan would have.
+// A file of the wrong kind: a model's config.json where a plan is wanted says "a model's config.json", not which key a
+// plan would have.
 #pragma once
 
 #include <string>
@@ -9,8 +10,8 @@
 
 namespace espalier::base {
 
-/// "a job file", "a cluster file", "a model's config.json", "a plan (espalier.plan/1)", "a document of schema espalier.…"; empty: none that is
-/// known. By its keys alone.
+/// "a job file", "a cluster file", "a model's config.json", "a plan (espalier.plan/1)", "a document of schema
+/// espalier.…"; empty: none that is known. By its keys alone.
 std::string document_kind(const Node& root);
 /// "found a cluster file; expected a job file", and what a file of that kind is for.
 Error wrong_kind(const std::string& kind, const std::string& where, const std::string& wanted);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Numbers for people, and pieces of text joined: the one way in which Espalier writes a time, a size, a share and a count in messages,
-// answers and reports. Documents that programs read are written by base/document.h, exactly and without units.
+// Numbers for people, and pieces of text joined: the one way in which Espalier writes a time, a size, a share and a
+// count in messages, answers and reports. Documents that programs read are written by base/document.h, exactly and
+// without units.
 #pragma once
 
 #include <cstddef>

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Numbers that name things of one sort, and vectors that only such a number may index: a stage is not taken for a chunk.
+// Numbers that name things of one sort, and vectors that only such a number may index: a stage is not taken for a
+// chunk.
 #pragma once
 
 #include <compare>

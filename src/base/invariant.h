@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// ESPALIER_CHECK: a condition only a bug can violate. Always on, throws InternalError (exit code 1 at the command line).
+// ESPALIER_CHECK: a condition only a bug can violate. Always on, throws InternalError (exit code 1 at the command
+// line).
 #pragma once
 
 #include <stdexcept>

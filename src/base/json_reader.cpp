@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Strict JSON (RFC 8259) to a Node tree.
 //
-// nlohmann/json's event parser (which keeps its own explicit stack, so nesting cannot overflow ours) decides what is legal.
-// It does not say where a value begins; a Follower walks the same text one token behind the events and knows.
+// nlohmann/json's event parser (which keeps its own explicit stack, so nesting cannot overflow ours) decides what is
+// legal. It does not say where a value begins; a Follower walks the same text one token behind the events and knows.
 #include <nlohmann/json.hpp>
 
 #include "base/invariant.h"

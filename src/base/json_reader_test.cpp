@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Strict JSON: values with places, refusals with places and hints, limits, and "reading what was written gives an equal tree".
+// Strict JSON: values with places, refusals with places and hints, limits, and "reading what was written gives an equal
+// tree".
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// JSON text with stable order and no locale. Strings that are not valid UTF-8 (a file name, say) get U+FFFD for each bad byte,
-// so that the output is always valid JSON.
+// JSON text with stable order and no locale. Strings that are not valid UTF-8 (a file name, say) get U+FFFD for each
+// bad byte, so that the output is always valid JSON.
 #include <array>
 #include <charconv>
 #include <cmath>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A plain parallel loop. Work items are independent and write to their own slots, so that the result does not depend on the
-// number of threads.
+// A plain parallel loop. Work items are independent and write to their own slots, so that the result does not depend on
+// the number of threads.
 #pragma once
 
 #include <atomic>

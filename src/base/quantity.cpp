@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Quantities with units, as people write them in cluster files: "80GiB", "400 Gb/s", "5us".
 //
-// B is byte and b is bit, always; the prefixes k M G T P E are powers of 1000, with an i powers of 1024 (IEC 80000-13), in
-// either case. A number without unit, a sign, a unit that could mean two things: refused, the caller explains.
+// B is byte and b is bit, always; the prefixes k M G T P E are powers of 1000, with an i powers of 1024 (IEC 80000-13),
+// in either case. A number without unit, a sign, a unit that could mean two things: refused, the caller explains.
 #include <charconv>
 #include <cmath>
 #include <limits>

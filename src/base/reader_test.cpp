@@ -139,7 +139,8 @@ TEST(Reader, UnreadKeysAreListedInFileOrder) {
 
 TEST(DidYouMean, KnowsTheWordsOfOtherTools) {
   EXPECT_EQ(did_you_mean("seq_len", {"precision", "sequence_length"}), "sequence_length");
-  EXPECT_EQ(did_you_mean("sequence_length", {"seq_len", "global_batch"}), "seq_len");  // the other way round: what stands there
+  // the other way round: what stands there
+  EXPECT_EQ(did_you_mean("sequence_length", {"seq_len", "global_batch"}), "seq_len");
   EXPECT_EQ(did_you_mean("tensor-model-parallel-size", {"pp", "tp"}), "tp");
   EXPECT_EQ(did_you_mean("seq_len", {"precision"}), std::nullopt);
   EXPECT_EQ(suggestion("megatron", {"deepspeed", "megatron-core", "megatron-lm-2021"}),

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Files of data/ that ship inside the library. One that does not read is a bug of this build, not a mistake of its user.
+// Files of data/ that ship inside the library. One that does not read is a bug of this build, not a mistake of its
+// user.
 #pragma once
 
 #include <utility>

@@ -22,7 +22,8 @@ std::vector<std::string> names_in(const fs::path& folder) {
   return names;
 }
 
-/// A name with the same extension and a similar stem, or with the same stem: an extension in common makes no two names similar.
+/// A name with the same extension and a similar stem, or with the same stem: an extension in common makes no two names
+/// similar.
 std::string similar_name(const fs::path& wanted, const std::vector<std::string>& names) {
   std::vector<std::string> stems;
   for (const std::string& name : names) {

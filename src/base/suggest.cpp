@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// "Did you mean": the candidate at the smallest edit distance (insertions, deletions, substitutions and swaps of neighbours
-// count 1; the "optimal string alignment" distance), case and '-' against '_' ignored. First candidate wins a tie. Before distance
-// come words that other tools use for the same thing: "seq_len" is far from "sequence_length" and means it.
+// "Did you mean": the candidate at the smallest edit distance (insertions, deletions, substitutions and swaps of
+// neighbours count 1; the "optimal string alignment" distance), case and '-' against '_' ignored. First candidate wins
+// a tie. Before distance come words that other tools use for the same thing: "seq_len" is far from "sequence_length"
+// and means it.
 #include <algorithm>
 #include <array>
 #include <utility>

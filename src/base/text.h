@@ -21,7 +21,8 @@ struct TextPosition {
 std::string at(const std::string& where, TextPosition place);
 /// The place of the byte at `offset` (O(offset): for error messages only).
 TextPosition place_of(std::string_view text, std::size_t offset);
-/// Length in bytes of the valid UTF-8 sequence at `offset` (1–4), or 0 (overlong, surrogate, truncated, above U+10FFFF).
+/// Length in bytes of the valid UTF-8 sequence at `offset` (1–4), or 0 (overlong, surrogate, truncated, above
+/// U+10FFFF).
 std::size_t utf8_length(std::string_view text, std::size_t offset);
 /// The text in double quotes, control characters escaped, cut after about 60 bytes: for error messages.
 std::string in_quotes(std::string_view text);

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // TOML 1.0 to a Node tree, by toml++. Dates and times become strings: no document that is read here has any.
 //
-// Bounds: toml++ recurses once per nested value (kMaxNested) and makes a table of every part of a dotted key; both are bounded here before it
-// sees the text, so that the tree it builds can be destroyed on any stack.
+// Bounds: toml++ recurses once per nested value (kMaxNested) and makes a table of every part of a dotted key; both are
+// bounded here before it sees the text, so that the tree it builds can be destroyed on any stack.
 #define TOML_HEADER_ONLY 1
 #define TOML_EXCEPTIONS 0
 #define TOML_MAX_NESTED_VALUES 64
-// Some of its assertions do not hold of texts that it refuses a few lines later ("[" alone): every build refuses them, as those without assertions do.
+// Some of its assertions do not hold of texts that it refuses a few lines later ("[" alone): every build refuses them,
+// as those without assertions do.
 #define TOML_ASSERT(condition) static_cast<void>(0)
 #include <toml++/toml.h>
 
@@ -88,9 +89,10 @@ Inside next(Inside now, std::string_view text, std::size_t& at) {
   return now;
 }
 
-// toml++ 3.3 must not see letters beyond ASCII: where it looks for blanks, such a letter leads it to a place that it declares unreachable
-// (is_non_ascii_horizontal_whitespace). TOML 1.0 has them in strings and comments only. In strings each of their bytes is therefore written as kEscape
-// and two hexadecimal digits, and so is kEscape itself, also outside strings, where it means nothing in TOML; in comments both become "?".
+// toml++ 3.3 must not see letters beyond ASCII: where it looks for blanks, such a letter leads it to a place that it
+// declares unreachable (is_non_ascii_horizontal_whitespace). TOML 1.0 has them in strings and comments only. In strings
+// each of their bytes is therefore written as kEscape and two hexadecimal digits, and so is kEscape itself, also
+// outside strings, where it means nothing in TOML; in comments both become "?".
 constexpr char kEscape = 'Q';
 
 void append_escaped(std::string& out, char c) {

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Builds a Node tree from the events of a JSON or YAML parser and guards the limits that both share: nesting depth, number of
-// values, length of a scalar, duplicate keys. Every method returns false once something is wrong; `error()` then says what.
-// Containers are kept on an explicit stack and moved into their parent when they end, so nothing here recurses.
+// Builds a Node tree from the events of a JSON or YAML parser and guards the limits that both share: nesting depth,
+// number of values, length of a scalar, duplicate keys. Every method returns false once something is wrong; `error()`
+// then says what. Containers are kept on an explicit stack and moved into their parent when they end, so nothing here
+// recurses.
 #pragma once
 
 #include <string>

@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // A strict subset of YAML 1.2 (core schema) to a Node tree.
 //
-// yaml-cpp's event parser finds the structure; the events are checked here. Refused, each with its place: anchors, aliases,
-// tags, several documents, keys that are not scalars, duplicate keys, .nan and .inf. Scalars follow the YAML 1.2 core schema
-// without octal and hexadecimal numbers (0o17, 0x1F are strings), so `no`, `on` and `12:30` stay what they look like.
+// yaml-cpp's event parser finds the structure; the events are checked here. Refused, each with its place: anchors,
+// aliases, tags, several documents, keys that are not scalars, duplicate keys, .nan and .inf. Scalars follow the YAML
+// 1.2 core schema without octal and hexadecimal numbers (0o17, 0x1F are strings), so `no`, `on` and `12:30` stay what
+// they look like.
 //
-// Bounds: yaml-cpp recurses once per nesting level; the handler stops it at Limits::max_depth by an exception (yaml-cpp's own
-// guard is at 500). Its scanner may hold a token for every character of a one-line flow collection, so YAML text is limited to
-// kMaxYamlBytes; longer text must be JSON, which is tried first when the text begins with a bracket or a quote.
+// Bounds: yaml-cpp recurses once per nesting level; the handler stops it at Limits::max_depth by an exception
+// (yaml-cpp's own guard is at 500). Its scanner may hold a token for every character of a one-line flow collection, so
+// YAML text is limited to kMaxYamlBytes; longer text must be JSON, which is tried first when the text begins with a
+// bracket or a quote.
 #include <yaml-cpp/eventhandler.h>
 #include <yaml-cpp/exceptions.h>
 #include <yaml-cpp/mark.h>
@@ -204,7 +206,8 @@ std::string syntax_hint(const std::string& message) {
   return "check the indentation and the brackets near this place";
 }
 
-/// The first line up to `last`, from 1, that a tab indents; 0: none. The parser often complains one line later, of something else.
+/// The first line up to `last`, from 1, that a tab indents; 0: none. The parser often complains one line later, of
+/// something else.
 std::int32_t tabbed_line(std::string_view text, std::int32_t last) {
   for (std::int32_t line = 1; line <= last && !text.empty(); ++line) {
     const std::size_t end = text.find('\n'), first = text.find_first_not_of(' ');

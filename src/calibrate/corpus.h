@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Measured runs made ready for fitting: each mapped once to a job and a configuration, then predicted many times with other
-// coefficients.
+// Measured runs made ready for fitting: each mapped once to a job and a configuration, then predicted many times with
+// other coefficients.
 #pragma once
 
 #include <cstdint>
@@ -16,18 +16,22 @@ namespace espalier::calibrate {
 struct CorpusRow {
   RunResult result;
   MappedRun run;
-  std::string family;  ///< what counts as one source in cross-validation: `source`, or the prefix that several sources share
+  std::string family;  ///< what counts as one source in cross-validation: `source`, or the prefix that several sources
+                       ///< share
   std::string device;  ///< catalogue name
   std::string engine;  ///< under whose name its coefficients are fitted (plan/engine.h, fitted_engine)
   std::string group;   ///< (model, GPU count): what is left out together inside a source
   std::int64_t devices = 1;
-  bool trusted = true;  ///< its step time may teach other sources; false: judged, and fitted only inside its own source (G)
-  double weight = 1;    ///< how many independent measurements the row stands for: repeats of one configuration share one
+  bool trusted = true;  ///< its step time may teach other sources; false: judged, and fitted only inside its own source
+                        ///< (G)
+  double weight = 1;    ///< how many independent measurements the row stands for: repeats of one configuration share
+                        ///< one
   [[nodiscard]] bool timed() const { return result.measured_s.has_value() && *result.measured_s > 0; }
 };
 
-/// Whether its step time may teach what other sources are predicted with. Routed experts do not: one configuration differs by up to a factor 2
-/// between releases of one engine, which would be charged to coefficients that dense models share.
+/// Whether its step time may teach what other sources are predicted with. Routed experts do not: one configuration
+/// differs by up to a factor 2 between releases of one engine, which would be charged to coefficients that dense models
+/// share.
 bool teaches(const CorpusRow& row);
 
 struct Corpus {
@@ -39,7 +43,8 @@ struct Corpus {
 /// Prefixes of source names.
 struct SourceNotes {
   std::vector<std::string> merged;     ///< sources that are one family ("HF Ultra-Scale Playbook")
-  std::vector<std::string> untrusted;  ///< step times not made to be representative (functional tests in continuous integration)
+  std::vector<std::string> untrusted;  ///< step times not made to be representative (functional tests in continuous
+                                       ///< integration)
 };
 Corpus make_corpus(const std::vector<RunRecord>& records, const SourceNotes& notes, int threads);
 

@@ -145,8 +145,8 @@ std::vector<double> damped_step(const ScaledLeastSquares& problem, const Normal&
   return next;
 }
 
-/// Square roots of the diagonal of s²(JᵀWJ + P)⁻¹ over the parameters that are not at a bound; s² = mean of ψ², the slope of the loss: a
-/// row far off counts no more than one at the threshold (Huber 1981, ch. 7).
+/// Square roots of the diagonal of s²(JᵀWJ + P)⁻¹ over the parameters that are not at a bound; s² = mean of ψ², the
+/// slope of the loss: a row far off counts no more than one at the threshold (Huber 1981, ch. 7).
 std::vector<double> standard_errors(const ScaledLeastSquares& problem, const Normal& normal, const std::vector<double>& u,
                                     const std::vector<double>& r) {
   const std::size_t n = problem.size();

@@ -2,11 +2,15 @@
 // Damped least squares with bounds, priors and a robust loss: what every fit of this project runs.
 //
 //   minimise over u   Σ w_i ρ(r_i(x)) + Σ_j ((u_j − p_j)/σ_j)²      x_j = exp(u_j) for logarithmic parameters, else u_j
-//       ρ(r) = r² for |r| ≤ h, else 2h|r| − h² (Huber 1964): a row that the form cannot describe pulls with bounded force; from f·h on
-//       h²·(2f − 1 + 2f·ln(|r|/(f·h))): a row that is far off (another state of the machine) hardly pulls, with a slope without a step
-//   step              (JᵀWJ + P + λ·diag) δ = −g, by Cholesky; λ falls after a step that helps and grows after one that does not
+//       ρ(r) = r² for |r| ≤ h, else 2h|r| − h² (Huber 1964): a row that the form cannot describe pulls with bounded
+//       force; from f·h on
+//       h²·(2f − 1 + 2f·ln(|r|/(f·h))): a row that is far off (another state of the machine) hardly pulls, with a slope
+//       without a step
+//   step              (JᵀWJ + P + λ·diag) δ = −g, by Cholesky; λ falls after a step that helps and grows after one that
+//                     does not
 //                     (Levenberg 1944, Marquardt 1963); parameters at a bound that the gradient pushes outward rest
-// The Jacobian is by central differences. Deterministic: columns are independent, sums run in index order whatever `threads`.
+// The Jacobian is by central differences. Deterministic: columns are independent, sums run in index order whatever
+// `threads`.
 #pragma once
 
 #include <cstddef>
@@ -22,7 +26,8 @@ struct FitParameter {
   std::string name;
   double start = 1;
   double low = 0, high = 1;
-  bool logarithmic = true;  ///< fitted in log(x): positive scale-like parameters (low > 0). false: shares and times that may be 0
+  bool logarithmic = true;  ///< fitted in log(x): positive scale-like parameters (low > 0). false: shares and times
+                            ///< that may be 0
   double prior = 1;         ///< where it goes without data
   double sigma = 0;         ///< standard deviation of the prior in log(x), or in x when not logarithmic; 0 = no prior
 };

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The loss, the weights and the standard errors of least_squares, by hand; and any linear problem against its normal equations.
+// The loss, the weights and the standard errors of least_squares, by hand; and any linear problem against its normal
+// equations.
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
@@ -68,7 +69,8 @@ TEST(StandardError, OfAMean) {
   EXPECT_NEAR(fit.residuals[2], -1, 1e-6);
 }
 
-// A prior of sigma 1 at log 1 = 0 and one row at log(x) = 2 meet at log(x) = 1: x = e. Without data the prior is the answer.
+// A prior of sigma 1 at log 1 = 0 and one row at log(x) = 2 meet at log(x) = 1: x = e. Without data the prior is the
+// answer.
 TEST(LogarithmicPrior, MeetsTheDataHalfWay) {
   const FitParameter x{"x", 2, 0.01, 100, true, 1, 1};
   const auto data = [](std::span<const double> p, std::span<double> r) { r[0] = std::log(p[0]) - 2; };

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the argument block of a Megatron-LM log (runlog/argument_block.h) and a configuration both state must be the same: model, batch, degrees, schedule,
-// distributed optimizer, recomputation, precision. What only one of them states is not compared.
+// What the argument block of a Megatron-LM log (runlog/argument_block.h) and a configuration both state must be the
+// same: model, batch, degrees, schedule, distributed optimizer, recomputation, precision. What only one of them states
+// is not compared.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +15,8 @@
 
 namespace espalier::calibrate {
 
-/// What is said to have been trained. `strategy` and `schedule` null: layers or pipelines differ, so that no argument says it.
+/// What is said to have been trained. `strategy` and `schedule` null: layers or pipelines differ, so that no argument
+/// says it.
 struct Trained {
   const Job& job;
   const Training& training;
@@ -26,7 +28,8 @@ struct Trained {
 /// How many arguments of the log were compared; bad_input with every one that contradicts.
 Result<std::int64_t> compare_arguments(std::string_view log, const std::string& where, const Trained& trained);
 
-/// What the block says of the configuration; empty: it does not. An expert tensor degree is what Megatron-LM prints, which is tp where nobody gave it.
+/// What the block says of the configuration; empty: it does not. An expert tensor degree is what Megatron-LM prints,
+/// which is tp where nobody gave it.
 struct LoggedConfiguration {
   std::optional<std::int32_t> tp, pp, vpp, cp, ep, etp, micro_batch, recompute_layers;
   std::optional<bool> sequence_parallel, distributed_optimizer;

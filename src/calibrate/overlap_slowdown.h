@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// How much compute and a collective beside it slow each other down (cost/overlap.h), from two measured steps of data-parallel ranks: one that
-// reduces its gradients beside the backward pass and one that reduces them after it.
+// How much compute and a collective beside it slow each other down (cost/overlap.h), from two measured steps of
+// data-parallel ranks: one that reduces its gradients beside the backward pass and one that reduces them after it.
 //
-// Both steps do the same arithmetic and send the same gradients. While something runs beside a collective it advances at 1/κ of its pace: of O
-// seconds beside each other O·(1 − 1/κ) are lost. Those are what the step with overlap takes longer, so that
-//     κ_w = O / (O − (W_beside − W_after))     W: seconds of compute of the step, in all ranks, without collectives inside it
+// Both steps do the same arithmetic and send the same gradients. While something runs beside a collective it advances
+// at 1/κ of its pace: of O seconds beside each other O·(1 − 1/κ) are lost. Those are what the step with overlap takes
+// longer, so that
+//     κ_w = O / (O − (W_beside − W_after))     W: seconds of compute of the step, in all ranks, without collectives
+//                                              inside it
 //     κ_c = O / (O − (C_beside − C_after))     C: seconds of its reductions, waits for other members included
-// Neither is below 1. What messages of a bucket take more than one message of all gradients counts as slow-down of the collectives.
+// Neither is below 1. What messages of a bucket take more than one message of all gradients counts as slow-down of the
+// collectives.
 #pragma once
 
 #include <optional>
@@ -37,7 +40,8 @@ struct OverlapSums {
 /// bad_input: ranks or instructions that are not those of the program.
 Result<OverlapSums> overlap_sums(const StepOfRanks& measured);
 
-/// None where less than a twentieth of the compute had a collective beside it: then nothing can be said. Steps of several runs are added up.
+/// None where less than a twentieth of the compute had a collective beside it: then nothing can be said. Steps of
+/// several runs are added up.
 std::optional<job::MeasuredOverlap> overlap_slowdown(const std::vector<OverlapSums>& beside,
                                                      const std::vector<OverlapSums>& after);
 

@@ -30,8 +30,8 @@ Plan plan_of(const Job& job, bool beside) {
   return profiled_plan(job, strategy, schedule);
 }
 
-/// Every computation takes `compute_ns` and begins when the one before it ends; a reduction takes `reduce_ns` from the end of the computation before it in
-/// the list on, or of the reduction before it.
+/// Every computation takes `compute_ns` and begins when the one before it ends; a reduction takes `reduce_ns` from the
+/// end of the computation before it in the list on, or of the reduction before it.
 MeasuredStep step_of(const Plan& plan, const Program& program, std::int64_t compute_ns, std::int64_t reduce_ns) {
   MeasuredStep step;
   step.plan = content_hash(plan);
@@ -51,8 +51,8 @@ MeasuredStep step_of(const Plan& plan, const Program& program, std::int64_t comp
   return step;
 }
 
-// 10 s of compute in the one step and 12 in the other, of which 6 have a collective beside them: 2 of 6 seconds are lost, κ_w = 6/(6 − 2). The
-// collectives take 8 s for 5: κ_c = 6/(6 − 3).
+// 10 s of compute in the one step and 12 in the other, of which 6 have a collective beside them: 2 of 6 seconds are
+// lost, κ_w = 6/(6 − 2). The collectives take 8 s for 5: κ_c = 6/(6 − 3).
 TEST(OverlapSlowdown, WhatIsLostOfTheTimeBesideEachOther) {
   const auto k = overlap_slowdown({{12, 8, 6}}, {{10, 5, 0}});
   ASSERT_TRUE(k.has_value());
@@ -64,7 +64,8 @@ TEST(OverlapSlowdown, StepsAreAddedUp) {
   EXPECT_EQ(overlap_slowdown({{5, 3, 2}, {7, 5, 4}}, {{4, 2, 0}, {6, 3, 0}}), overlap_slowdown({{12, 8, 6}}, {{10, 5, 0}}));
 }
 
-// Noise may make the step with overlap the faster one; and a collective that stood still all the while is no slow-down of compute.
+// Noise may make the step with overlap the faster one; and a collective that stood still all the while is no slow-down
+// of compute.
 TEST(OverlapSlowdown, StaysBetweenOneAndTen) {
   const auto k = overlap_slowdown({{9, 20, 6}}, {{10, 5, 0}});
   ASSERT_TRUE(k.has_value());
@@ -78,8 +79,8 @@ TEST(OverlapSlowdown, NothingIsSaidWhereNothingRanBesideEachOther) {
   EXPECT_FALSE(overlap_slowdown({{12, 8, 6}}, {}));
 }
 
-// A list of one micro-batch with overlap: a forward, the backward in buckets with a reduction behind each, the update. All but the last reduction have the
-// next bucket beside them, 3 ns of 4.
+// A list of one micro-batch with overlap: a forward, the backward in buckets with a reduction behind each, the update.
+// All but the last reduction have the next bucket beside them, 3 ns of 4.
 TEST(OverlapSlowdown, SumsOfAMeasuredStep) {
   const Job job = two_layers();
   const Plan plan = plan_of(job, true);

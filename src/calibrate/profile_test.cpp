@@ -25,7 +25,8 @@ Job two_layers(const std::string& more = "") {
   return *job;
 }
 
-/// A machine on which every operator takes 1 ms and 1 µs a token forward, twice that for inputs, and as much as forward for weights.
+/// A machine on which every operator takes 1 ms and 1 µs a token forward, twice that for inputs, and as much as forward
+/// for weights.
 OperatorRecord record(const Job& job, std::int64_t samples, std::int64_t microbatches, double rest_s) {
   profile::MeasuredOperators rows;
   double once = 0;

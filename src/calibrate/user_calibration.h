@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// `espalier calibrate`: from a user's measured steps and nccl-tests output to a calibration file and a report of what it is worth.
-// The fabric is fitted first (user_fabric.h); the runs are then predicted on it and adapt the coefficients (user_fit.h).
+// `espalier calibrate`: from a user's measured steps and nccl-tests output to a calibration file and a report of what
+// it is worth. The fabric is fitted first (user_fabric.h); the runs are then predicted on it and adapt the coefficients
+// (user_fit.h).
 #pragma once
 
 #include <optional>

@@ -92,8 +92,8 @@ class CollectiveFit {
   /// With the cluster as it is, values outside the fitted ranges included.
   [[nodiscard]] std::vector<double> log_ratios_as_shipped() const { return log_ratios_on(cluster_); }
 
-  /// Fits the parameters `which` to the points outside the fold (−1: to all), the others as shipped. The slowest level of a path hides
-  /// the others, so that descents also start with each level made slower in turn; the best end counts.
+  /// Fits the parameters `which` to the points outside the fold (−1: to all), the others as shipped. The slowest level
+  /// of a path hides the others, so that descents also start with each level made slower in turn; the best end counts.
   [[nodiscard]] std::vector<double> solve(int left_out, const std::vector<std::size_t>& which) const {
     if (which.empty()) return shipped();
     std::vector<FitParameter> free;
@@ -117,9 +117,9 @@ class CollectiveFit {
     return filled(which, best.values);
   }
 
-  /// Parameters that the tables determine, with their posterior sigmas at x: the least determined is taken away until all are. A table that says that a
-  /// loss is next to nothing determines it, though its logarithm hardly matters there: slopes are those of x or those of what ships, where they
-  /// say more.
+  /// Parameters that the tables determine, with their posterior sigmas at x: the least determined is taken away until
+  /// all are. A table that says that a loss is next to nothing determines it, though its logarithm hardly matters
+  /// there: slopes are those of x or those of what ships, where they say more.
   [[nodiscard]] std::vector<std::size_t> identified(const std::vector<double>& x, std::vector<double>& sigma) const {
     std::vector<std::vector<double>> slopes = slopes_at(x);
     const std::vector<std::vector<double>> as_shipped = slopes_at(shipped());

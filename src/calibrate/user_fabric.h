@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// Coefficients of fabric levels from a user's nccl-tests: those of src/cluster/fabric_calibration.h that the collective model
-// (src/cost/collective.h) reads, for all levels and tables at once, held at the shipped values by the priors of that table.
+// Coefficients of fabric levels from a user's nccl-tests: those of src/cluster/fabric_calibration.h that the collective
+// model (src/cost/collective.h) reads, for all levels and tables at once, held at the shipped values by the priors of
+// that table.
 //
 //   minimise   Σ w_i H( log(t_i/T_i) / 0.10 ) + Σ_levels Σ_fields (log(x/shipped)/σ_field)²
 //
-// t from the collective model for the group of the table (ranks per node × nodes), T measured. Messages of 1 MiB and more count
-// fully, shorter ones a quarter: training hardly has them (all fully in tables of Espalier's own collectives, whose form is known); a table counts for eight rows at most, since its rows share one fabric and
-// one moment. A network level that some ranks of a node use alone has the bandwidth that they get alone.
-// What no table determines (posterior sigma above 0.9 of the prior's, at what was found and at what ships) stays as shipped and is not written.
+// t from the collective model for the group of the table (ranks per node × nodes), T measured. Messages of 1 MiB and
+// more count fully, shorter ones a quarter: training hardly has them (all fully in tables of Espalier's own
+// collectives, whose form is known); a table counts for eight rows at most, since its rows share one fabric and one
+// moment. A network level that some ranks of a node use alone has the bandwidth that they get alone. What no table
+// determines (posterior sigma above 0.9 of the prior's, at what was found and at what ships) stays as shipped and is
+// not written.
 #pragma once
 
 #include <string>

@@ -59,8 +59,9 @@ TEST(ModelledSeconds, MoreBytesTakeLongerForEveryTest) {
   }
 }
 
-// Two sites of two hosts, 1 GB/s inside and 0.1 GB/s for each host between them. Of 1 GB every member of a pair receives 0.5 GB: neighbours in 0.5 s, hosts 0 and 2,
-// one on each site, in 5 s; all four, 0.75 GB each by a ring that crosses the line once each way, whose two shares one transfer has: 3.75 s.
+// Two sites of two hosts, 1 GB/s inside and 0.1 GB/s for each host between them. Of 1 GB every member of a pair
+// receives 0.5 GB: neighbours in 0.5 s, hosts 0 and 2, one on each site, in 5 s; all four, 0.75 GB each by a ring that
+// crosses the line once each way, whose two shares one transfer has: 3.75 s.
 TEST(ModelledSeconds, GroupsLieWhereTheirRanksAreListed) {
   const auto cluster = load_cluster(
       "{nodes: 4, devices_per_node: 1, device: t4, fabric: [{name: site, kind: ethernet, span: 2, bandwidth: 1GB/s, efficiency: "
@@ -80,8 +81,8 @@ TEST(ModelledSeconds, GroupsLieWhereTheirRanksAreListed) {
   EXPECT_NEAR(unlisted, 3.75, 0.05);
 }
 
-// Hosts 0, 1, 4, 5 of eight, two on each site: 0.75 GB over a line that carries 0.1 GB/s for each of the two. Hosts 0, 1, 3, 5 lie at no equal distances and are taken
-// for neighbours.
+// Hosts 0, 1, 4, 5 of eight, two on each site: 0.75 GB over a line that carries 0.1 GB/s for each of the two. Hosts 0,
+// 1, 3, 5 lie at no equal distances and are taken for neighbours.
 TEST(ModelledSeconds, GroupsOfTwoDistances) {
   const auto cluster = load_cluster(
       "{nodes: 8, devices_per_node: 1, device: t4, fabric: [{name: site, kind: ethernet, span: 4, bandwidth: 1GB/s, efficiency: "
@@ -164,7 +165,8 @@ Cluster far_hosts() {
   return *cluster;
 }
 
-// The shipped level knows nothing of delays or of direct messages; both come from tables that were measured on such hosts.
+// The shipped level knows nothing of delays or of direct messages; both come from tables that were measured on such
+// hosts.
 TEST(FitUserFabric, OwnCollectivesOverFarHostsAreFound) {
   std::vector<NcclTable> tables;
   for (const CollectiveTest test : {CollectiveTest::all_reduce, CollectiveTest::all_gather, CollectiveTest::send_receive})
@@ -191,8 +193,9 @@ TEST(FitUserFabric, OwnCollectivesOverFarHostsAreFound) {
   EXPECT_EQ(mixed.error().found, "collectives that are carried out unlike those of the first table");
 }
 
-// Four hosts on a switch that loses nothing to congestion, described as if one did (5 % a doubling): the logarithm of what is next to nothing hardly matters,
-// and yet the tables say that it is: what the prior leaves of the error is a quarter at most.
+// Four hosts on a switch that loses nothing to congestion, described as if one did (5 % a doubling): the logarithm of
+// what is next to nothing hardly matters, and yet the tables say that it is: what the prior leaves of the error is a
+// quarter at most.
 TEST(FitUserFabric, ALossThatIsNotThereIsTakenAway) {
   const auto hosts = [](const std::string& congestion) {
     return *load_cluster(

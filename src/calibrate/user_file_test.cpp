@@ -75,7 +75,8 @@ TEST(CalibrationFile, AFabricAloneHasNoEngine) {
   const std::string text = to_yaml(c);
   EXPECT_THAT(text, Not(HasSubstr("engine:")));
   EXPECT_THAT(text,
-              HasSubstr("  - {level: \"NVSwitch\", where: node, efficiency: 0.75}\n"));  // the second field is not determined
+              // the second field is not determined
+              HasSubstr("  - {level: \"NVSwitch\", where: node, efficiency: 0.75}\n"));
   EXPECT_THAT(text, HasSubstr("  - {level: \"rails\", where: network, efficiency: 0.5}\n"));
   EXPECT_THAT(text,
               HasSubstr("{test: all-gather, ranks: 16, nodes: 2, rows: 9, median_error_before: 0.25, median_error_after: 0.01}"));

@@ -55,7 +55,8 @@ Data data_of(const std::vector<UserRow>& rows, const std::vector<int>& fold, int
   return data;
 }
 
-/// One prior sigma above the shipped value: past the threshold behind which a term (launches, hidden communication) shows at all.
+/// One prior sigma above the shipped value: past the threshold behind which a term (launches, hidden communication)
+/// shows at all.
 double raised(const CoefficientField& f, double shipped) {
   return std::clamp(f.additive ? shipped + f.sigma : shipped * std::exp(f.sigma), f.low, f.high);
 }

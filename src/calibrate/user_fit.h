@@ -1,19 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
-// Few own runs adapt few coefficients. The coefficients of src/plan/coefficients.h start from what ships for the engine and are
-// held there by their priors:
+// Few own runs adapt few coefficients. The coefficients of src/plan/coefficients.h start from what ships for the engine
+// and are held there by their priors:
 //
 //   minimise over θ   Σ_i w_i H( log(t_i(θ)/T_i) / σ_i ) + Σ_j ((θ_j − shipped_j)/σ_j)²
 //
-// t predicted, T measured, σ_i² = noise² + resolution², H Huber's loss (threshold 2), w_i one over the repeats of a configuration, θ as
-// logarithm for multipliers. Posterior: covariance (JᵀWJ + diag 1/σ_j²)⁻¹ with the noise taken as known: few runs that happen to
-// agree prove little. A coefficient whose sigma stays above 0.9 of the prior's is not identified by these runs: it keeps the
-// shipped value and the others are fitted without it. Slopes are taken at the shipped values and one sigma above them, since some
-// terms show only past a threshold, and once more at the solution.
+// t predicted, T measured, σ_i² = noise² + resolution², H Huber's loss (threshold 2), w_i one over the repeats of a
+// configuration, θ as logarithm for multipliers. Posterior: covariance (JᵀWJ + diag 1/σ_j²)⁻¹ with the noise taken as
+// known: few runs that happen to agree prove little. A coefficient whose sigma stays above 0.9 of the prior's is not
+// identified by these runs: it keeps the shipped value and the others are fitted without it. Slopes are taken at the
+// shipped values and one sigma above them, since some terms show only past a threshold, and once more at the solution.
 //
-// Error: leave-one-configuration-out (ten folds above 20 configurations), values refitted in each fold. Which coefficients are free was
-// decided once, on all runs. Fewer than three configurations are not cross-validated: a fit to one of two says nothing about the rest.
-// Interval at 80 %: what ships for the engine and device when nothing was held out; else log(T/t) of the held-out runs pooled with a prior, s² = (ν₀σ₀² + Σ w e²)/(ν₀ + Σ w), ν₀ = 4 runs, σ₀ = 0.08, as Student's t with
-// ν₀ + Σ w degrees of freedom (the normal–scaled-inverse-χ² model; Gelman et al. 2013, ch. 2.6).
+// Error: leave-one-configuration-out (ten folds above 20 configurations), values refitted in each fold. Which
+// coefficients are free was decided once, on all runs. Fewer than three configurations are not cross-validated: a fit
+// to one of two says nothing about the rest. Interval at 80 %: what ships for the engine and device when nothing was
+// held out; else log(T/t) of the held-out runs pooled with a prior, s² = (ν₀σ₀² + Σ w e²)/(ν₀ + Σ w), ν₀ = 4 runs, σ₀ =
+// 0.08, as Student's t with ν₀ + Σ w degrees of freedom (the normal–scaled-inverse-χ² model; Gelman et al. 2013, ch.
+// 2.6).
 #pragma once
 
 #include <string>

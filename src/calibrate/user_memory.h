@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// What own peaks of memory say of an engine's allocator: the share r that it holds beyond the tensors, peak = tensors · (1 + r).
+// What own peaks of memory say of an engine's allocator: the share r that it holds beyond the tensors, peak = tensors ·
+// (1 + r).
 //
-//     r = (n·r̄/σ² + shipped/σ₀²) / (n/σ² + 1/σ₀²)        r̄ mean of measured/tensors − 1 over the n runs whose reserved memory was measured
-// σ = 0.05, how far runs of one engine lie apart; σ₀ = 0.10, how far engines do. Within 0 … 0.5. Where only allocated bytes were measured nothing is
+//     r = (n·r̄/σ² + shipped/σ₀²) / (n/σ² + 1/σ₀²)        r̄ mean of measured/tensors − 1 over the n runs whose
+//                                                         reserved memory was measured
+// σ = 0.05, how far runs of one engine lie apart; σ₀ = 0.10, how far engines do. Within 0 … 0.5. Where only allocated
+// bytes were measured nothing is
 // adapted: what they miss by is a tensor's, and is reported.
 #pragma once
 

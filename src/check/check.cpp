@@ -49,7 +49,8 @@ CheckReport check_one_sound(const Plan& plan, const Model& model, const Cluster&
   return report;
 }
 
-/// A plan of one pipeline. `part`: of a plan of several, whose claims about the step are judged with those of the others.
+/// A plan of one pipeline. `part`: of a plan of several, whose claims about the step are judged with those of the
+/// others.
 CheckReport check_one(const Plan& plan, const Model& model, const Cluster& cluster, const Program& program, const Claims* claims,
                       PlanPart part, const EngineModel* engine) {
   CheckReport report = check_one_sound(plan, model, cluster, part, engine);

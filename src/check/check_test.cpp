@@ -108,8 +108,8 @@ TEST(Check, AcceptsOneRankPerDevice) {
 }
 
 TEST(Check, InFlightActivations) {
-  // 1F1B with p = 4, m = 8: stage i holds min(m, p − i) = 4, 3, 2, 1 micro-batches. GPipe holds all 8. Of two peaks that differ in what a
-  // chunk keeps by 1000 bytes, one is so many thousand bytes higher, times 1.06 for the reserve.
+  // 1F1B with p = 4, m = 8: stage i holds min(m, p − i) = 4, 3, 2, 1 micro-batches. GPipe holds all 8. Of two peaks
+  // that differ in what a chunk keeps by 1000 bytes, one is so many thousand bytes higher, times 1.06 for the reserve.
   for (const ScheduleKind kind : {ScheduleKind::one_f_one_b, ScheduleKind::gpipe}) {
     const Case c = make_case(model_of(gpt(6)), {}, schedule_of(kind, 4, 1, 8));
     const View view = make_view(c.plan, c.model, c.cluster);

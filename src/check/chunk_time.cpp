@@ -159,7 +159,8 @@ class PlanClock {
     if (!offloads_activations(s.offload) && !offloads_parameters(s.offload)) return out;
     const double link = 0.8 * nodes_of(view_).host.link.count();
     const View under = view_of(view_, s);
-    const bool waits = view_.engine.runs.offload_activations == ActivationOffload::checkpoints;  // for copies in the open
+    // for copies in the open
+    const bool waits = view_.engine.runs.offload_activations == ActivationOffload::checkpoints;
     (waits ? out.waited : out.saved) = static_cast<double>(hosted_bytes_of_layer(under, kind, how)) / link;
     if (!offloads_parameters(s.offload)) return out;
     const StageElements e = elements_of_layer(under, kind);
@@ -170,7 +171,8 @@ class PlanClock {
     return out;
   }
 
-  /// Beside all that a layer does, ZeRO's traffic included, which `before` did not have yet: the longer direction, less what hides it. Most:
+  /// Beside all that a layer does, ZeRO's traffic included, which `before` did not have yet: the longer direction, less
+  /// what hides it. Most:
   /// nothing does, and both edges of the chunk besides.
   void add_copies(const Copies& copies, bool backward, const ChunkTime& before, ChunkTime& sum) {
     const double all = copies.weights + copies.saved + copies.gradients;
@@ -262,7 +264,8 @@ class PlanClock {
     sum.backward += scattering(s, dense, expert);
   }
 
-  /// ZeRO collectives of a copy of the token table, hidden by nothing, and once more where its layer comes first. The least of them is nothing.
+  /// ZeRO collectives of a copy of the token table, hidden by nothing, and once more where its layer comes first. The
+  /// least of them is nothing.
   void add_table_copy(std::size_t c, ChunkTime& sum) {
     const Strategy& s = view_.chunks.front().ranges.front().strategy;
     const std::int32_t user = view_.stage_of[c] != view_.stage_of.front() ? table_user(view_, c) : -1;
@@ -274,7 +277,8 @@ class PlanClock {
     sum.backward += gather + times * scattering(s, static_cast<double>(e.dense), static_cast<double>(e.expert));
   }
 
-  /// One bucket of what the chunk reduces and gathers once a step. Ranges of several strategies reduce one after the other.
+  /// One bucket of what the chunk reduces and gathers once a step. Ranges of several strategies reduce one after the
+  /// other.
   void add_collectives(std::size_t c, std::int32_t buckets, ChunkTime& sum) {
     const double cut = buckets;
     for (const auto& [s, e] : elements_of_chunk(c)) {
@@ -292,7 +296,8 @@ class PlanClock {
     }
   }
 
-  /// Parameters of a chunk by strategy, how layers are recomputed apart; the copy of a shared table is reduced with the last chunk.
+  /// Parameters of a chunk by strategy, how layers are recomputed apart; the copy of a shared table is reduced with the
+  /// last chunk.
   [[nodiscard]] std::vector<std::pair<Strategy, StageElements>> elements_of_chunk(std::size_t c) const {
     std::vector<std::pair<Strategy, StageElements>> all;
     const auto add = [&](Strategy s, const StageElements& e) {
@@ -327,15 +332,16 @@ class PlanClock {
   [[nodiscard]] double update_bytes(const Strategy& s, const StageElements& e) const {
     const double held = divided(s, static_cast<double>(e.dense), static_cast<double>(e.expert));
     const double whole = view_.engine.kernels.whole_gradient_bytes * static_cast<double>(e.dense + e.expert);
-    if (offloads_parameters(s.offload)) return 0;                                                  // the host has the gradients
+    // the host has the gradients
+    if (offloads_parameters(s.offload)) return 0;
     if (offloads_optimizer(s.offload)) return (whole > 0 ? 0.0 : held * bytes_.gradient) + whole;  // the norm alone
     const double gradient = (whole > 0 ? 1.0 : 2.0) * bytes_.gradient;
     const double states = 2.0 * bytes_.master + 2.0 * bytes_.optimizer + (bytes_.master > 0 ? 1.0 : 2.0) * bytes_.parameter;
     return held * (gradient + states) + whole;
   }
 
-  /// The update on the host: gradients down the link, states there, parameters up (Ren et al. 2021). Least: the slower of update and way back
-  /// where they overlap.
+  /// The update on the host: gradients down the link, states there, parameters up (Ren et al. 2021). Least: the slower
+  /// of update and way back where they overlap.
   [[nodiscard]] double host_update(const Strategy& s, const StageElements& e) const {
     if (!offloads_optimizer(s.offload)) return 0;
     const NodeGroup& node = nodes_of(view_);
@@ -346,12 +352,14 @@ class PlanClock {
     const double twice = bytes_.master > 0 ? 1 : 2;
     const double update =
         held * (bytes_.gradient + 2.0 * bytes_.master + 2.0 * bytes_.optimizer + twice * bytes_.parameter) / memory;
-    if (offloads_parameters(s.offload)) return update + held * bytes_.gradient / memory;  // and reads gradients for their norm
+    // and reads gradients for their norm
+    if (offloads_parameters(s.offload)) return update + held * bytes_.gradient / memory;
     if (view_.engine.communication.overlaps_offload && !most()) return std::max(update, up);
     return down + update + up;
   }
 
-  /// Gradients inside tensor groups: of norms and biases on sequence shards, of replicated key/value heads, of partitioned operators.
+  /// Gradients inside tensor groups: of norms and biases on sequence shards, of replicated key/value heads, of
+  /// partitioned operators.
   [[nodiscard]] double tensor_gradients(const LayerRange& range) const {
     const View under = view_of(view_, range.strategy);
     if (range.strategy.tp == 1) return 0;
@@ -389,7 +397,8 @@ class PlanClock {
     return moved + hosted + view_.engine.coefficients.step_s + synchronised;
   }
 
-  /// Exchange of the shared table's gradient: at least one message of it, a third of one among three; at most as many round trips as stages hold it.
+  /// Exchange of the shared table's gradient: at least one message of it, a third of one among three; at most as many
+  /// round trips as stages hold it.
   [[nodiscard]] double shared_table() const {
     const std::vector<std::int32_t> copies = table_copies(view_);
     if (copies.empty()) return 0;
@@ -404,7 +413,8 @@ class PlanClock {
         fastest = std::min(fastest, message);
       }
     if (most()) return 2 * static_cast<double>(copies.size()) * slowest;
-    return copies.size() == 1 ? slowest : fastest / 3;  // a ring among three passes thirds, and its members may share links
+    // a ring among three passes thirds, and its members may share links
+    return copies.size() == 1 ? slowest : fastest / 3;
   }
 
   const View& view_;
@@ -420,7 +430,8 @@ class PlanClock {
 
 namespace {
 
-/// A message between stages that are not alike. Least: the busier end alone; most: both ends gather what came in parts besides.
+/// A message between stages that are not alike. Least: the busier end alone; most: both ends gather what came in parts
+/// besides.
 double unlike_message_s(const View& view, std::size_t c, double sent, double taken, End end) {
   const std::int32_t from = view.stage_of[c - 1], to = view.stage_of[c];
   if (from == to) return 0;
@@ -439,8 +450,8 @@ double unlike_message_s(const View& view, std::size_t c, double sent, double tak
   return time + tensor.gather(tensor.tensor(under), taken);
 }
 
-/// The gradient of a table with copies on several stages, from the fastest to the slowest pair of them: at least one message of it, a third of one
-/// among three and more; at most as many round trips as there are copies.
+/// The gradient of a table with copies on several stages, from the fastest to the slowest pair of them: at least one
+/// message of it, a third of one among three and more; at most as many round trips as there are copies.
 double unlike_exchange_s(const View& view, End end) {
   const std::vector<std::int32_t> copies = table_copies(view);
   if (copies.empty()) return 0;

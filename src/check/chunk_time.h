@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Seconds of what the instructions of a program stand for, from one side (layer_time.h): passes, messages, collectives, update.
+// Seconds of what the instructions of a program stand for, from one side (layer_time.h): passes, messages, collectives,
+// update.
 #pragma once
 
 #include <cstdint>

@@ -87,7 +87,8 @@ Finding check_limit(const View& view, const Claims& claims) {
                              : say("all peaks within what their devices leave, at least ", least, " bytes"));
 }
 
-/// What the devices of a node put into the memory of its host, each as much as the fullest stage's: states, and activations that wait there.
+/// What the devices of a node put into the memory of its host, each as much as the fullest stage's: states, and
+/// activations that wait there.
 Finding check_host(const View& view, const Program& program, bool replayable) {
   Verdict verdict("host-memory");
   std::int64_t most = 0;
@@ -143,7 +144,8 @@ std::vector<Finding> check_claims(const View& view, const Program& program, bool
 
 namespace {
 
-/// What the step of several pipelines takes; where ranks of a stage differ the floor of each of their kinds, and no upper bound.
+/// What the step of several pipelines takes; where ranks of a stage differ the floor of each of their kinds, and no
+/// upper bound.
 StepTimeRange bounds_of_several(const Plan& plan, const std::vector<View>& views, const Program& program, std::size_t kinds) {
   if (kinds == 0) return step_time_of_several(plan, views, program);
   StepTimeRange bounds{0, std::numeric_limits<std::int64_t>::max()};

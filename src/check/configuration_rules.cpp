@@ -53,8 +53,9 @@ Finding check_positions(const View& view) {
   each_kind(view, [&](const LayerKind& kind) {
     const std::int64_t tokens = layer_tokens(kind, view.plan->training.sequence);
     verdict.require(tokens >= 1, [&] { return say("layer '", kind.name, "' gets ", tokens, " tokens a sample"); });
-    const bool of_file = kind.stream == TokenStream::fixed ||  // images, or recordings whose length the model's file sets
-                         (kind.stream == TokenStream::encoder && view.model->encoder_tokens > 0);
+    // images, or recordings whose length the model's file sets
+    const bool of_file =
+        kind.stream == TokenStream::fixed || (kind.stream == TokenStream::encoder && view.model->encoder_tokens > 0);
     verdict.require(most == 0 || of_file || tokens <= most,
                     [&] { return say(tokens, " tokens, the model has ", most, " positions"); });
   });
@@ -69,7 +70,8 @@ bool carries_state(const LayerKind& kind) {
                      [](const Operator& op) { return is_scan(op) || op.kind == OperatorKind::causal_conv; });
 }
 
-/// Every cp rank gets one slice, or two (an early and a late one) in a causal ring; sp cuts each rank's tokens once more.
+/// Every cp rank gets one slice, or two (an early and a late one) in a causal ring; sp cuts each rank's tokens once
+/// more.
 Finding check_sequence(const View& view) {
   Verdict verdict("sequence");
   const Strategy& s = view.strategy;
@@ -114,7 +116,8 @@ Finding check_heads(const View& view) {
   return verdict.finding(say("heads divide over ", split));
 }
 
-/// Row linears by their input, column linears that an activation follows by what it hands on; attention's are a matter of heads.
+/// Row linears by their input, column linears that an activation follows by what it hands on; attention's are a matter
+/// of heads.
 Finding check_features(const View& view) {
   Verdict verdict("features");
   const std::int64_t tp = view.strategy.weight_tp();
@@ -233,7 +236,8 @@ Finding check_devices_fit(const View& view) {
 
 Finding check_homogeneous(const View& view) {
   Verdict verdict("homogeneous");
-  if (!view.group_of_stage.empty()) return verdict.finding("one kind of node in every stage");  // as check_structure found it
+  // as check_structure found it
+  if (!view.group_of_stage.empty()) return verdict.finding("one kind of node in every stage");
   verdict.require(view.cluster->groups.size() == 1, [&] { return say(view.cluster->groups.size(), " node groups"); });
   return verdict.finding("one kind of node");
 }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// A small executor without times: an instruction may start when its stream predecessor, its waits and (recv) its send have ended.
-// Data collectives meet: the n-th collective of every rank of a data group is one node that waits for what each member waits
-// for; the tied exchange meets between the stages that hold the table. All instructions run ⇔ there is no cycle (Kahn 1962).
+// A small executor without times: an instruction may start when its stream predecessor, its waits and (recv) its send
+// have ended. Data collectives meet: the n-th collective of every rank of a data group is one node that waits for what
+// each member waits for; the tied exchange meets between the stages that hold the table. All instructions run ⇔ there
+// is no cycle (Kahn 1962).
 #include <algorithm>
 #include <map>
 #include <numeric>
@@ -43,7 +44,8 @@ bool join(const Program& program, const std::vector<std::vector<std::int32_t>>& 
 
 Finding join_collectives(const View& view, const Program& program, std::vector<std::int32_t>& node) {
   Verdict verdict("collective-order");
-  std::map<std::pair<std::int32_t, ProcessGroupId>, std::vector<std::vector<std::int32_t>>> groups;  // by stage and data group
+  // by stage and data group
+  std::map<std::pair<std::int32_t, ProcessGroupId>, std::vector<std::vector<std::int32_t>>> groups;
   const std::vector<std::int32_t> holders = table_holders(view);
   std::vector<std::vector<std::vector<std::int32_t>>> exchanges(
       holders.size());  // of each stage that holds the table, rank by rank

@@ -25,7 +25,8 @@ TEST(StaticMemory, OneDeviceHoldsEighteenBytesAParameter) {
 }
 
 TEST(StaticMemory, TensorParallelSplitsWeightsAndKeepsRowBiasesAndNorms) {
-  // tp 4: block = norms 256 + qkv 12480/4 + (out 4096/4 + 64) + up 16640/4 + (down 16384/4 + 64); table 250 rows; positions whole
+  // tp 4: block = norms 256 + qkv 12480/4 + (out 4096/4 + 64) + up 16640/4 + (down 16384/4 + 64); table 250 rows;
+  // positions whole
   Strategy s;
   s.tp = 4;
   const Case c = make_case(model_of(gpt(1)), s, schedule_of(ScheduleKind::one_f_one_b, 1, 1, 1));
@@ -47,7 +48,8 @@ TEST(StaticMemory, ZeroShardsOptimizerThenGradientsThenParameters) {
   }
 }
 
-// Of a elements 2a + 4a + 12·a/4 bytes, or with half of the gradients whole beside the shards of all 2a + 4·(a/4 + a/2) + 12·a/4: a ninth less.
+// Of a elements 2a + 4a + 12·a/4 bytes, or with half of the gradients whole beside the shards of all 2a + 4·(a/4 + a/2)
+// + 12·a/4: a ninth less.
 TEST(StaticMemory, ReducedGradientsAreFreedWherePassesOfAChunkFollowEachOther) {
   Strategy s;
   s.dp = 4;
@@ -108,7 +110,8 @@ TEST(StaticMemory, Fp32AndSgd) {
   EXPECT_EQ(static_bytes_per_stage(view_of(c)).front(), 12 * (kBlock + kTable + kPositions + kHeadNorm));
 }
 
-// Derivations stand on a plan of sound structure: a layer that no chunk holds, and samples that no replica gets, are the caller's fault.
+// Derivations stand on a plan of sound structure: a layer that no chunk holds, and samples that no replica gets, are
+// the caller's fault.
 TEST(View, OnlyOfAPlanWhoseLayersFollowEachOther) {
   Case c = make_case(model_of(gpt(4)), {}, schedule_of(ScheduleKind::one_f_one_b, 2, 1, 2));
   const View view = view_of(c);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Over how many of the ranks that hold an expert ZeRO divides its states, derived again from what plan/expert_shard.h publishes: the dense
-// weights have n = data ranks / shard instances of their states, and so have the experts, if n divides their replicas.
+// Over how many of the ranks that hold an expert ZeRO divides its states, derived again from what plan/expert_shard.h
+// publishes: the dense weights have n = data ranks / shard instances of their states, and so have the experts, if n
+// divides their replicas.
 #pragma once
 
 #include <cstdint>

@@ -29,7 +29,8 @@ bool frozen_layer(const Training& training, const LayerKind& kind, std::int64_t 
 /// Whether the layer is of a tower beside that of the images.
 bool sounds(const View& view, const LayerKind& kind) { return view.model->tower && kind.stream == TokenStream::decoder; }
 
-/// Whether a projection to queries and more makes so many more heads: fewer where keys are values too, none where those of another layer are used.
+/// Whether a projection to queries and more makes so many more heads: fewer where keys are values too, none where those
+/// of another layer are used.
 bool makes_more(const LayerKind& kind, const Operator& op, std::int64_t times) {
   return std::none_of(kind.operators.begin(), kind.operators.end(), [&](const Operator& core) {
     return core.kind == OperatorKind::attention && op.out < (core.heads + times * core.kv_heads) * core.qk_dim;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A directed graph whose nodes take time: which can run at all, and when each ends if every node starts as soon as all before it have ended
-// (Kahn 1962; the longest path).
+// A directed graph whose nodes take time: which can run at all, and when each ends if every node starts as soon as all
+// before it have ended (Kahn 1962; the longest path).
 #pragma once
 
 #include <algorithm>

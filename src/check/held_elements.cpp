@@ -108,7 +108,8 @@ class RankElements {
       add_part(experts_, from + expert * size, size, x_, s.etp);
   }
 
-  /// The part-th of `parts` of the list's elements, counted along it: equal parts, or by weight as ⌊n · weights before / all weights⌋.
+  /// The part-th of `parts` of the list's elements, counted along it: equal parts, or by weight as ⌊n · weights before
+  /// / all weights⌋.
   static void cut(const std::vector<ElementSpan>& list, std::int64_t part, std::int64_t parts,
                   const std::vector<std::int64_t>& weights, std::vector<ElementSpan>& out) {
     std::int64_t n = 0;

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which elements of a layer a rank holds, derived again from the rule that plan/ownership.h publishes; nothing of it is used here.
+// Which elements of a layer a rank holds, derived again from the rule that plan/ownership.h publishes; nothing of it is
+// used here.
 //
 // Elements of a layer are numbered operator by operator. A rank at position r of its stage has the coordinates
 //     t = r mod tp (0 with Ulysses)      x = r mod etp      e = ⌊r/etp⌋ mod ep
 //     i = ⌊r/stride⌋ mod shard, stride = tp (1 with Ulysses)      k = ⌊r/(ep·etp)⌋ mod s_e (plan/expert_shard.h)
-// and holds of every operator the part that these name. What ZeRO shards is the i-th part of that list (k-th of the experts).
+// and holds of every operator the part that these name. What ZeRO shards is the i-th part of that list (k-th of the
+// experts).
 #pragma once
 
 #include <cstdint>

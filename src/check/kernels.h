@@ -3,7 +3,8 @@
 //
 //     product [m,k]·[k,n]   f₀ + √(c² + b²), c = 2·m·n·k/rate, b = bytes/(memory bandwidth · gemm_memory)
 //     with h bytes beside   f₀ + max(√(c² + b²), b + h/(memory bandwidth · gemm_memory))
-//     fused attention       f₀ + 2(width + 2d½)·(rows·(keys + s₀) + R½·most)/rate + bytes/R; backward f₀ + 2.5 times both terms
+//     fused attention       f₀ + 2(width + 2d½)·(rows·(keys + s₀) + R½·most)/rate + bytes/R; backward f₀ + 2.5 times
+//                           both terms
 //     memory-bound          f₀ + bytes/R, R = memory bandwidth · memory_max
 // (Williams et al. 2009; Dao 2023, https://arxiv.org/abs/2307.08691.)
 #pragma once
@@ -18,7 +19,8 @@ namespace espalier::check {
 struct Kernels {
   double product = 1, wide = 1;     ///< FLOP/s of matrix products; of those that stay in 16 bits under fp8
   double batched = 1, grouped = 1;  ///< of unfused attention; of experts
-  double uneven = 1;                ///< of unfused attention whose heads are no multiple of 8 features, without matrix units
+  double uneven = 1;                ///< of unfused attention whose heads are no multiple of 8 features, without matrix
+                                    ///< units
   double attention = 1, attention_back = 1;
   double softmax = 0, prologue = 0, rows = 0;
   double stream = 1, memory = 1;  ///< bytes/s of product operands; of element-wise kernels

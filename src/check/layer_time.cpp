@@ -62,7 +62,8 @@ class LayerClock {
       const double forward = forward_, exposed = exposed_forward_;
       add_timed(kind_.operators[i]);
       selective_ += again_[i].share * (forward_ - forward);
-      const bool of_ulysses = ulysses_ && kind_.operators[i].kind == OperatorKind::attention;  // stands around what runs again
+      // stands around what runs again
+      const bool of_ulysses = ulysses_ && kind_.operators[i].kind == OperatorKind::attention;
       if (again_[i].communication && !of_ulysses) selective_ += exposed_forward_ - exposed;
     }
     const double wait = end_ == End::most ? e_.coefficients.collective_wait_s : 0;
@@ -182,7 +183,8 @@ class LayerClock {
     if (vocabulary) output_projection(row * static_cast<double>(op.in));
   }
 
-  /// Narrow products of adapters: at least what they move; at most that and what they compute, and a sum in the tensor group both ways.
+  /// Narrow products of adapters: at least what they move; at most that and what they compute, and a sum in the tensor
+  /// group both ways.
   void add_adapters(const Operator& op, double m, double n, double k) {
     const double pairs = op.adapters, rank = op.adapter_rank;
     const double out = n * static_cast<double>(op.adapter_out) / static_cast<double>(op.out);
@@ -306,7 +308,8 @@ class LayerClock {
     return copies(op) * (s_.sp == SequenceParallel::none ? 1 : s_.etp);
   }
 
-  /// Share of the copies that are sent where copies for one place travel once: P·(1 − (1 − 1/P)^top_k)/top_k of P places.
+  /// Share of the copies that are sent where copies for one place travel once: P·(1 − (1 − 1/P)^top_k)/top_k of P
+  /// places.
   [[nodiscard]] double sent_share(const Operator& op) const {
     if (!e_.communication.deduplicates_dispatch || ep_.size <= 1 || op.top_k <= 1) return 1;
     const auto inside = static_cast<double>(std::max<std::int64_t>(1, fabric_.by_nvlink(ep_)));
@@ -338,7 +341,8 @@ class LayerClock {
     (op.split == TpSplit::row ? k : n) /= s_.etp;
     const double pass = k_.multiply_many(k_.grouped, local, m, n, k);
     compute(pass, pass, 1, 1);
-    if (k_.operand < k_.a && !e_.kernels.fused_experts) {  // scaled and cast to 8 bits, by hosts that have nothing queued
+    // scaled and cast to 8 bits, by hosts that have nothing queued
+    if (k_.operand < k_.a && !e_.kernels.fused_experts) {
       const bool one_by_one = of_transformer_engine(e_) && e_.measured == nullptr;
       const double host = one_by_one ? local * eager_share(e_) * k_.launch : 0;
       compute(std::max(host, k_.move(4 * local * m * k)), std::max(host, k_.move(4 * local * m * n)), 1, 1);
@@ -365,7 +369,8 @@ class LayerClock {
             k_.floor + 2 * exponential + k_.a * t * (5 * channels + 4 * states) / k_.memory, 1, 1);
   }
 
-  /// Products of each chunk and of its state, as one product that moves inputs, outputs and states; backward three times as much.
+  /// Products of each chunk and of its state, as one product that moves inputs, outputs and states; backward three
+  /// times as much.
   void add_chunks(const Operator& op) {
     const bool delta = op.kind == OperatorKind::gated_delta;
     const double h = op.heads / static_cast<double>(s_.tp), g = op.kv_heads / static_cast<double>(s_.tp), t = split_tokens_;
@@ -409,7 +414,8 @@ class LayerClock {
     const double bytes = k_.a * split_tokens_ * static_cast<double>(op.out);
     compute(k_.move(2 * bytes), 0, 4, 0);
     const bool vocabulary = op.split == TpSplit::vocab;
-    if (!op.frozen) {  // the gradient: a dense table is cleared, the tokens' rows are added, all is added to the accumulated one
+    // the gradient: a dense table is cleared, the tokens' rows are added, all is added to the accumulated one
+    if (!op.frozen) {
       const double columns = std::max(1.0, static_cast<double>(op.out));
       const double rows = vocabulary && vocabulary_ > 0 ? vocabulary_ / width_ : static_cast<double>(op.parameters) / columns;
       weight_ += k_.move(rows * static_cast<double>(op.out) * (2 * k_.a + 2.0 * e_.memory.states.gradient) + 12.5 * bytes);
@@ -453,7 +459,8 @@ class LayerClock {
   double column_forward_ = 0, column_input_ = 0, column_weight_ = 0;
 };
 
-/// Products and attention of a partitioned block, divided evenly: no partition does less. What was measured of their tiles is not derived again.
+/// Products and attention of a partitioned block, divided evenly: no partition does less. What was measured of their
+/// tiles is not derived again.
 LayerTime least_of_partitioned(const View& view, const Kernels& k, const LayerKind& kind) {
   if (view.engine.measured != nullptr) return {};
   const double devices = view.strategy.tp,

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Seconds of one layer for one micro-batch on one rank, derived from both sides.
 //
-// Kernels by kernels.h, collectives by fabric.h, as docs/cost-model.md ("Operators", "Communication inside a layer", "Launches") names them.
-// A phase lasts max(kernels and exposed communication, launches · host time of a launch). What may run beside compute of length w
-// exposes of its length c
+// Kernels by kernels.h, collectives by fabric.h, as docs/cost-model.md ("Operators", "Communication inside a layer",
+// "Launches") names them. A phase lasts max(kernels and exposed communication, launches · host time of a launch). What
+// may run beside compute of length w exposes of its length c
 //     least   max(0, c − w)        most   c        (least ≤ any overlap ≤ one after the other)
-// and `most` counts a host's waits in tensor-parallel collectives. Blocks whose operators are partitioned: least the products and attention
-// divided by the devices; most the whole block on one device and every tensor gathered twice over the group.
+// and `most` counts a host's waits in tensor-parallel collectives. Blocks whose operators are partitioned: least the
+// products and attention divided by the devices; most the whole block on one device and every tensor gathered twice
+// over the group.
 #pragma once
 
 #include "check/kernels.h"

@@ -10,8 +10,9 @@ namespace {
 
 using namespace test;
 
-// By hand: a block has 4·64² + 2·64·256 weights, 9·64 + 256 biases and norms; each rank of two holds half of what tp splits (not
-// the norms and the biases after row linears: 6·64). The head reads the embedding's table. 18 bytes an element.
+// By hand: a block has 4·64² + 2·64·256 weights, 9·64 + 256 biases and norms; each rank of two holds half of what tp
+// splits (not the norms and the biases after row linears: 6·64). The head reads the embedding's table. 18 bytes an
+// element.
 TEST(LayeredPlans, SmallestExample) {
   Strategy data, tensor;
   data.dp = 2;
@@ -28,8 +29,9 @@ TEST(LayeredPlans, SmallestExample) {
   EXPECT_EQ(view_of(view, tensor).micro_batch, 2);
 }
 
-// The same two strategies under engines that say less: fully_shard has ZeRO 2 and 3 beside each other and recomputation by block; tensor
-// groups and ZeRO 0 (its DDP) beside ZeRO 3 are one choice a plan. Galvatron's file has all of that but not another head than embedding.
+// The same two strategies under engines that say less: fully_shard has ZeRO 2 and 3 beside each other and recomputation
+// by block; tensor groups and ZeRO 0 (its DDP) beside ZeRO 3 are one choice a plan. Galvatron's file has all of that
+// but not another head than embedding.
 TEST(LayeredPlans, EnginesSayInWhatLayersMayDiffer) {
   const auto finding = [](const char* engine, const Strategy& blocks, const Strategy& ends, const Strategy& head) {
     Case c = make_layered_case(model_of(gpt(2)), {{{0, 0, ends}, {1, 2, blocks}, {3, 3, head}}},

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Devices in an order of the plan's own, from the check's side: rank n of a stage runs on the n-th device that the stage lists.
+// Devices in an order of the plan's own, from the check's side: rank n of a stage runs on the n-th device that the
+// stage lists.
 //
-// A group of g ranks at a stride t takes places b + r, b + r + t, … of the list (b a multiple of g·t, r < t). At a level of the fabric with
-// domains of `span` devices its members fall into domains device div span; a plan is priced where all groups of a kind fall alike.
+// A group of g ranks at a stride t takes places b + r, b + r + t, … of the list (b a multiple of g·t, r < t). At a
+// level of the fabric with domains of `span` devices its members fall into domains device div span; a plan is priced
+// where all groups of a kind fall alike.
 #pragma once
 
 #include <cstdint>
@@ -42,7 +44,8 @@ void each_listed_group(const Listed& stages, std::int64_t count, std::int64_t st
 /// Members of a group in each domain that it reaches, by ascending number.
 std::vector<std::int64_t> fall(const std::vector<std::int64_t>& group, std::int64_t span);
 
-/// A kind of group of a strategy of the pipeline that falls otherwise in one place than in another; empty: there is none.
+/// A kind of group of a strategy of the pipeline that falls otherwise in one place than in another; empty: there is
+/// none.
 std::string uneven_groups(const Pipeline& pipeline, const Listed& stages, const Cluster& cluster, bool experts);
 
 }  // namespace espalier::check

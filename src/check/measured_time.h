@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Seconds of an operator as a profile states them: what is read in place of kernels.h where the job names one. Which row is meant is derived here
-// from the strategy, apart from the cost model's way to it.
+// Seconds of an operator as a profile states them: what is read in place of kernels.h where the job names one. Which
+// row is meant is derived here from the strategy, apart from the cost model's way to it.
 #pragma once
 
 #include <optional>

@@ -10,7 +10,8 @@
 namespace espalier::check {
 namespace {
 
-/// Elements of the copies of the token table that the piece brings with the layers that use them, for one of their data ranks.
+/// Elements of the copies of the token table that the piece brings with the layers that use them, for one of their data
+/// ranks.
 double copied_elements(const View& view, const LayerSpan& layers) {
   const std::vector<std::int32_t> copies = table_copies(view);
   const Strategy& table = view.chunks.front().ranges.front().strategy;

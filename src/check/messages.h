@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Bytes that cross the boundaries of the pipeline, per rank, micro-batch and direction.
 //
-// Entering chunk c: micro_batch · E · a / cp, divided by tp with sequence parallelism (rounded up), where E = what the last
-// layer of chunk c − 1 hands on per sample: hidden · tokens, and the encoder's output (its width · its tokens) where it
-// travels along; a = bytes of an activation element. 0 into chunk 0 and between chunks of one stage.
+// Entering chunk c: micro_batch · E · a / cp, divided by tp with sequence parallelism (rounded up), where E = what the
+// last layer of chunk c − 1 hands on per sample: hidden · tokens, and the encoder's output (its width · its tokens)
+// where it travels along; a = bytes of an activation element. 0 into chunk 0 and between chunks of one stage.
 #pragma once
 
 #include <cstdint>

@@ -2,13 +2,17 @@
 // What an answer says of a move, against what follows from the two plans:
 //
 //   moved-bytes      kept, peer, storage and lost bytes; every pipeline of the new plan holds the whole model
-//   bytes-per-link   what nodes take in, to the byte; what they send and what links carry, between its bounds; as much is sent as is taken
-//   move-seconds     transfer: not less than any link needs for its bytes at the best rate on its way, not more than the busiest node needs at the worst
-//                    rate with one device sending, and the latencies; storage: the most that one device reads, at the rate of the question; rollback,
+//   bytes-per-link   what nodes take in, to the byte; what they send and what links carry, between its bounds; as much
+//                    is sent as is taken
+//   move-seconds     transfer: not less than any link needs for its bytes at the best rate on its way, not more than
+//                    the busiest node needs at the worst
+//                    rate with one device sending, and the latencies; storage: the most that one device reads, at the
+//                    rate of the question; rollback,
 //                    restart and warm-up: those of the question
 //
-// Where nobody holds some byte any more, every device reads all its states from the last checkpoint: nothing is kept and no peer sends. The same may be
-// claimed where it is sooner than peers at their worst, rollback included; bytes from peers may not be claimed where it is sooner than they are at best.
+// Where nobody holds some byte any more, every device reads all its states from the last checkpoint: nothing is kept
+// and no peer sends. The same may be claimed where it is sooner than peers at their worst, rollback included; bytes
+// from peers may not be claimed where it is sooner than they are at best.
 #pragma once
 
 #include <cstdint>

@@ -42,8 +42,9 @@ std::int64_t size_of(const std::vector<ElementSpan>& spans) {
                          [](std::int64_t sum, const ElementSpan& s) { return sum + s.to - s.from; });
 }
 
-// Rank 1 of 2: queries 32 … 64, all of the one key/value head 64 … 128, the second half of out 160 … 192. Of these 128 elements ZeRO over two
-// replicas gives rank 3 (second replica) the last 64: from the 65th on, that is 96 … 128 and 160 … 192.
+// Rank 1 of 2: queries 32 … 64, all of the one key/value head 64 … 128, the second half of out 160 … 192. Of these 128
+// elements ZeRO over two replicas gives rank 3 (second replica) the last 64: from the 65th on, that is 96 … 128 and 160
+// … 192.
 TEST(HeldElements, HeadsAndShardsByHand) {
   HeldUnder how;
   how.strategy.tp = 2;
@@ -106,8 +107,9 @@ struct Two {
   }
 };
 
-// Eight replicas under ZeRO 1 become one device: it has all parameters and an eighth of the states. Three eighths come from its own node, four
-// from the other. Layers shard by themselves, so that an eighth is up to one element a layer more.
+// Eight replicas under ZeRO 1 become one device: it has all parameters and an eighth of the states. Three eighths come
+// from its own node, four from the other. Layers shard by themselves, so that an eighth is up to one element a layer
+// more.
 TEST(MovedBytes, ShardsAreGathered) {
   const Two two;
   const MovedBytes m = moved_bytes(two.question(two.replicas, two.one));
@@ -145,8 +147,9 @@ TEST(MovedBytes, LostShards) {
   EXPECT_FALSE(check_move(q, prices, claims)[2].ok);
 }
 
-// From one device to eight replicas: seven take all parameters and their eighth of the states, which device 0 alone can give. Three of them are
-// inside its node; the four of the other take 4 · (2 + 12/8) · n over the network of 4 · 100 GB/s a node at an efficiency of 0.8.
+// From one device to eight replicas: seven take all parameters and their eighth of the states, which device 0 alone can
+// give. Three of them are inside its node; the four of the other take 4 · (2 + 12/8) · n over the network of 4 · 100
+// GB/s a node at an efficiency of 0.8.
 TEST(MoveCheck, WhatALinkNeeds) {
   const Two two;
   const MoveQuestion q = two.question(two.one, two.replicas);
@@ -166,7 +169,8 @@ TEST(MoveCheck, WhatALinkNeeds) {
   EXPECT_FALSE(check_move(q, prices, claims)[2].ok);
 }
 
-// Peers would take an hour over a way of a millionth: the checkpoint may be read, and peers may not be claimed. Over a way as usual it is the other way round.
+// Peers would take an hour over a way of a millionth: the checkpoint may be read, and peers may not be claimed. Over a
+// way as usual it is the other way round.
 TEST(MoveCheck, ACheckpointIsReadOnlyWherePeersAreSlower) {
   const Two two;
   const MoveQuestion q = two.question(two.one, two.replicas);

@@ -314,7 +314,8 @@ double FabricTimes::message(const View& view, std::int32_t from, std::int32_t to
 
 namespace {
 
-/// Over links between groups by name: what all devices of the smaller stage move together, at what the links and the nodes' interfaces give.
+/// Over links between groups by name: what all devices of the smaller stage move together, at what the links and the
+/// nodes' interfaces give.
 double named_message(const View& view, const Stage& from, const Stage& to, std::size_t a, std::size_t b, double bytes) {
   const auto nodes = [&](const Stage& stage, std::size_t group) {
     const DeviceRange& range = stage.devices.front();

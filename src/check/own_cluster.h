@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// A plan on neighbouring devices of one node group is checked as a plan of the cluster that these devices are by themselves. It is one where
-//   - it has one pipeline of equal replicas, and all layers have one rank order; where the cluster has several groups, one strategy but for recomputation;
-//   - its devices are a run of whole nodes of one group, or the first devices of one node, that begins a domain of every level of the group
+// A plan on neighbouring devices of one node group is checked as a plan of the cluster that these devices are by
+// themselves. It is one where
+//   - it has one pipeline of equal replicas, and all layers have one rank order; where the cluster has several groups,
+//     one strategy but for recomputation;
+//   - its devices are a run of whole nodes of one group, or the first devices of one node, that begins a domain of
+//     every level of the group
 //     but the outermost one;
 //   - counted from the first of them, every stage holds the devices that its order numbers;
 //   - none of them is faster or slower than its kind.

@@ -30,8 +30,9 @@ Moments moments_of(const Lengths& lengths, double window, bool causal) {
   return m;
 }
 
-/// Next-fit decreasing of a thousand sequences at even quantiles: what fills worse than any packing that looks back. Of long samples it fills a few
-/// only; but each that is closed had no room for a sequence, so that it holds more than all but the longest one's length.
+/// Next-fit decreasing of a thousand sequences at even quantiles: what fills worse than any packing that looks back. Of
+/// long samples it fills a few only; but each that is closed had no room for a sequence, so that it holds more than all
+/// but the longest one's length.
 double least_fill(const Lengths& lengths, double sample) {
   constexpr int kSequences = 1000;
   double all = 0, below = 0, used = 0, room = 0;

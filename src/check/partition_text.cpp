@@ -181,8 +181,8 @@ class OperatorTile {
     return bytes;
   }
 
-  /// At most what runs beside saved tensors: gradients of what it reads and writes, and of a rotating product (P) the second buffers of
-  /// both and of its weights.
+  /// At most what runs beside saved tensors: gradients of what it reads and writes, and of a rotating product (P) the
+  /// second buffers of both and of its weights.
   [[nodiscard]] double working() const {
     const Operator& op = *node_.op;
     const double parts = static_cast<double>(cut_.n * cut_.h);

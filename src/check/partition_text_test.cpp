@@ -31,8 +31,8 @@ TEST(CheckOperatorPartition, SmallestExample) {
   const Case c = case_of(over(2, kMegatron));
   EXPECT_TRUE(c.check().ok()) << broken(c.check());
   const LayerKind& kind = c.model.layer(1);
-  // Half of qkv 64·192, out 64·64, up and down 64·256, with biases of the column linears cut; two LayerNorms of 128 whole; the bias of a
-  // row linear is whole.
+  // Half of qkv 64·192, out 64·64, up and down 64·256, with biases of the column linears cut; two LayerNorms of 128
+  // whole; the bias of a row linear is whole.
   const std::int64_t weights = (64 * 192 + 64 * 64 + 2 * 64 * 256) / 2, biases = 192 / 2 + 256 / 2 + 64 + 64, norms = 2 * 128;
   EXPECT_EQ(partitioned_parameters(view_for(c), kind), weights + biases + norms);
 }

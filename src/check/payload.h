@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the instructions of a program stand for, against the plan and the model:
 //
-//   program-layers     every pass of a chunk works on the chunk's layers, range by range, under the plan's strategies, with the samples that
+//   program-layers     every pass of a chunk works on the chunk's layers, range by range, under the plan's strategies,
+//                      with the samples that
 //                      a rank has of a micro-batch under each
-//   program-messages   where bytes are written: every transfer moves what the check derives for its boundary, both ways alike; messages of
+//   program-messages   where bytes are written: every transfer moves what the check derives for its boundary, both ways
+//                      alike; messages of
 //                      collectives are positive, of known strategies, and shares of one chunk's buckets lie in (0, 1]
 #pragma once
 

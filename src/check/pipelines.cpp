@@ -170,7 +170,8 @@ std::vector<Finding> check_pipelines(const Plan& plan, const Cluster& cluster) {
   for (const Pipeline& pipeline : plan.pipelines)
     for (const Stage& stage : pipeline.stages)
       for (const DeviceRange& range : stage.devices) {
-        if (range.count < 1 || range.count > all || range.first < 0 || range.stride < 1) continue;  // each pipeline's own finding
+        // each pipeline's own finding
+        if (range.count < 1 || range.count > all || range.first < 0 || range.stride < 1) continue;
         for (std::int64_t i = 0; i < range.count; ++i) {
           const std::int64_t device = range.first + i * range.stride;
           const std::int32_t holder = owner.emplace(device, pipeline.id).first->second;

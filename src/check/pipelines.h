@@ -1,15 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// Plans of several pipelines. Each pipeline is checked as the plan that it is by itself, on its own part of the program; here is what only holds
-// between them:
+// Plans of several pipelines. Each pipeline is checked as the plan that it is by itself, on its own part of the
+// program; here is what only holds between them:
 //
-//   pipeline-samples    ids differ, every pipeline has samples, and together they have the global batch: gradients are weighted by
+//   pipeline-samples    ids differ, every pipeline has samples, and together they have the global batch: gradients are
+//                       weighted by
 //                       samples of the pipeline / global batch
 //   pipeline-devices    no device is in two pipelines
-//   gradient-meetings   the layers are cut where some pipeline cuts them; for each piece, from the last to the first, every rank class that holds it
+//   gradient-meetings   the layers are cut where some pipeline cuts them; for each piece, from the last to the first,
+//                       every rank class that holds it
 //                       meets the others once, after all its own backward passes of it and before its update
 //
-// The part of a program that belongs to one pipeline has its instructions without the meetings; whoever waited for a meeting waits for the
-// collective before it, which the order of the stream makes it wait for anyway.
+// The part of a program that belongs to one pipeline has its instructions without the meetings; whoever waited for a
+// meeting waits for the collective before it, which the order of the stream makes it wait for anyway.
 #pragma once
 
 #include <vector>

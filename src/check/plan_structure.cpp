@@ -149,7 +149,8 @@ Finding check_positive_degrees(const Pipeline& pipeline) {
   return verdict.finding("every degree at least 1");
 }
 
-/// Stages that are not alike: each by itself has as many devices as its layers are spread over, which lie as its list says.
+/// Stages that are not alike: each by itself has as many devices as its layers are spread over, which lie as its list
+/// says.
 Finding check_unlike_placement(const Pipeline& pipeline, const Cluster& cluster) {
   Verdict verdict("stage-placement");
   each_range(pipeline, [&](std::size_t i, const LayerRange& range) {
@@ -193,7 +194,8 @@ Finding check_placement(const Pipeline& pipeline, std::int64_t devices, bool num
                              : say("stages hold the devices that the plan gives them, ", expected, " each"));
 }
 
-/// Ranks of a stage in the order in which its devices are listed: every group of tensor, context and data parallelism follows from it.
+/// Ranks of a stage in the order in which its devices are listed: every group of tensor, context and data parallelism
+/// follows from it.
 Finding check_device_order(const Pipeline& pipeline, const Model& model, const Cluster& cluster, const Listed* listed) {
   Verdict verdict("device-order");
   if (listed == nullptr) return verdict.finding("every stage lists its devices as its order numbers them");

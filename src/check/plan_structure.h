@@ -4,12 +4,16 @@
 //   schedule          as many stages and chunks as the schedule says; v ≥ 2 (interleaved), 2 (ZB-V), 1 (all others)
 //   coverage          every layer of the model exactly once, in order, along the pipeline
 //   devices-once      every device of the cluster exactly once
-//   strategies        all layers of a micro-batch take the same samples and overlap alike, the whole of them on every stage
+//   strategies        all layers of a micro-batch take the same samples and overlap alike, the whole of them on every
+//                     stage
 //   degrees           tp·cp·dp·pp = devices; every degree ≥ 1
-//   stage-placement   every stage holds devices / pp of them. Under a rank order with dimensions d₁ (innermost) … d₄ they are those with
+//   stage-placement   every stage holds devices / pp of them. Under a rank order with dimensions d₁ (innermost) … d₄
+//                     they are those with
 //                     id = x₁ + n₁(x₂ + n₂(x₃ + n₃·x₄)), x of its own stage, listed by ascending id
-//   device-order      where a plan lists them otherwise, all groups of a kind lie alike in the fabric (listed.h): which devices form a
-//                     tensor, context or data group follows from the list, and one price stands for all groups of a kind
+//   device-order      where a plan lists them otherwise, all groups of a kind lie alike in the fabric (listed.h): which
+//                     devices form a
+//                     tensor, context or data group follows from the list, and one price stands for all groups of a
+//                     kind
 #pragma once
 
 #include <vector>

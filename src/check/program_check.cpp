@@ -20,7 +20,8 @@ std::string name_of(const Program& program, std::int32_t index) {
              ", micro-batch ", i.microbatch, " (#", index, ")");
 }
 
-// ---- shape ----------------------------------------------------------------------------------------------------------------
+// ---- shape
+// ----------------------------------------------------------------------------------------------------------------
 
 std::int64_t represented_by(const RankClass& rank) {
   std::int64_t sum = 0;
@@ -154,7 +155,8 @@ Finding check_waits(const Program& program) {
   return verdict.finding("all waits point to earlier instructions of the same rank");
 }
 
-// ---- tables ---------------------------------------------------------------------------------------------------------------
+// ---- tables
+// ---------------------------------------------------------------------------------------------------------------
 
 void add_bucket(PassInstructions& pass, const Program& program, std::int32_t index, Verdict& verdict) {
   const Instruction& i = program.instructions[static_cast<std::size_t>(index)];
@@ -285,7 +287,8 @@ void fill_ended(const Program& program, ProgramTables& tables) {
   }
 }
 
-// ---- transfers and order --------------------------------------------------------------------------------------------------
+// ---- transfers and order
+// --------------------------------------------------------------------------------------------------
 
 void require_matched(const Program& program, std::int32_t rank, std::int32_t index, Verdict& verdict) {
   const auto& all = program.instructions;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Lookup tables over a Program: where each pass of each chunk and micro-batch stands on a rank, and what is known to have ended
-// when an instruction starts. Built by check_program, read by the checks of order, memory and collectives.
+// Lookup tables over a Program: where each pass of each chunk and micro-batch stands on a rank, and what is known to
+// have ended when an instruction starts. Built by check_program, read by the checks of order, memory and collectives.
 #pragma once
 
 #include <array>
@@ -26,7 +26,8 @@ struct PassInstructions {
 struct ChunkPasses {
   PassInstructions forward, input, weight;                  ///< a combined `backward` counts as input and as weight
   std::int32_t recv_activation = -1, send_activation = -1;  ///< entering this chunk; leaving it to the next chunk
-  std::int32_t recv_gradient = -1, send_gradient = -1;      ///< coming back from the next chunk; leaving to the one before
+  std::int32_t recv_gradient = -1, send_gradient = -1;      ///< coming back from the next chunk; leaving to the one
+                                                            ///< before
 };
 
 /// What one rank does. `work[k·m + b]`: k-th chunk of the rank's stage, micro-batch b.
@@ -38,8 +39,8 @@ struct RankTable {
 
 struct ProgramTables {
   std::vector<RankTable> ranks;
-  /// For each instruction and stream: the latest instruction of that stream of the same rank that has ended when it starts
-  /// (−1: none). Streams are in order, so all earlier ones of that stream have ended as well.
+  /// For each instruction and stream: the latest instruction of that stream of the same rank that has ended when it
+  /// starts (−1: none). Streams are in order, so all earlier ones of that stream have ended as well.
   std::vector<std::array<std::int32_t, kStreams>> ended;
 
   /// Whether `before` has certainly ended when `after` starts, by what their own rank knows.

@@ -103,7 +103,8 @@ void require_gather(const RankLists& r, std::size_t k, Verdict& verdict) {
   }
 }
 
-/// Stages that hold the embedding's table, where there are several: each exchanges its gradient once, when all that use it are done.
+/// Stages that hold the embedding's table, where there are several: each exchanges its gradient once, when all that use
+/// it are done.
 void require_tied(const RankLists& r, const std::vector<std::int32_t>& holders, Verdict& verdict) {
   const std::int32_t stage = r.rank().stage.value;
   const bool needed = std::find(holders.begin(), holders.end(), stage) != holders.end();

@@ -82,7 +82,8 @@ class KindCheck {
         view_, [](const View& v) { return boundary_bytes_per_chunk(v); }, by_chunk);
     for (std::size_t c = 0; c < sent.size(); ++c) {
       const std::size_t here = by_chunk(c), before = c == 0 ? here : by_chunk(c - 1);
-      if (view_.samples_of_stage[here] != view_.samples_of_stage[before]) continue;  // kinds of unlike samples face each other
+      // kinds of unlike samples face each other
+      if (view_.samples_of_stage[here] != view_.samples_of_stage[before]) continue;
       near(boundaries, "chunk", c, claims_.boundary_bytes_per_chunk[c], sent[c], 0.0);
     }
   }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Stages whose ranks are not all alike: on devices of several node groups or speeds, replicas with unequal samples or states; and stages in other
-// rank orders than tp-cp-dp-pp next to unlike ones. The ranks of a stage that are
-// alike are a *kind*, in the order in which they come. What a stage's k-th kind holds is derived as if all of its ranks were of it:
+// Stages whose ranks are not all alike: on devices of several node groups or speeds, replicas with unequal samples or
+// states; and stages in other rank orders than tp-cp-dp-pp next to unlike ones. The ranks of a stage that are
+// alike are a *kind*, in the order in which they come. What a stage's k-th kind holds is derived as if all of its ranks
+// were of it:
 //
 //     static memory   what ZeRO shards times w·d/W, for weight w of W in all and d replicas
 //     activations     of the samples that the kind's replicas take

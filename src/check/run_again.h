@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Operators of a block that run again before its backward pass under a set of modules, derived one by one from their position.
+// Operators of a block that run again before its backward pass under a set of modules, derived one by one from their
+// position.
 //
-// A block is a row of pieces, each closed by a residual addition. In a piece that mixes tokens (attention, scans, convolutions) all up to the first
-// product behind the last mixer belongs to the mixing; of what is left, or of another piece, dense products and activations are the MLP, or shared
-// experts where the piece has a router, and everything else next to a router the routed experts. A norm that an engine fuses into the column product
-// behind it is no part of its own: it runs again with an MLP, and stays otherwise. Norms before latents are never fused with what makes the latents.
+// A block is a row of pieces, each closed by a residual addition. In a piece that mixes tokens (attention, scans,
+// convolutions) all up to the first product behind the last mixer belongs to the mixing; of what is left, or of another
+// piece, dense products and activations are the MLP, or shared experts where the piece has a router, and everything
+// else next to a router the routed experts. A norm that an engine fuses into the column product behind it is no part of
+// its own: it runs again with an MLP, and stays otherwise. Norms before latents are never fused with what makes the
+// latents.
 #pragma once
 
 #include <vector>

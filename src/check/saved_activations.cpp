@@ -12,7 +12,8 @@
 namespace espalier::check {
 namespace {
 
-/// One layer on one rank: sizes as reals (every product stays below 2^53 in what can be trained), rounded once at the end.
+/// One layer on one rank: sizes as reals (every product stays below 2^53 in what can be trained), rounded once at the
+/// end.
 struct LayerOnRank {
   double tokens = 0, encoder_tokens = 0;  ///< T of the layer and of the encoder, before the sequence is split over tp
   double keys = 0, encoder_keys = 0;      ///< tokens of a whole sample
@@ -104,7 +105,8 @@ double routed_copies(const LayerOnRank& l, const Operator& op) {
   return std::ceil(l.tokens / l.sequence * op.top_k * l.imbalance);
 }
 
-/// Width / etp of the copies that an etp group works on: its own when tokens are split over tp, gathered then; else all the same.
+/// Width / etp of the copies that an etp group works on: its own when tokens are split over tp, gathered then; else all
+/// the same.
 double expert_divisor(const LayerOnRank& l) { return l.sequence > 1 ? 1 : l.etp; }
 
 /// Walks the operators of a layer and remembers which tensors are kept already.
@@ -236,13 +238,15 @@ class KeptTensorWalk {
     return (factor ? l_.a * one : 0) + (op.frozen ? 0 : l_.operand * one);
   }
 
-  /// Whether what the operator writes is a tensor that nothing else keeps: whole features, which a column linear does not write.
+  /// Whether what the operator writes is a tensor that nothing else keeps: whole features, which a column linear does
+  /// not write.
   static bool makes_own(const Operator& op) {
     return op.kind == OperatorKind::activation || op.kind == OperatorKind::causal_conv || op.kind == OperatorKind::residual ||
            (op.kind == OperatorKind::linear && op.split != TpSplit::column);
   }
 
-  /// The tensor a linear reads: the index of the norm whose output it is, else the layer's input or the encoder's output.
+  /// The tensor a linear reads: the index of the norm whose output it is, else the layer's input or the encoder's
+  /// output.
   [[nodiscard]] int source_of(std::size_t i) const {
     const Operator& op = operators_[i];
     if (op.cross) return kEncoder;

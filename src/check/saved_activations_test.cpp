@@ -57,8 +57,10 @@ TEST(SavedActivations, OneTokenOfATinyBlockByHand) {
   EXPECT_EQ(p.block(RecomputeKind::full), 128);
 }
 
-// Two blocks, 256 tokens over 4 ranks with sequence parallelism: the row linears of a block put out 2·256·(64 + 64) bytes before they are scattered. Eight
-// micro-batches: of two passes, four blocks, all wait where the host is three blocks ahead or more; of one micro-batch two blocks do.
+// Two blocks, 256 tokens over 4 ranks with sequence parallelism: the row linears of a block put out 2·256·(64 + 64)
+// bytes before they are scattered. Eight
+// micro-batches: of two passes, four blocks, all wait where the host is three blocks ahead or more; of one micro-batch
+// two blocks do.
 TEST(Transients, OutputsThatWaitForTheirCollectives) {
   Problem p(gpt(2), tensor_parallel(4, SequenceParallel::megatron), ActivationPolicy::fused_attention, 256, 1);
   p.view.stages = 1;
@@ -72,7 +74,8 @@ TEST(Transients, OutputsThatWaitForTheirCollectives) {
   EXPECT_EQ(buffer_bytes_per_stage(p.view).front(), without + 2 * block);
 }
 
-// The first of four stages has four of eight micro-batches in flight, the third two; GPipe holds all eight. Two blocks on each.
+// The first of four stages has four of eight micro-batches in flight, the third two; GPipe holds all eight. Two blocks
+// on each.
 TEST(Transients, OutputsThatWaitUnderAPipeline) {
   Problem p(gpt(2), tensor_parallel(4, SequenceParallel::megatron), ActivationPolicy::fused_attention, 256, 1);
   p.view.stages = p.plan.only_pipeline().schedule.stages = 4;
@@ -93,7 +96,8 @@ TEST(Transients, OutputsThatWaitUnderAPipeline) {
   EXPECT_EQ(of_first(2), 6 * 2 * block);
 }
 
-// A gated MLP under per-operator recomputation: of what the activation reads half is made again, and the activated gate too.
+// A gated MLP under per-operator recomputation: of what the activation reads half is made again, and the activated gate
+// too.
 TEST(SavedActivations, EverySecondProductRunsAgain) {
   DecoderShape shape = gpt(1);
   shape.gated = true;
@@ -154,8 +158,10 @@ TEST(SavedActivations, GroupedQueriesAndGatedMlpByHand) {
 }
 
 TEST(SavedActivations, ExpertsByHand) {
-  // Fused, hidden 64, expert feed-forward 256 (GELU), 8 experts, top 2, no dropout, one token, ep 2, imbalance 1.5: 3 copies.
-  //   2 norms 264; qkv 128; core 528; router 4·8 + its input 128; up 3·128 = 384; activation 3·512; down 3·512; combine 2·128 = 256
+  // Fused, hidden 64, expert feed-forward 256 (GELU), 8 experts, top 2, no dropout, one token, ep 2, imbalance 1.5: 3
+  // copies.
+  //   2 norms 264; qkv 128; core 528; router 4·8 + its input 128; up 3·128 = 384; activation 3·512; down 3·512; combine
+  //   2·128 = 256
   // With ep 1 a rank holds all experts and gets exactly its 2 copies, whatever the imbalance.
   DecoderShape shape = gpt(1);
   shape.experts = 8;

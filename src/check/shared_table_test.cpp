@@ -37,8 +37,8 @@ Case t5_case(bool tied, const std::vector<std::int32_t>& first) {
   return c;
 }
 
-// a = 4·64·64 = 16384, m = 2·64·128 = 16384, table 64000. Encoder block a + m + 2·64, the first 8·4 buckets more, the last its final norm;
-// decoder block 2a + m + 3·64, the first 32 more; head norm 64. 18 bytes an element.
+// a = 4·64·64 = 16384, m = 2·64·128 = 16384, table 64000. Encoder block a + m + 2·64, the first 8·4 buckets more, the
+// last its final norm; decoder block 2a + m + 3·64, the first 32 more; head norm 64. 18 bytes an element.
 constexpr std::int64_t kTable = 64000, kFirstEncoder = 32768 + 128 + 32, kLastEncoder = 32768 + 128 + 64;
 constexpr std::int64_t kFirstDecoder = 49152 + 192 + 32, kLastDecoder = 49152 + 192, kHead = 64;
 
@@ -98,9 +98,9 @@ TEST(SharedTable, HasOneLayout) {
   EXPECT_TRUE(finding(other_order).ok);
 }
 
-// 4 query and 2 key/value heads of 16 features over tp 4: a rank computes 16 rows of queries, and 16 + 16 of one whole key/value head (not
-// half of one): 48·(64 + 1) elements. Beside: norms 256, out 64·64/4 + 64, up 64·64 + 64, down 64·64 + 64, table 250·64, positions
-// 128·64, head norm 128.
+// 4 query and 2 key/value heads of 16 features over tp 4: a rank computes 16 rows of queries, and 16 + 16 of one whole
+// key/value head (not half of one): 48·(64 + 1) elements. Beside: norms 256, out 64·64/4 + 64, up 64·64 + 64, down
+// 64·64 + 64, table 250·64, positions 128·64, head norm 128.
 TEST(KeyValueReplication, ARankHoldsWholeHeads) {
   DecoderShape shape = gpt(1);
   shape.kv_heads = 2;

@@ -2,9 +2,10 @@
 // The peak of every stage, derived from the plan and its program.
 //
 //     peak = (states + buffers + workspaces + most activations) · (1 + allocator reserve of the engine), rounded down
-// Most activations: along the program of a rank, a forward pass adds what its chunk keeps, and its backward pass (zero-bubble: its weight
-// gradient) frees it at the end; while a pass runs, its chunk holds chunk_peaks() instead of what it keeps (transients.h). All passes of a
-// rank run on one stream, in the order of the list, so that no times are needed.
+// Most activations: along the program of a rank, a forward pass adds what its chunk keeps, and its backward pass
+// (zero-bubble: its weight gradient) frees it at the end; while a pass runs, its chunk holds chunk_peaks() instead of
+// what it keeps (transients.h). All passes of a rank run on one stream, in the order of the list, so that no times are
+// needed.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +19,8 @@ namespace espalier::check {
 /// Bytes; least = most but for plans that partition operators.
 struct PeakBytes {
   std::int64_t least = 0, most = 0;
-  /// Whether a claim is what was derived, within 2 % for what the derivation leaves out: tensors of single kernels, rounding of blocks.
+  /// Whether a claim is what was derived, within 2 % for what the derivation leaves out: tensors of single kernels,
+  /// rounding of blocks.
   [[nodiscard]] bool admits(std::int64_t claimed) const;
 };
 

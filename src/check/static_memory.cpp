@@ -21,20 +21,23 @@ std::int64_t vocabulary_share(std::int64_t elements, const View& view) {
   return elements / vocabulary * rows;
 }
 
-/// Output features of `op` on a rank where it computes keys and values for `attention` (null: for none) of fewer heads than ranks: each
-/// rank holds one whole head of them, not a part of one. 0: nothing is replicated.
+/// Output features of `op` on a rank where it computes keys and values for `attention` (null: for none) of fewer heads
+/// than ranks: each rank holds one whole head of them, not a part of one. 0: nothing is replicated.
 std::int64_t replicated_width(const View& view, const Operator& op, const Operator* attention) {
   if (attention == nullptr || op.kind != OperatorKind::linear || op.split != TpSplit::column) return 0;
   const std::int64_t ranks = view.strategy.weight_tp(), heads = attention->kv_heads;
   if (heads >= ranks || heads < 1) return 0;
   const std::int64_t head = std::int64_t{attention->qk_dim} + attention->v_dim, queries = op.out - heads * head;
   const std::int64_t asked = std::int64_t{attention->heads} * attention->qk_dim;
-  if (op.out == asked + heads * attention->qk_dim) return asked / ranks + attention->qk_dim;  // keys that are values too
-  if (queries != 0 && queries != asked) return 0;                                             // keys and values of another shape
+  // keys that are values too
+  if (op.out == asked + heads * attention->qk_dim) return asked / ranks + attention->qk_dim;
+  // keys and values of another shape
+  if (queries != 0 && queries != asked) return 0;
   return queries / ranks + head;
 }
 
-/// The attention that `ops[i]` computes queries, keys or values for: the next operator, norms of heads and rotations aside.
+/// The attention that `ops[i]` computes queries, keys or values for: the next operator, norms of heads and rotations
+/// aside.
 const Operator* attention_after(const std::vector<Operator>& ops, std::size_t i) {
   for (std::size_t n = i + 1; n < ops.size(); ++n) {
     if (ops[n].kind == OperatorKind::attention) return &ops[n];
@@ -54,7 +57,8 @@ std::int64_t weights_of(const View& view, const std::vector<Operator>& ops, std:
   return op.parameters_unsplit + ceil_div(op.parameters - op.parameters_unsplit, s.weight_tp());
 }
 
-/// Both matrices of an adapter on a rank: each is divided over tp at the side where its linear is, or both are (Megatron's).
+/// Both matrices of an adapter on a rank: each is divided over tp at the side where its linear is, or both are
+/// (Megatron's).
 std::int64_t adapter_weights(const View& view, const Operator& op) {
   const std::int64_t down = std::int64_t{op.adapters} * op.adapter_rank * op.in, up = op.adapter_rank * op.adapter_out;
   const std::int64_t parts = op.split == TpSplit::none ? 1 : view.strategy.weight_tp();
@@ -120,7 +124,8 @@ StatePolicy bytes_of(const View& view) {
 
 namespace {
 
-/// Elements of a stage by the strategy that holds them; how layers are recomputed makes no difference to what they hold.
+/// Elements of a stage by the strategy that holds them; how layers are recomputed makes no difference to what they
+/// hold.
 struct HeldByStrategy {
   Strategy strategy;
   StageElements elements;
@@ -158,7 +163,8 @@ struct Kept {
   std::int64_t device = 0, host = 0;
 };
 
-/// Of a gradient that is freed once it is reduced one chunk of the stage is whole at a time, where the passes of a chunk follow each other; 1: all are.
+/// Of a gradient that is freed once it is reduced one chunk of the stage is whole at a time, where the passes of a
+/// chunk follow each other; 1: all are.
 std::int64_t chunks_apart(const View& view) {
   const Schedule& schedule = view.pipeline->schedule;
   ESPALIER_CHECK(schedule.virtual_stages >= 1 && view.microbatches >= 1);

@@ -7,17 +7,17 @@
 //                u·t, u = the engine's vocabulary multiple
 //   expert       ⌈parameters/(ep·etp)⌉ of expert_linear operators
 // Blocks whose operators are partitioned: operator_partition.h.
-// Keys and values: of fewer key/value heads than ranks (t > KV) each rank holds one whole head of them, so that the part of the
-// projection that computes them is (qk + v)·in (and its bias) on a rank, not KV/t of it.
-// Shared table: the embedding's table is held once by every stage that has a layer which uses it: the embedding, the head of a model with
-// tied embeddings, the first decoder block of an encoder-decoder model (which looks up the decoder's tokens in it, tied head or not). The
-// copies are split and sharded as the embedding layer's strategy says.
+// Keys and values: of fewer key/value heads than ranks (t > KV) each rank holds one whole head of them, so that the
+// part of the projection that computes them is (qk + v)·in (and its bias) on a rank, not KV/t of it.
+// Shared table: the embedding's table is held once by every stage that has a layer which uses it: the embedding, the
+// head of a model with tied embeddings, the first decoder block of an encoder-decoder model (which looks up the
+// decoder's tokens in it, tied head or not). The copies are split and sharded as the embedding layer's strategy says.
 // Bytes of a stage with D dense and E expert elements in all its chunks, ZeRO stage z, shard group g,
 // S(k) = ⌈D/g⌉ + ⌈E/s_e⌉ if z ≥ k, else D + E:
 //   parameter·S(3) + gradient·S(2) + (master + optimizer)·S(1)
 // of which the last term lies on the host under offload of the optimizer, and all of it under offload of parameters,
-// with the engine's bytes per element; fp32 and tf32 keep parameters and gradients in 4 bytes and no master; sgd keeps 4 bytes
-// of momentum. (Rajbhandari et al. 2020, https://arxiv.org/abs/1910.02054)
+// with the engine's bytes per element; fp32 and tf32 keep parameters and gradients in 4 bytes and no master; sgd keeps
+// 4 bytes of momentum. (Rajbhandari et al. 2020, https://arxiv.org/abs/1910.02054)
 #pragma once
 
 #include <cstdint>
@@ -62,8 +62,8 @@ std::vector<StageElements> elements_per_stage(const View& view);
 std::vector<std::int64_t> static_bytes_per_stage(const View& view);
 /// What a rank keeps in the memory of its host throughout: states.
 std::vector<std::int64_t> host_bytes_per_stage(const View& view);
-/// What a rank puts into gradient reduction: elements · reduce bytes; dense (expert) elements count where more than one rank
-/// holds the same dense (expert) weights.
+/// What a rank puts into gradient reduction: elements · reduce bytes; dense (expert) elements count where more than one
+/// rank holds the same dense (expert) weights.
 std::vector<std::int64_t> gradient_bytes_per_stage(const View& view);
 
 }  // namespace espalier::check

@@ -71,8 +71,8 @@ std::int32_t meeting_of(const Program& program, const Instruction& i) {
   return i.id - first;
 }
 
-/// Nodes: the instructions, and behind them the meetings between pipelines. Whoever meets is a node without duration after its meeting, which
-/// comes after all that the instruction itself waits for.
+/// Nodes: the instructions, and behind them the meetings between pipelines. Whoever meets is a node without duration
+/// after its meeting, which comes after all that the instruction itself waits for.
 /// `duration(rank, instruction)`; `meetings`: of each.
 template <class Duration>
 std::int64_t longest_path_ns(const Program& program, const Duration& duration, const std::vector<std::int64_t>& meetings,

@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// Between what two times a step must lie, without simulation: the longest path through the plan's own program, once with the least that
-// every instruction can last and once, one after the other, with the most.
+// Between what two times a step must lie, without simulation: the longest path through the plan's own program, once
+// with the least that every instruction can last and once, one after the other, with the most.
 //
-//     least   compute and every kind of communication run beside each other without slowing each other down; communication inside a layer
+//     least   compute and every kind of communication run beside each other without slowing each other down;
+//             communication inside a layer
 //             is exposed only by what exceeds the compute beside it (layer_time.h)
 //     most    data-parallel collectives stop the compute of their rank, nothing is hidden, every host waits
-// An instruction lasts as long as the layers of its chunk (and what recomputation adds), or its message or collective; ZeRO ≥ 2 gathers and
-// scatters inside the passes. Of several pipelines the program is one: a meeting of gradients (meeting_time.h) begins when all that meet in it
-// have come so far, and all go on when it ends; the update is memory-bound over the states of a rank. Times are rounded down (least) or up (most) once an
-// instruction, with two nanoseconds a layer for the planner's own rounding.
+// An instruction lasts as long as the layers of its chunk (and what recomputation adds), or its message or collective;
+// ZeRO ≥ 2 gathers and scatters inside the passes. Of several pipelines the program is one: a meeting of gradients
+// (meeting_time.h) begins when all that meet in it have come so far, and all go on when it ends; the update is
+// memory-bound over the states of a rank. Times are rounded down (least) or up (most) once an instruction, with two
+// nanoseconds a layer for the planner's own rounding.
 #pragma once
 
 #include <cstdint>

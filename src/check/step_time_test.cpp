@@ -13,7 +13,8 @@ namespace {
 
 using namespace test;
 
-// 100 TFLOP/s · 0.88 sustained · 0.75: 6.6·10¹³. 1024³: c = 2³¹/6.6·10¹³ = 32.54 µs (times what the engine is slower), b = 6 MiB/(10¹² · 0.75) = 8.39 µs, f₀ = 2 µs.
+// 100 TFLOP/s · 0.88 sustained · 0.75: 6.6·10¹³. 1024³: c = 2³¹/6.6·10¹³ = 32.54 µs (times what the engine is slower),
+// b = 6 MiB/(10¹² · 0.75) = 8.39 µs, f₀ = 2 µs.
 TEST(Kernels, AProductByHand) {
   const Case c = make_case(model_of(gpt(1)), {}, schedule_of(ScheduleKind::one_f_one_b, 1, 1, 1));
   const View view = make_view(c.plan, c.model, c.cluster);
@@ -23,7 +24,8 @@ TEST(Kernels, AProductByHand) {
   EXPECT_NEAR(k.move(8e5), 2e-6 + 1e-6, 1e-12);  // 0.8 · 10¹² bytes/s
 }
 
-// A bare launch of 6 µs; modules of eager PyTorch take nine of them each, this framework twice as long. The messages of two stages make 100 bare ones each.
+// A bare launch of 6 µs; modules of eager PyTorch take nine of them each, this framework twice as long. The messages of
+// two stages make 100 bare ones each.
 TEST(Kernels, CallsAroundMessagesAreBareLaunches) {
   Case c = make_case(model_of(gpt(2)), {}, schedule_of(ScheduleKind::one_f_one_b, 2, 1, 1));
   c.cluster.groups.front().device.efficiency.kernel_launch = microseconds(6);
@@ -38,7 +40,8 @@ TEST(Kernels, CallsAroundMessagesAreBareLaunches) {
   EXPECT_NEAR(static_cast<double>(talks.least_ns - quiet.least_ns), 2 * 600e3, 1e3);
 }
 
-// Four devices on one link of 100 GB/s · 0.8 without latency. 1 GB: three quarters travel, 9.375 ms; a reduction twice that.
+// Four devices on one link of 100 GB/s · 0.8 without latency. 1 GB: three quarters travel, 9.375 ms; a reduction twice
+// that.
 TEST(Fabric, CollectivesByHand) {
   Strategy s;
   s.tp = 4;
@@ -64,8 +67,8 @@ TEST(Graph, LongestPath) {
   EXPECT_EQ(graph.ends({5, 7, 2, 1}), (std::vector<std::int64_t>{5, 12, 7, 13}));
 }
 
-// One device, embedding, block and head: states of E elements, two workspaces of 32 MiB (a device with fp8), all that the three layers
-// keep, and while the loss is computed 128 tokens · 1000 logits · 2 bytes; 6 % reserve.
+// One device, embedding, block and head: states of E elements, two workspaces of 32 MiB (a device with fp8), all that
+// the three layers keep, and while the loss is computed 128 tokens · 1000 logits · 2 bytes; 6 % reserve.
 TEST(PeakMemory, OneMicroBatchByHand) {
   const Case c = make_case(model_of(gpt(1)), {}, schedule_of(ScheduleKind::one_f_one_b, 1, 1, 1));
   const View view = make_view(c.plan, c.model, c.cluster);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// For the tests of this module: small models, a plain cluster, plans of them, and claims that are derived and then bent.
+// For the tests of this module: small models, a plain cluster, plans of them, and claims that are derived and then
+// bent.
 #pragma once
 
 #include <string>
@@ -16,7 +17,8 @@
 
 namespace espalier::check::test {
 
-/// A GPT-like decoder: hidden 64, 4 heads, feed-forward 256, vocabulary 1000, `layers` blocks; LayerNorm, biases, GELU, dropout.
+/// A GPT-like decoder: hidden 64, 4 heads, feed-forward 256, vocabulary 1000, `layers` blocks; LayerNorm, biases, GELU,
+/// dropout.
 inline DecoderShape gpt(std::int64_t layers) {
   DecoderShape shape;
   shape.layers = layers;

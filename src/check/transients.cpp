@@ -162,7 +162,8 @@ void add_range(const View& view, const LayerRange& range, bool most, double& hel
   }
 }
 
-/// Bytes of the largest layer whose states are sharded from ZeRO stage `zero` on: gathered (parameters), or its whole gradient (gradients).
+/// Bytes of the largest layer whose states are sharded from ZeRO stage `zero` on: gathered (parameters), or its whole
+/// gradient (gradients).
 std::int64_t largest_layer(const View& view, ZeroStage zero) {
   const StatePolicy bytes = bytes_of(view);
   std::int64_t most = 0;
@@ -199,7 +200,8 @@ std::int64_t score_buffer_of(const View& view, const LayerKind& kind) {
   return static_cast<std::int64_t>(std::ceil(most));
 }
 
-/// What row linears of a stage put out before it is scattered, of the passes and blocks that the host may have started ahead of the device.
+/// What row linears of a stage put out before it is scattered, of the passes and blocks that the host may have started
+/// ahead of the device.
 std::int64_t outputs_ahead(const View& view, std::size_t stage) {
   const std::int64_t most = view.engine.memory.queued_blocks;
   if (most == 0) return 0;

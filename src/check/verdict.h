@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A Verdict gathers the conditions of one named check and becomes one Finding: ok with a summary, or the first broken condition
-// (and how many more were broken). Texts are built only when they are needed.
+// A Verdict gathers the conditions of one named check and becomes one Finding: ok with a summary, or the first broken
+// condition (and how many more were broken). Texts are built only when they are needed.
 #pragma once
 
 #include <cstdint>

@@ -163,7 +163,8 @@ View make_view(const Plan& plan, const Model& model, const Cluster& cluster, Pla
       view.stage_of[c] = i;
     }
   }
-  for (std::size_t c = 0; c < view.chunks.size(); ++c) {  // as check_structure found it: all layers, in the order of the pipeline
+  // as check_structure found it: all layers, in the order of the pipeline
+  for (std::size_t c = 0; c < view.chunks.size(); ++c) {
     ESPALIER_CHECK(!view.chunks[c].ranges.empty());
     ESPALIER_CHECK(view.chunks[c].first() == (c == 0 ? 0 : view.chunks[c - 1].last() + 1));
   }

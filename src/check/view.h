@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The plan laid out in pipeline order, for the checks that come after the structure was found sound.
 //
-// Pipeline chunk c of p·v lies on stage: GPipe, 1F1B, ZB-H1 (v = 1): c; interleaved: c mod p (chunk k of stage i is k·p + i);
-// ZB-V (v = 2): c for c < p, else 2p − 1 − c.
+// Pipeline chunk c of p·v lies on stage: GPipe, 1F1B, ZB-H1 (v = 1): c; interleaved: c mod p (chunk k of stage i is k·p
+// + i); ZB-V (v = 2): c for c < p, else 2p − 1 − c.
 #pragma once
 
 #include <cstdint>
@@ -16,8 +16,8 @@
 
 namespace espalier::check {
 
-/// Whether a plan of one pipeline is all there is, or one of several beside each other: its stages are then judged by themselves, and other devices
-/// are other pipelines'.
+/// Whether a plan of one pipeline is all there is, or one of several beside each other: its stages are then judged by
+/// themselves, and other devices are other pipelines'.
 enum class PlanPart : std::uint8_t { whole, of_several };
 
 struct View {
@@ -34,20 +34,22 @@ struct View {
   std::int32_t microbatches = 1;       ///< m
   std::vector<Chunk> chunks;           ///< p·v, in pipeline order
   std::vector<std::int32_t> stage_of;  ///< of each pipeline chunk
-  /// Where stages are not all alike, in number or kind or speed of their devices: the node group of each. Everything is then derived as if all
-  /// stages lay on group `group`, once for each, and of what comes out the stages of that group count. Empty: all stages are alike.
+  /// Where stages are not all alike, in number or kind or speed of their devices: the node group of each. Everything is
+  /// then derived as if all stages lay on group `group`, once for each, and of what comes out the stages of that group
+  /// count. Empty: all stages are alike.
   std::vector<std::size_t> group_of_stage;
   std::size_t group = 0;
   std::vector<double> speed_of_stage;  ///< of its slowest device, relative to the kind; as long as group_of_stage
   double speed = 1.0;                  ///< at which everything is derived
-  /// Of a view of one kind of ranks (rank_kinds.h), as long as group_of_stage, else empty: samples of a micro-batch that a replica of each stage
-  /// takes (0: what all take), and its part of what ZeRO shards, relative to an equal one.
+  /// Of a view of one kind of ranks (rank_kinds.h), as long as group_of_stage, else empty: samples of a micro-batch
+  /// that a replica of each stage takes (0: what all take), and its part of what ZeRO shards, relative to an equal one.
   std::vector<std::int64_t> samples_of_stage;
   std::vector<double> states_of_stage;
   std::int64_t replica_samples = 0;  ///< under which everything is derived; 0: samples / dp
   bool free_network = false;         ///< communication takes no time
   PlanPart part = PlanPart::whole;
-  std::shared_ptr<const Listed> listed;  ///< devices of each stage, where they are in an order of the plan's own; else null
+  std::shared_ptr<const Listed> listed;  ///< devices of each stage, where they are in an order of the plan's own; else
+                                         ///< null
 };
 
 std::int32_t stage_of_chunk(const Schedule& schedule, std::int32_t chunk);
@@ -82,8 +84,8 @@ std::int64_t first_device_of(const Cluster& cluster, std::size_t group);
 const NodeGroup& nodes_of(const View& view);
 /// The same plan as if all its stages lay on the devices of one.
 View view_on(const View& plan, std::size_t stage);
-/// Calls visit(view, counts) once where stages are alike, else for each group and speed that some stage has; counts(stage) says whether the stage
-/// has these.
+/// Calls visit(view, counts) once where stages are alike, else for each group and speed that some stage has;
+/// counts(stage) says whether the stage has these.
 template <class Visit>
 void each_group(const View& plan, const Visit& visit) {
   if (plan.group_of_stage.empty()) return visit(plan, [](std::size_t) { return true; });

@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // espalier run --adapt FOLDER: a run that is watched, and moved to another plan when that pays.
 //
-// The process that starts rank 0 reads its steps. When they have become slower for good (step_watch.h) it asks the ranks to look at themselves and
-// their links, writes what changed since they looked first as an observation, and asks replan(). When another plan trains more in the steps that are
-// left, the ranks leave after a checkpoint, and ranks of the new plan resume it. Under a launcher every host has such a process; they meet in FOLDER, which all
-// hosts must see:
+// The process that starts rank 0 reads its steps. When they have become slower for good (step_watch.h) it asks the
+// ranks to look at themselves and their links, writes what changed since they looked first as an observation, and asks
+// replan(). When another plan trains more in the steps that are left, the ranks leave after a checkpoint, and ranks of
+// the new plan resume it. Under a launcher every host has such a process; they meet in FOLDER, which all hosts must
+// see:
 //
 //   request             "look" or "leave", for rank 0 (runtime/steering.h)
 //   observation-K.json  what was seen, K from 1
-//   plan-K.json         the plan of generation K, and devices-K.txt: by device of it, its number in the first plan's cluster
+//   plan-K.json         the plan of generation K, and devices-K.txt: by device of it, its number in the first plan's
+//                       cluster
 //   done                the run has ended
 //   checkpoints/        where ranks leave and resume
 #pragma once

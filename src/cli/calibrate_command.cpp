@@ -61,7 +61,8 @@ ConfigurationFlags filled(ConfigurationFlags f, const calibrate::LoggedConfigura
   return f;
 }
 
-/// What a log leaves out: a plan holds it all, a job file needs the strategy flags, unless the log prints its arguments.
+/// What a log leaves out: a plan holds it all, a job file needs the strategy flags, unless the log prints its
+/// arguments.
 Result<LogConfiguration> read_config(Context& context, const CalibrateFlags& flags, const std::string& path,
                                      const NamedText& log) {
   if (is_plan(path)) {
@@ -164,7 +165,9 @@ void add_calibrate_command(Command& app, Context& context) {
   const auto files = [&](const char* name, std::vector<std::string>& value, const char* help) {
     command->add_option(name, value, help)->type_name("FILE …");
   };
-  files("--runs", flags->runs, "measured steps: records (.jsonl), or logs of Megatron-LM, NeMo, torchtitan, nanotron, DeepSpeed, the Hugging Face Trainer, MLPerf");
+  files("--runs", flags->runs,
+        "measured steps: records (.jsonl), or logs of Megatron-LM, NeMo, torchtitan, nanotron, DeepSpeed, the Hugging Face "
+        "Trainer, MLPerf");
   files("--nccl", flags->nccl, "output of all_reduce_perf, all_gather_perf, reduce_scatter_perf, alltoall_perf, sendrecv_perf");
   files("--config", flags->configs,
         "what a log was made with: a job file (and the flags below), or a plan.json; one, or one a log");

@@ -18,7 +18,8 @@ void add_change_flags(Command& command, const std::shared_ptr<ChangeFlags>& flag
 /// Or the flag whose value is no duration or rate.
 Result<ChangeOptions> change_options(const Context& context, const ChangeFlags& flags);
 
-/// The plan whose change is asked for, and the job it answers, searched in the space that `plan` was asked for where its result says so.
+/// The plan whose change is asked for, and the job it answers, searched in the space that `plan` was asked for where
+/// its result says so.
 struct RunningPlan {
   Plan plan;
   Job job;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// espalier check FILE: a plan verified again from its embedded inputs by code that shares nothing with the search, and its engine's rules
-// (or those of --engine) by name. Of a result.json every figure too; with --search the search is run again and compared. Of an answer of what-if,
-// replan or --survive: bytes that move, pauses and horizons.
+// espalier check FILE: a plan verified again from its embedded inputs by code that shares nothing with the search, and
+// its engine's rules (or those of --engine) by name. Of a result.json every figure too; with --search the search is run
+// again and compared. Of an answer of what-if, replan or --survive: bytes that move, pauses and horizons.
 #include "cli/command.h"
 #include "espalier/check.h"
 #include "espalier/engines.h"

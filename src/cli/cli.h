@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The command line as a function: text in, text out, an exit code back. main.cpp only calls it; tests call it in memory.
+// The command line as a function: text in, text out, an exit code back. main.cpp only calls it; tests call it in
+// memory.
 #pragma once
 
 #include <cstddef>
@@ -18,7 +19,8 @@ struct Surroundings {
   std::istream* input = nullptr;      ///< stdin: what a file called "-" is read from
 };
 
-/// Exit codes of docs/file-formats.md: 0 ok, 1 internal, 2 usage, 3 bad input, 4 infeasible, 5 check failed, 6 limit, 130.
+/// Exit codes of docs/file-formats.md: 0 ok, 1 internal, 2 usage, 3 bad input, 4 infeasible, 5 check failed, 6 limit,
+/// 130.
 int run(int argc, const char* const* argv, std::ostream& out, std::ostream& err, const Surroundings& surroundings = {});
 
 }  // namespace espalier::cli

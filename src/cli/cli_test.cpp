@@ -321,7 +321,8 @@ TEST_F(Cli, ValidatePrintsOneDocument) {
   EXPECT_EQ(document->root.find("records")->integer, 1);
 }
 
-// One bad line is counted and shown with its place; the exit code is 3 only where no line can be read, in any of the files.
+// One bad line is counted and shown with its place; the exit code is 3 only where no line can be read, in any of the
+// files.
 TEST_F(Cli, ValidateJudgesTheLinesThatCanBeRead) {
   write("good.jsonl", "{\"id\": \"a\"}\n");
   write("bad.jsonl", "{\"id\": \"a\"}\n{\"tp\": oops}\n");

@@ -37,14 +37,15 @@ struct Context {
   std::set<std::string> noted = {};                 ///< by note_all
   std::optional<std::string> input = std::nullopt;  ///< stdin once it was read: a sweep reads its job several times
 
-  [[nodiscard]] std::size_t width() const { return wide ? 0 : surroundings.width; }  ///< for texts; 0: as wide as they are
+  /// for texts; 0: as wide as they are
+  [[nodiscard]] std::size_t width() const { return wide ? 0 : surroundings.width; }
   [[nodiscard]] bool interrupted() const { return surroundings.interrupted && surroundings.interrupted(); }
 };
 
 /// Prints the error (as JSON on stdout too, with --json) and returns its exit code.
 int fail(Context& context, const Error& error);
-/// The error with the file in front of the place inside it ("$.pipelines[1]", of any plan "plan: $.pipelines[1]"); places that are no paths
-/// stay as they are.
+/// The error with the file in front of the place inside it ("$.pipelines[1]", of any plan "plan: $.pipelines[1]");
+/// places that are no paths stay as they are.
 Error in_file(const std::string& path, Error error);
 /// A note on stderr, unless --quiet.
 void note(const Context& context, const std::string& text);
@@ -55,7 +56,8 @@ void print_answer(const Context& context, const std::string& text);
 /// One JSON document.
 void print_json(const Context& context, const std::string& json);
 
-/// The end of a command with an answer: the result as JSON, or the brief answer and the names of the files that were written.
+/// The end of a command with an answer: the result as JSON, or the brief answer and the names of the files that were
+/// written.
 int deliver(Context& context, const PlannerResult& result, const std::vector<std::string>& files);
 
 /// --json, --wide, -q, -v.

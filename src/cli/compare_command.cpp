@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// espalier compare A.json B.json …: plans side by side, each simulated now, so that all figures come from one version. With --timeline a
-// measured step of one plan beside the simulated one, with --log the log of a framework.
+// espalier compare A.json B.json …: plans side by side, each simulated now, so that all figures come from one version.
+// With --timeline a measured step of one plan beside the simulated one, with --log the log of a framework.
 #include "base/document.h"
 #include "base/format.h"
 #include "cli/command.h"
@@ -94,7 +94,8 @@ void add_compare_command(Command& app, Context& context) {
       ->type_name("FILE");
   command
       ->add_option("--log", step->log,
-                   "a log of the one plan's run (Megatron-LM, NeMo, torchtitan, nanotron, DeepSpeed, Trainer, MLPerf): is its throughput normal?")
+                   "a log of the one plan's run (Megatron-LM, NeMo, torchtitan, nanotron, DeepSpeed, Trainer, MLPerf): is its "
+                   "throughput normal?")
       ->type_name("FILE");
   command->add_option("--warm-up", step->warm_up, "with --log: lines to leave out at the beginning; default: a fifth")
       ->range(0, 1'000'000'000);

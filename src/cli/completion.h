@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is made of the definition of the command line: completion scripts for shells, and the manual page. Pure functions of it, so that neither can
-// say anything else than the program does.
+// What is made of the definition of the command line: completion scripts for shells, and the manual page. Pure
+// functions of it, so that neither can say anything else than the program does.
 #pragma once
 
 #include <string>

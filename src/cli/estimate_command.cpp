@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// espalier estimate JOB.yaml --tp 8 --pp 4 …: one given configuration. One that does not fit is printed all the same, and exits 4.
+// espalier estimate JOB.yaml --tp 8 --pp 4 …: one given configuration. One that does not fit is printed all the same,
+// and exits 4.
 #include "cli/command.h"
 #include "cli/configuration_flags.h"
 #include "cli/legal_flags.h"

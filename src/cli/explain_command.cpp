@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// espalier explain PLAN.json: what limits the plan, what the others lose, which rule removed what. The search is read from a
-// result.json (given, or beside the plan); without one the space is searched again.
+// espalier explain PLAN.json: what limits the plan, what the others lose, which rule removed what. The search is read
+// from a result.json (given, or beside the plan); without one the space is searched again.
 #include "cli/command.h"
 #include "espalier/explain.h"
 

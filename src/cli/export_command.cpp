@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// espalier export FORMAT PLAN.json, or espalier export PLAN.json --engine NAME: the plan in a format of the registry; what a format cannot say is an
-// error that names it.
+// espalier export FORMAT PLAN.json, or espalier export PLAN.json --engine NAME: the plan in a format of the registry;
+// what a format cannot say is an error that names it.
 #include <algorithm>
 #include <optional>
 
@@ -39,9 +39,9 @@ Status rules_broken(const Job& job, const Plan& plan, const Exporter& format) {
   for (const Finding& finding : report->findings)
     if (!finding.ok) broken += (broken.empty() ? "" : "; ") + finding.name + ": " + finding.text;
   if (broken.empty()) return {};
-  return Error{ErrorKind::check_failed, "$", broken, "a plan that " + options.engine + " can run",
-               "espalier plan --engine " + options.engine + " finds one; --allow-lossy writes what " + options.engine +
-                   " can be told"};
+  return Error{
+      ErrorKind::check_failed, "$", broken, "a plan that " + options.engine + " can run",
+      "espalier plan --engine " + options.engine + " finds one; --allow-lossy writes what " + options.engine + " can be told"};
 }
 
 /// Engines that some format writes.
@@ -175,7 +175,8 @@ void add_format(Command& command, Context& context, const Exporter& format, cons
   Command* part = command.add_subcommand(format.name, format.writes);
   auto asked = std::make_shared<Asked>();
   part->add_option("plan", asked->path, "plan.json or result.json; - for stdin")->required()->type_name("PLAN.json");
-  part->add_option("-o,--out", asked->out, "write here instead of to stdout; into a folder under the usual name")->type_name("FILE");
+  part->add_option("-o,--out", asked->out, "write here instead of to stdout; into a folder under the usual name")
+      ->type_name("FILE");
   if (format.name == "plan") add_plan_schema_flag(*part, context);
   if (!format.launchers.empty()) add_launcher(*part, *asked);
   if (format.fault != nullptr || !format.engine.empty()) add_lossy(*part, *asked);
@@ -199,7 +200,8 @@ void add_export_command(Command& app, Context& context) {
       ->type_name("NAME");
   add_launcher(*command, *asked);
   add_lossy(*command, *asked);
-  command->add_option("-o,--out", asked->out, "write here instead of to stdout; into a folder under the usual name")->type_name("FILE");
+  command->add_option("-o,--out", asked->out, "write here instead of to stdout; into a folder under the usual name")
+      ->type_name("FILE");
   add_common_flags(*command, context);
   for (const Exporter& format : exporters()) add_format(*command, context, format, asked);
   command->callback([&context, asked] {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// How commands declare their flags. CLI11, which is header-only and takes seconds to compile in every file that names it, stays inside
-// flags.cpp; commands see this face only. The words are CLI11's: add_option("-o,--out", value, "help")->required()->type_name("DIR").
+// How commands declare their flags. CLI11, which is header-only and takes seconds to compile in every file that names
+// it, stays inside flags.cpp; commands see this face only. The words are CLI11's: add_option("-o,--out", value,
+// "help")->required()->type_name("DIR").
 #pragma once
 
 #include <cstdint>
@@ -25,15 +26,17 @@ class Option {
   Option& operator=(const Option&) = delete;
 
   Option* required();
-  Option* type_name(const std::string& name);              ///< what --help shows in the place of the value
-  Option* one_value_each();                                ///< of a repeatable flag: each takes one value, "--set a --set b"
-  Option* range(std::int64_t first, std::int64_t last);    ///< anything else is a usage error, as with those below
-  Option* positive();                                      ///< a number above 0
-  Option* non_negative();                                  ///< a number, 0 or above
-  Option* one_of(const std::vector<std::string>& values);  ///< one of these words
-  Option* suggest(
-      const std::vector<std::string>& values);  ///< words that completion and --help offer; others are left to the command
-  Option* show_default();                       ///< --help shows the value that the variable has now
+  Option* type_name(const std::string& name);               ///< what --help shows in the place of the value
+  Option* one_value_each();                                 ///< of a repeatable flag: each takes one value, "--set a
+                                                            ///< --set b"
+  Option* range(std::int64_t first, std::int64_t last);     ///< anything else is a usage error, as with those below
+  Option* positive();                                       ///< a number above 0
+  Option* non_negative();                                   ///< a number, 0 or above
+  Option* one_of(const std::vector<std::string>& values);   ///< one of these words
+  Option* suggest(const std::vector<std::string>& values);  ///< words that completion and --help offer; others are left
+                                                            ///< to the
+                                                            ///< command
+  Option* show_default();                                   ///< --help shows the value that the variable has now
 
  private:
   std::unique_ptr<Impl> impl_;
@@ -79,8 +82,8 @@ class Command {
   [[nodiscard]] DescribedCommand described() const;  ///< with all that was added to it and its commands
   void callback(std::function<void()> run);          ///< what the command does, once its flags are read
 
-  /// Reads the arguments and runs the command that they name. A value: the program ends here, with this code: 0 after help or a version,
-  /// which have been written to `out`; what `refuse` answers for anything that cannot be understood.
+  /// Reads the arguments and runs the command that they name. A value: the program ends here, with this code: 0 after
+  /// help or a version, which have been written to `out`; what `refuse` answers for anything that cannot be understood.
   std::optional<int> parse(int argc, const char* const* argv, std::ostream& out, const std::function<int(const Error&)>& refuse);
 
  private:

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// espalier profile --galvatron FOLDER: what was measured, as the files of Galvatron's profilers (espalier/galvatron_profile.h). Memory is measured
-// here, by runs of one and of two blocks, in one stage and in two, of the fewest and of the most samples that were asked for.
+// espalier profile --galvatron FOLDER: what was measured, as the files of Galvatron's profilers
+// (espalier/galvatron_profile.h). Memory is measured here, by runs of one and of two blocks, in one stage and in two,
+// of the fewest and of the most samples that were asked for.
 #pragma once
 
 #include <functional>

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// espalier import cluster --format NAME FILE -o cluster.yaml: a cluster as another tool describes it, as a cluster file.
+// espalier import cluster --format NAME FILE -o cluster.yaml: a cluster as another tool describes it, as a cluster
+// file.
 #include <filesystem>
 
 #include "base/document.h"
@@ -51,7 +52,8 @@ Result<ImportedCluster> of_tests(const ClusterRequest& request, const std::vecto
                          {base::cat(nodes, nodes == 1 ? " node of " : " nodes of ", each, " devices, as the tests ran on")}};
 }
 
-/// What was measured on devices of another kind says nothing of these links. A name that the catalogue does not know says nothing of either.
+/// What was measured on devices of another kind says nothing of these links. A name that the catalogue does not know
+/// says nothing of either.
 Status other_devices(const Cluster& cluster, const std::vector<NamedText>& outputs) {
   for (const NamedText& output : outputs) {
     const auto tested = tested_nodes({output});

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// espalier import config --format NAME FILE --cluster FILE: a configuration of a training framework as a job and a plan, simulated.
+// espalier import config --format NAME FILE --cluster FILE: a configuration of a training framework as a job and a
+// plan, simulated.
 #include <filesystem>
 
 #include "base/document.h"

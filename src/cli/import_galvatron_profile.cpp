@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// espalier import galvatron-profile …: the best plan of Galvatron's space by Galvatron's own costs over its profile files, as its
-// strategy file; beside it what Espalier's own model says of the same plan.
+// espalier import galvatron-profile …: the best plan of Galvatron's space by Galvatron's own costs over its profile
+// files, as its strategy file; beside it what Espalier's own model says of the same plan.
 #include <algorithm>
 #include <filesystem>
 
@@ -24,7 +24,8 @@ struct GalvatronProfileFlags {
   JobFlags job;
 };
 
-// ---- reading ---------------------------------------------------------------------------------------------------------------
+// ---- reading
+// ---------------------------------------------------------------------------------------------------------------
 
 Result<ImportRequest> request_of(const GalvatronProfileFlags& flags) {
   ImportRequest request;
@@ -42,7 +43,8 @@ Result<ImportRequest> request_of(const GalvatronProfileFlags& flags) {
   return request;
 }
 
-// ---- answering -------------------------------------------------------------------------------------------------------------
+// ---- answering
+// -------------------------------------------------------------------------------------------------------------
 
 struct ProfiledAnswer {
   galvatron::ProfiledPlan plan;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What `import config` and `improve` share: flags that name a configuration of another tool, its reading, and what was made of its keys.
+// What `import config` and `improve` share: flags that name a configuration of another tool, its reading, and what was
+// made of its keys.
 #pragma once
 
 #include <optional>
@@ -31,7 +32,8 @@ Result<ImportedJob> read_imported(Context& context, const ImportedFlags& flags);
 std::string keys_text(const ImportedConfiguration& configuration);
 /// {"format", "file", "engine", "keys": [{"key", "value", "line", "kind", "meaning"}]}
 std::string keys_json(const ImportedConfiguration& configuration, const std::string& format);
-/// The job with model and cluster inside it, as a file that every other command reads: what the configuration and --set say, and `more` overrides.
+/// The job with model and cluster inside it, as a file that every other command reads: what the configuration and --set
+/// say, and `more` overrides.
 Result<std::string> job_file(const Job& job, const ImportedFlags& flags, const std::vector<std::string>& more);
 
 }  // namespace espalier::cli

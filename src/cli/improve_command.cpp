@@ -32,7 +32,8 @@ std::vector<std::string> searched_with(const Improvement& answer) {
   return out;
 }
 
-/// plan.json and result.json of the best plan, job.yaml, present.json where the present configuration runs, and the changed file.
+/// plan.json and result.json of the best plan, job.yaml, present.json where the present configuration runs, and the
+/// changed file.
 Status write_folder(const Context& context, const ImproveFlags& flags, const Job& job, const Improvement& answer,
                     const std::optional<ConfigurationDiff>& diff, std::vector<std::string>& files) {
   const std::string& folder = flags.out;

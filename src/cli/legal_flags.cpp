@@ -97,7 +97,8 @@ std::string legal_words(ConfigurationFlags flags, Dimension dimension, const Job
   return out;
 }
 
-/// What the broken rules read: first the dimension that each names, then the others. Rules of engines are not in the table: all, then.
+/// What the broken rules read: first the dimension that each names, then the others. Rules of engines are not in the
+/// table: all, then.
 std::vector<Dimension> dimensions_to_change(const Job& job, const Configuration& c) {
   const EngineModel& engine = *find_engine(job.engine);
   std::vector<Dimension> out;

@@ -8,8 +8,8 @@
 
 namespace espalier::cli {
 
-/// "--tp 4 would do": one flag changed or left out, with which every rule of the space and of the engine is kept. What no flag says follows
-/// anew, as it would when the line is typed. Empty where no single change helps.
+/// "--tp 4 would do": one flag changed or left out, with which every rule of the space and of the engine is kept. What
+/// no flag says follows anew, as it would when the line is typed. Empty where no single change helps.
 std::string change_that_helps(const ConfigurationFlags& flags, const Job& job);
 
 }  // namespace espalier::cli

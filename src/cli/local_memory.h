@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Before `run --local` starts a process for every device of a plan: what they need together, and what this machine has free.
+// Before `run --local` starts a process for every device of a plan: what they need together, and what this machine has
+// free.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +14,8 @@ namespace espalier::cli {
 
 struct LocalNeed {
   std::int64_t processes = 0;
-  std::int64_t bytes = 0;  ///< of all processes: weights, gradients, optimizer states and activations; no context of a GPU
+  std::int64_t bytes = 0;  ///< of all processes: weights, gradients, optimizer states and activations; no context of a
+                           ///< GPU
 };
 
 /// By the plan's own simulation.

@@ -11,8 +11,8 @@
 
 namespace {
 
-/// Columns of the terminal: COLUMNS, where that is a number, else what the terminal on stdout says; 80 without either. Narrower than 40 is
-/// taken for a mistake: no table can be read there.
+/// Columns of the terminal: COLUMNS, where that is a number, else what the terminal on stdout says; 80 without either.
+/// Narrower than 40 is taken for a mistake: no table can be read there.
 std::size_t terminal_width() {
   constexpr long kNarrowest = 40, kWidest = 1000;
   long columns = 0;

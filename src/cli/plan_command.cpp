@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// espalier plan JOB.yaml: search the space of the job, print the fastest plan that fits and why; a table with --sweep, a size of the cluster with
+// espalier plan JOB.yaml: search the space of the job, print the fastest plan that fits and why; a table with --sweep,
+// a size of the cluster with
 // --deadline and --budget.
 #include <algorithm>
 #include <charconv>

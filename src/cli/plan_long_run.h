@@ -6,8 +6,8 @@
 
 namespace espalier::cli {
 
-/// The plan that is best in the long run, and a table of candidates. `output` receives that plan and its prediction at the sustained rates; the answer
-/// itself is espalier.long-run/1 with --json.
+/// The plan that is best in the long run, and a table of candidates. `output` receives that plan and its prediction at
+/// the sustained rates; the answer itself is espalier.long-run/1 with --json.
 int run_long_run(Context& context, const Job& job, const PlannerOptions& options, const OutputFlags& output);
 
 }  // namespace espalier::cli

@@ -6,8 +6,8 @@
 
 namespace espalier::cli {
 
-/// The best plan that is never changed, and a table over the trace. `output` receives that plan and its prediction; the answer itself is
-/// espalier.over-time/1 with --json.
+/// The best plan that is never changed, and a table over the trace. `output` receives that plan and its prediction; the
+/// answer itself is espalier.over-time/1 with --json.
 int run_over_time(Context& context, const Job& job, const PlannerOptions& options, const OutputFlags& output);
 
 }  // namespace espalier::cli

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// espalier profile JOB.yaml -o FILE: measures the operators of the job's model on this machine, and writes them as a calibration. With
+// espalier profile JOB.yaml -o FILE: measures the operators of the job's model on this machine, and writes them as a
+// calibration. With
 // --network every rank of a launcher takes part and the collectives between them are measured.
 #include <algorithm>
 #include <ctime>

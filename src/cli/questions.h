@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Questions about the size of a cluster that `plan` takes as flags: how many devices for a deadline, and what a budget buys. They become the job's
-// search.objective (espalier/objective.h):
+// Questions about the size of a cluster that `plan` takes as flags: how many devices for a deadline, and what a budget
+// buys. They become the job's search.objective (espalier/objective.h):
 //
-//   --deadline 10d     the cheapest size that is done in time; where nothing has a price, the one of fewest device-hours
-//   --budget 50000     for the whole run: the fastest size that costs no more; budget_per_step = budget · samples of a step / samples of the run
+//   --deadline 10d     the cheapest size that is done in time; where nothing has a price, the one of fewest
+//                      device-hours
+//   --budget 50000     for the whole run: the fastest size that costs no more; budget_per_step = budget · samples of a
+//                      step / samples of the run
 //   both               the cheapest size within both
 #pragma once
 

@@ -23,7 +23,8 @@ Result<launch::RankPlace> place_by_launcher(const std::string& command);
 /// How ranks train; the words of espalier-rank (src/runtime/worker_main.cpp).
 struct RankOptions {
   std::string data, weights, save, checkpoint, pace, record, timeline, steering;
-  std::int64_t direct_bytes = 0;     ///< collectives up to this size go from everyone to everyone; 0: as the runtime has it
+  std::int64_t direct_bytes = 0;     ///< collectives up to this size go from everyone to everyone; 0: as the runtime
+                                     ///< has it
   std::int64_t every = 0, keep = 2;  ///< of checkpoints
   bool resume = false;
   std::int64_t steps = 20, seed = 1;

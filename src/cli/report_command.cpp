@@ -34,7 +34,8 @@ PlannerOptions options_of(Context& context, const ReportFlags& flags) {
   return hooked(context, options);
 }
 
-/// What a search of the same space simulates, as it was asked for. Where that search fails the page has no such plans, and a note says why.
+/// What a search of the same space simulates, as it was asked for. Where that search fails the page has no such plans,
+/// and a note says why.
 void search_again(Context& context, const ReportFlags& flags, Job job, PlannerResult& result) {
   const SearchRequest& asked = result.search.asked;
   job.search = asked.space;

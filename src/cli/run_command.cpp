@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// espalier run PLAN.json: trains the model of a plan. With --local its ranks are processes of this machine; under torchrun, srun or mpirun this
-// process becomes the rank that the launcher says. The ranks are the program espalier-rank beside this one.
+// espalier run PLAN.json: trains the model of a plan. With --local its ranks are processes of this machine; under
+// torchrun, srun or mpirun this process becomes the rank that the launcher says. The ranks are the program
+// espalier-rank beside this one.
 #include <unistd.h>
 
 #include <algorithm>

@@ -8,8 +8,8 @@
 
 namespace espalier::cli {
 
-/// The usual step is the median of the first kUsual after the first. The run has changed when kInRow steps, one after the other, each take more than
-/// `factor` times that: one slow step is noise.
+/// The usual step is the median of the first kUsual after the first. The run has changed when kInRow steps, one after
+/// the other, each take more than `factor` times that: one slow step is noise.
 class StepWatch {
  public:
   static constexpr std::size_t kUsual = 5, kInRow = 3;

@@ -13,7 +13,8 @@ int changes(StepWatch& watch, std::initializer_list<double> steps) {
   return count;
 }
 
-// The first step is not usual; of the next five the median is 1.0. Above 1.2 for three steps in a row is a change, once.
+// The first step is not usual; of the next five the median is 1.0. Above 1.2 for three steps in a row is a change,
+// once.
 TEST(StepWatch, ThreeSlowStepsInARowAreAChange) {
   StepWatch watch(1.2);
   EXPECT_EQ(changes(watch, {9.0, 1.0, 1.1, 0.9, 1.0, 1.05}), 0);

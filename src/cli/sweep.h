@@ -10,7 +10,8 @@
 namespace espalier::cli {
 
 struct SweepFlags {
-  std::vector<std::string> axes;  ///< "cluster.nodes=1,2,4"; nodes, devices, batch, sequence and engine are short for their paths
+  std::vector<std::string> axes;  ///< "cluster.nodes=1,2,4"; nodes, devices, batch, sequence and engine are short for
+                                  ///< their paths
   std::string csv;
 };
 int run_sweep(Context& context, const JobFlags& job, const SweepFlags& sweep, const PlannerOptions& options, NetworkKind network,

@@ -147,7 +147,8 @@ Error unexpected_word(CLI::App& app, const NamedCommand& place, const std::strin
   return Error{ErrorKind::usage, where, "the unknown flag " + name, "a flag of this command", hint};
 }
 
-/// CLI11 says "--zero: Value 4 not in range 0 to 3", "--tp: 1 required INT missing" or "Could not convert: --threads = all".
+/// CLI11 says "--zero: Value 4 not in range 0 to 3", "--tp: 1 required INT missing" or "Could not convert: --threads =
+/// all".
 Error wrong_value(const NamedCommand& place, const CLI::ParseError& error) {
   const std::string text = error.what();
   const std::size_t colon = text.find(": ");

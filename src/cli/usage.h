@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is wrong with a command line that CLI11 refuses, as an Error like all others: what stands there, what was expected, and the
-// command or flag that was probably meant.
+// What is wrong with a command line that CLI11 refuses, as an Error like all others: what stands there, what was
+// expected, and the command or flag that was probably meant.
 #pragma once
 
 #include <string>

@@ -14,7 +14,8 @@
 
 namespace espalier::cluster {
 
-/// One coefficient of DeviceEfficiency. All are positive and fitted as logarithms: log(x/prior) ~ N(0, sigma), inside [low, high].
+/// One coefficient of DeviceEfficiency. All are positive and fitted as logarithms: log(x/prior) ~ N(0, sigma), inside
+/// [low, high].
 struct EfficiencyField {
   std::string_view name;
   double DeviceEfficiency::*member;
@@ -37,7 +38,8 @@ Result<std::vector<DeviceCalibration>> read_device_calibration(std::string_view 
 
 /// Writes the stated coefficients over the catalogue's priors and adds the basis to the sources.
 void apply(const DeviceCalibration& calibration, DeviceKind& device);
-/// The same for what was fitted to training runs (data/calibration/training.yaml): the device stays calibrated, or not, by its operators.
+/// The same for what was fitted to training runs (data/calibration/training.yaml): the device stays calibrated, or not,
+/// by its operators.
 void apply_training(const DeviceCalibration& calibration, DeviceKind& device);
 
 }  // namespace espalier::cluster

@@ -75,7 +75,8 @@ const Catalogue& catalogue();
 /// What data/devices.yaml says of a device of the catalogue, nothing fitted.
 const DeviceEfficiency& prior_efficiency(std::string_view device);
 
-/// {memory, memory_bandwidth, bandwidth, kernel_launch}: what is absent keeps the value of `host`. The first three go together.
+/// {memory, memory_bandwidth, bandwidth, kernel_launch}: what is absent keeps the value of `host`. The first three go
+/// together.
 void read_host(base::Reader reader, Host& host);
 
 /// {kind, nics_per_node | nics, bandwidth, latency, efficiency, …}: what is absent keeps the value of `network`.

@@ -13,7 +13,8 @@
 namespace espalier::cluster {
 namespace {
 
-// H100 SXM: 989.4 TFLOP/s dense bf16; nvidia-smi shows 81559 MiB, of which 552 the driver keeps and about 1000 context and NCCL
+// H100 SXM: 989.4 TFLOP/s dense bf16; nvidia-smi shows 81559 MiB, of which 552 the driver keeps and about 1000 context
+// and NCCL
 // take: 80007 MiB are left for tensors.
 TEST(Catalogue, H100) {
   const DeviceKind* h100 = find_device("h100-sxm-80gb");
@@ -161,8 +162,8 @@ TEST(Catalogue, FiguresAreOfAPlausibleSize) {
   }
 }
 
-// Short forms of the newest devices: NVLink of 8 links at 25 GB/s on an H800, pairs under a bridge on H100 NVL, a pod of 256 TPU chips as
-// one domain.
+// Short forms of the newest devices: NVLink of 8 links at 25 GB/s on an H800, pairs under a bridge on H100 NVL, a pod
+// of 256 TPU chips as one domain.
 TEST(Catalogue, UsualNodesOfDevicesWithLinksOfTheirOwn) {
   const auto levels = [](const std::string& text) {
     const auto cluster = load_cluster(text, "cluster.yaml");

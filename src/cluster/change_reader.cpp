@@ -89,7 +89,8 @@ Seconds read_time(base::Reader& row, double& before) {
   return Seconds(time);
 }
 
-// ---- capacity --------------------------------------------------------------------------------------------------------------
+// ---- capacity
+// --------------------------------------------------------------------------------------------------------------
 
 const char* const kLinkTargets = "a link (a-b), a node (node:3) or a device (rank:17)";
 const std::vector<Kind> kLinkKinds{Kind::link, Kind::node, Kind::device};
@@ -153,7 +154,8 @@ void read_capacity_row(base::Reader& row, Cluster& cluster, CapacityRead& read) 
   changes.push_back({at, factor, 1.0});
 }
 
-// ---- events ----------------------------------------------------------------------------------------------------------------
+// ---- events
+// ----------------------------------------------------------------------------------------------------------------
 
 /// `value` as a number, `usual` where nothing stands.
 double read_value(base::Reader& row, double low, double high, std::optional<double> usual) {

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // What changes over time:
-//   capacity: [{time_s, link, factor}, …, {link, token_bucket: {full, sustained, bucket}}, …, FILE, …], or one FILE, or one mapping
+//   capacity: [{time_s, link, factor}, …, {link, token_bucket: {full, sustained, bucket}}, …, FILE, …], or one FILE, or
+//   one mapping
 //   events:   [{time_s, event, target, value}, …] or FILE
-// Times do not fall from row to row of one list or file; a target changes once at one time. The events must make sense one after the other: who
-// leaves is there, who joins is away.
+// Times do not fall from row to row of one list or file; a target changes once at one time. The events must make sense
+// one after the other: who leaves is there, who joins is away.
 #pragma once
 
 #include "base/document.h"

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Names of the enums, and what follows from a Cluster: who stands where, how fast, at what price. Ways between groups: paths.cpp.
+// Names of the enums, and what follows from a Cluster: who stands where, how fast, at what price. Ways between groups:
+// paths.cpp.
 #include "espalier/cluster.h"
 
 #include <algorithm>
@@ -110,7 +111,8 @@ DeviceKind DeviceKind::at_speed(double factor) const {
   out.memory_bandwidth = BytesPerSecond(memory_bandwidth.count() * factor);
   out.efficiency.kernel_launch = Seconds(efficiency.kernel_launch.count() / factor);
   out.efficiency.kernel_floor = Seconds(efficiency.kernel_floor.count() / factor);
-  out.efficiency.overlap_traffic = efficiency.overlap_traffic * factor;  // per bandwidth: what a collective costs compute stays
+  // per bandwidth: what a collective costs compute stays
+  out.efficiency.overlap_traffic = efficiency.overlap_traffic * factor;
   return out;
 }
 

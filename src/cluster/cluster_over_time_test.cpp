@@ -18,8 +18,8 @@ Cluster loaded(const std::string& text) {
   return cluster.ok() ? *cluster : Cluster{};
 }
 
-// Four nodes of 8. At 0 the two with the highest numbers go; node:2 is back at 60 s; rank:1 takes half as long again from 30 s to 90 s; node:0 has half of
-// its way to the network by an event and 0.8 by a trace: 0.4.
+// Four nodes of 8. At 0 the two with the highest numbers go; node:2 is back at 60 s; rank:1 takes half as long again
+// from 30 s to 90 s; node:0 has half of its way to the network by an event and 0.8 by a trace: 0.4.
 TEST(ClusterState, ReplaysWhatHappened) {
   const Cluster c = loaded(
       "{nodes: 4, device: h100-sxm-80gb, capacity: [{time_s: 40, link: \"node:0\", factor: 0.8}], events: ["
@@ -60,7 +60,8 @@ TEST(ClusterState, OverTimeGrowsWithTheEvents) {
   EXPECT_TRUE(states[18'001].away.empty());
 }
 
-// A node whose way lets nothing through is as good as away, and so is one of whose devices that holds; the last one there stays alone.
+// A node whose way lets nothing through is as good as away, and so is one of whose devices that holds; the last one
+// there stays alone.
 TEST(ClusterState, NodesBehindLostLinksAreAway) {
   const Cluster c = loaded("{nodes: 3, devices_per_node: 2, device: l4}");
   ClusterState state;
@@ -78,8 +79,10 @@ TEST(ClusterState, NodesBehindLostLinksAreAway) {
   EXPECT_TRUE(found.capacity.empty());
 }
 
-// 10 Gb/s = 1.25 GB/s while tokens last, 1.25 Gb/s = 0.15625 GB/s then, 4.5 Tb = 562.5 GB: at full rate tokens go at 1.09375 GB/s, for
-// 514.2857… s, in which 642.857… GB get through. (EC2 c5.xlarge: 533 s at 9.689 Gb/s, 1.254 after, data of Uta et al., NSDI 2020.)
+// 10 Gb/s = 1.25 GB/s while tokens last, 1.25 Gb/s = 0.15625 GB/s then, 4.5 Tb = 562.5 GB: at full rate tokens go at
+// 1.09375 GB/s, for
+// 514.2857… s, in which 642.857… GB get through. (EC2 c5.xlarge: 533 s at 9.689 Gb/s, 1.254 after, data of Uta et al.,
+// NSDI 2020.)
 TEST(TokenBuckets, ClosedForm) {
   const TokenBucket bucket{"a-b", GBps(1.25), GBps(0.15625), Bytes(562'500'000'000)};
   const TokenState full = full_bucket(bucket);
@@ -97,7 +100,8 @@ TEST(TokenBuckets, ClosedForm) {
   EXPECT_TRUE(std::isinf(full_rate_lasts({"a-b", GBps(1), GBps(1), Bytes(5)}, {5}).count()));
 }
 
-// 50 GB a step: 43.75 GB of tokens. A pause of 280 s brings 43.75 GB: the bucket stays full, 40 s. A pause of 64 s brings 10 GB of tokens: they last 9.142857 s for
+// 50 GB a step: 43.75 GB of tokens. A pause of 280 s brings 43.75 GB: the bucket stays full, 40 s. A pause of 64 s
+// brings 10 GB of tokens: they last 9.142857 s for
 // 11.428571 GB, the other 38.571429 GB take 246.857143 s. Long after, step by step, it is the same.
 TEST(TokenBuckets, InTheLongRun) {
   const TokenBucket bucket{"a-b", GBps(1.25), GBps(0.15625), Bytes(562'500'000'000)};

@@ -28,7 +28,8 @@ std::string failure(std::string_view text) {
   return cluster.error().message();
 }
 
-// Two DGX H100: NVSwitch inside (450 GB/s a direction), eight 400 Gb/s NICs for eight GPUs outside: 400/8 = 50 GB/s each.
+// Two DGX H100: NVSwitch inside (450 GB/s a direction), eight 400 Gb/s NICs for eight GPUs outside: 400/8 = 50 GB/s
+// each.
 TEST(ShortForm, TwoDgxH100) {
   const Cluster c = loaded("{nodes: 2, device: h100-sxm-80gb}");
   EXPECT_EQ(c.devices(), 16);
@@ -104,7 +105,8 @@ TEST(ShortForm, OneNodeHasNoNetwork) {
   EXPECT_TRUE(loaded("{nodes: 1, devices_per_node: 1, device: l4}").levels().empty());
 }
 
-// PCIe tree of 8: four cards under a switch at 15.75 GB/s; they share one 15.75 GB/s way to the other socket: 3.9375 each.
+// PCIe tree of 8: four cards under a switch at 15.75 GB/s; they share one 15.75 GB/s way to the other socket: 3.9375
+// each.
 TEST(ShortForm, PcieTreeSharesTheUplink) {
   const Cluster c = loaded("{nodes: 1, device: titan-rtx}");
   const auto levels = c.levels();
@@ -140,8 +142,8 @@ TEST(ShortForm, Nvl72SpansNodes) {
   EXPECT_EQ(loaded("{nodes: 19, device: gb200-nvl72}").levels()[2].span, 144);
 }
 
-// 64 trays of 4 in racks of 18 trays: 16 divides 64 and lies between 9 and 18, so the job has 16 trays (64 devices) in each of 4
-// racks. 20 trays: 10 in each of 2. 36: 18. 16 and 10 fit in one rack. 19 is prime: 18 and 1.
+// 64 trays of 4 in racks of 18 trays: 16 divides 64 and lies between 9 and 18, so the job has 16 trays (64 devices) in
+// each of 4 racks. 20 trays: 10 in each of 2. 36: 18. 16 and 10 fit in one rack. 19 is prime: 18 and 1.
 TEST(Segment, DefaultIsTheLargestDivisorBetweenHalfADomainAndAWholeOne) {
   const auto spans = [](const std::string& nodes) {
     std::vector<std::int64_t> out;
@@ -188,7 +190,8 @@ TEST(Segment, MistakesAreNamed) {
   EXPECT_THAT(error("{nodes: 64, device: gb200-nvl72, segment: 0}"), HasSubstr("segment"));
 }
 
-// 128 nodes in pods of 32, 2:1 above: 25 GB/s a GPU in a pod (256 GPUs), 12.5 above, one NIC (25) for a GPU that talks alone.
+// 128 nodes in pods of 32, 2:1 above: 25 GB/s a GPU in a pod (256 GPUs), 12.5 above, one NIC (25) for a GPU that talks
+// alone.
 TEST(ShortForm, FatTreeWithOversubscription) {
   const Cluster c =
       loaded("{nodes: 128, device: a100-sxm-80gb, inter_node: {kind: fat_tree, oversubscription: 2, pod_nodes: 32}}");
@@ -229,7 +232,8 @@ TEST(ShortForm, MemoryLimitCapsTheDevice) {
   EXPECT_THAT(above.notes, testing::Contains(HasSubstr("memory_limit")));
 }
 
-// A group's limit holds for its devices alone, also where a limit of the cluster is larger; one that no device reaches leaves a note.
+// A group's limit holds for its devices alone, also where a limit of the cluster is larger; one that no device reaches
+// leaves a note.
 TEST(MixedForm, MemoryLimitOfAGroup) {
   const Cluster c = loaded(
       "{memory_limit: 40GiB, groups: [{nodes: 1, device: a100-sxm-80gb, memory_limit: 36GiB}, {nodes: 1, device: a100-sxm-80gb},"

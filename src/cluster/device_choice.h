@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which device a group of nodes has: a name of the catalogue or of its driver, a catalogued one with other figures, or one described in place.
+// Which device a group of nodes has: a name of the catalogue or of its driver, a catalogued one with other figures, or
+// one described in place.
 #pragma once
 
 #include <string>

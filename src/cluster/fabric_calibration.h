@@ -15,7 +15,8 @@
 
 namespace espalier::cluster {
 
-/// One coefficient of a level (equations: cost/collective.h). Fitted as a logarithm: log(x/prior) ~ N(0, sigma), inside [low, high].
+/// One coefficient of a level (equations: cost/collective.h). Fitted as a logarithm: log(x/prior) ~ N(0, sigma), inside
+/// [low, high].
 struct FabricField {
   std::string_view name;
   double low, high, prior, sigma;
@@ -28,8 +29,8 @@ std::span<const FabricField> fabric_fields();
 /// Compute beside a collective: the same three scalars for every device (cost/overlap.h).
 std::span<const EfficiencyField> overlap_fields();
 
-/// Coefficients that the file states of a fabric (by name), of the usual networks of a kind, or of the network of one cluster that runs were
-/// published of (by a name that data/framework_defaults.yaml refers to).
+/// Coefficients that the file states of a fabric (by name), of the usual networks of a kind, or of the network of one
+/// cluster that runs were published of (by a name that data/framework_defaults.yaml refers to).
 struct FabricCalibration {
   std::string fabric;                   ///< a template of data/devices.yaml, or a cluster; empty for networks
   FabricKind kind = FabricKind::other;  ///< of networks
@@ -51,8 +52,8 @@ void write_level(base::JsonWriter& w, const FabricCalibration& c);
 /// The one that ships.
 const FabricCalibrations& fabric_calibrations();
 
-/// Writes the coefficients over the catalogue: templates by name, usual networks by kind, overlap of all devices whose node has links
-/// between chips.
+/// Writes the coefficients over the catalogue: templates by name, usual networks by kind, overlap of all devices whose
+/// node has links between chips.
 void apply(const FabricCalibrations& calibrations, Catalogue& catalogue);
 
 }  // namespace espalier::cluster

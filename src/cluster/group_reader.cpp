@@ -44,7 +44,8 @@ const FabricTemplate* named_fabric(base::Reader& reader, std::string_view key, c
   return nullptr;
 }
 
-/// `intra_node: {bandwidth, …}`: one level over the node. Without a bandwidth the given fields replace those of each level.
+/// `intra_node: {bandwidth, …}`: one level over the node. Without a bandwidth the given fields replace those of each
+/// level.
 void override_intra(base::Reader r, FabricTemplate& fabric, std::vector<std::string>& notes) {
   if (r.has("fabric")) {
     if (const FabricTemplate* found = named_fabric(r, "fabric", r.required_string("fabric"))) fabric = *found;
@@ -209,7 +210,8 @@ void build_full_form(base::Reader& reader, GroupDraft& draft, std::vector<std::s
   }
 }
 
-/// What one node of the group reaches over all its interfaces: of the network, or of the first level between nodes where all are listed.
+/// What one node of the group reaches over all its interfaces: of the network, or of the first level between nodes
+/// where all are listed.
 void set_node_network(GroupDraft& draft, bool listed) {
   NodeGroup& group = draft.group;
   const NetworkSpec& network = draft.network;

@@ -21,8 +21,8 @@ struct GroupDraft {
   [[nodiscard]] std::int64_t devices() const { return group.nodes * group.devices_per_node; }
 };
 
-/// `segment`: what the file asks for, beside the groups. Does not finish() the reader: keys of mixed clusters (join_reader.h) stand in the same
-/// mapping.
+/// `segment`: what the file asks for, beside the groups. Does not finish() the reader: keys of mixed clusters
+/// (join_reader.h) stand in the same mapping.
 GroupDraft read_group(base::Reader& reader, std::optional<std::int64_t> segment, std::vector<std::string>& notes);
 
 }  // namespace espalier::cluster

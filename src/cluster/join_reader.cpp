@@ -14,8 +14,8 @@ namespace {
 
 constexpr double kDearestGigabyte = 1e6;
 
-/// Lowers `level` to each figure in which `network` is worse. Bandwidth apart: a network with more of it may have the longer latency, and a join that took all of one
-/// network would be slower after that one got faster.
+/// Lowers `level` to each figure in which `network` is worse. Bandwidth apart: a network with more of it may have the
+/// longer latency, and a join that took all of one network would be slower after that one got faster.
 void lower_to(const NetworkSpec& network, FabricLevel& level) {
   level.bandwidth_alone = std::min(level.bandwidth_alone, network.bandwidth);
   level.latency = std::max(level.latency, network.latency);

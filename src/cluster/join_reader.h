@@ -4,11 +4,13 @@
 //   links: [{from, to, bandwidth, latency, sharing, both}, …]            directed, between groups or sites
 //   matrix: rows of {from, to, gbps, delay_ms}                            directed, a figure for each pair; gbps 0: no link
 //   nothing                                                               the slowest of the groups' own networks
-// and beside it `sharing: line | node | node_pair` (LinkSharing; default: line for links, node_pair for a matrix), `egress_price_per_GB: {a-b: 0.05}`
+// and beside it `sharing: line | node | node_pair` (LinkSharing; default: line for links, node_pair for a matrix),
+// `egress_price_per_GB: {a-b: 0.05}`
 // and `currency`.
 //
-// Where nothing is said and two groups have no kind of network interface in common (`nic`), they talk over the fallback of the catalogue, Ethernet, each node
-// at that rate; the other pairs at the slower of both nodes' interfaces. All of this becomes links, with a note.
+// Where nothing is said and two groups have no kind of network interface in common (`nic`), they talk over the fallback
+// of the catalogue, Ethernet, each node at that rate; the other pairs at the slower of both nodes' interfaces. All of
+// this becomes links, with a note.
 #pragma once
 
 #include <vector>

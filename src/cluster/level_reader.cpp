@@ -54,7 +54,8 @@ FabricLevel resolve(const LevelSpec& spec, std::int64_t span, std::int64_t below
   return level;
 }
 
-/// An inner domain of at most `wanted` devices in a node of `node`: equal parts if possible (6 cards under switches of 4: 3 + 3).
+/// An inner domain of at most `wanted` devices in a node of `node`: equal parts if possible (6 cards under switches of
+/// 4: 3 + 3).
 std::int64_t fit_into_node(std::int64_t wanted, std::int64_t node) {
   if (wanted >= node) return node;
   const std::int64_t parts = ceil_div(node, wanted);

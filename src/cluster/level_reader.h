@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reads one level of a fabric, as the catalogue's templates and the full form of a cluster file write it:
 //   {name, kind, span, bandwidth | uplink, bandwidth_alone, per_peer, latency, efficiency, oversubscription,
-//    start, ramp, small_group, congestion, direct_bytes, in_network_reduction, trace: [{at, bandwidth_factor, latency_factor}]}
+//    start, ramp, small_group, congestion, direct_bytes, in_network_reduction, trace: [{at, bandwidth_factor,
+//    latency_factor}]}
 //
-// `bandwidth` is per device and direction before oversubscription; `uplink` is what all devices of one domain of the level below
-// share, so that bandwidth = uplink / (devices of that domain), fixed once the spans are known (resolve_levels).
+// `bandwidth` is per device and direction before oversubscription; `uplink` is what all devices of one domain of the
+// level below share, so that bandwidth = uplink / (devices of that domain), fixed once the spans are known
+// (resolve_levels).
 #pragma once
 
 #include <cstdint>
@@ -36,8 +38,8 @@ struct LevelSpec {
 LevelSpec read_level(base::Reader& reader, std::vector<std::string>& notes);
 std::vector<LinkChange> read_trace(base::Reader& reader);
 
-/// Spans and bandwidths for a node of `devices_per_node`. Inner levels shrink to equal parts of the node; those that do not fit
-/// at all are left out.
+/// Spans and bandwidths for a node of `devices_per_node`. Inner levels shrink to equal parts of the node; those that do
+/// not fit at all are left out.
 std::vector<FabricLevel> resolve_node_levels(const std::vector<LevelSpec>& specs, std::int64_t devices_per_node);
 /// As written: every level stays; the caller checks nesting.
 std::vector<FabricLevel> resolve_all_levels(const std::vector<LevelSpec>& specs, std::int64_t devices_per_node,
@@ -54,7 +56,8 @@ inline constexpr double kMaxLatency = 10.0;    ///< s
 double read_bandwidth(base::Reader& reader, std::string_view key, double fallback);
 double read_latency(base::Reader& reader, std::string_view key, double fallback);
 double read_efficiency(base::Reader& reader, std::string_view key, double fallback);
-/// start, ramp, small_group, congestion, direct_bytes: how time depends on message size and group; what is absent keeps its value.
+/// start, ramp, small_group, congestion, direct_bytes: how time depends on message size and group; what is absent keeps
+/// its value.
 void read_shape(base::Reader& reader, FabricLevel& level);
 FabricKind read_kind(base::Reader& reader, FabricKind fallback);
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Links between groups and sites: as a list, as a matrix, or made where network interfaces differ; join_reader.h says when.
+// Links between groups and sites: as a list, as a matrix, or made where network interfaces differ; join_reader.h says
+// when.
 #pragma once
 
 #include <optional>
@@ -23,7 +24,8 @@ bool all_nics_meet(const Cluster& cluster);
 /// A link for each ordered pair of groups; notes name those that fall back.
 void link_by_nics(base::Reader& reader, Cluster& cluster);
 
-/// The two names in "a-b", where names may hold dashes themselves; nullopt when no or more than one way of reading it has both among `names`.
+/// The two names in "a-b", where names may hold dashes themselves; nullopt when no or more than one way of reading it
+/// has both among `names`.
 std::optional<std::pair<std::string, std::string>> pair_of(std::string_view text, const std::vector<std::string>& names);
 
 }  // namespace espalier::cluster

@@ -60,7 +60,8 @@ CapacityTrace bursty_neighbour(const std::string& target, Seconds length, Second
   while (at < length.count()) {
     busy = !busy;
     const Seconds when = rounded(at);
-    if (!trace.changes.empty() && trace.changes.back().at >= when) trace.changes.pop_back();  // shorter than a millisecond
+    // shorter than a millisecond
+    if (!trace.changes.empty() && trace.changes.back().at >= when) trace.changes.pop_back();
     trace.changes.push_back({when, busy ? 1.0 - share : 1.0, 1.0});
     at += random.exponential(busy ? mean_busy.count() : mean_quiet.count());
   }
@@ -108,7 +109,8 @@ std::vector<ClusterEvent> preemptions(std::int64_t first_node, std::int64_t coun
       at += random.exponential(here ? mean_here.count() : mean_away.count());
     }
   }
-  // Nodes were made one after the other, each in its own order: a stable sort leaves equal times by node, and a node's own events in order.
+  // Nodes were made one after the other, each in its own order: a stable sort leaves equal times by node, and a node's
+  // own events in order.
   std::stable_sort(events.begin(), events.end(), [](const ClusterEvent& a, const ClusterEvent& b) { return a.at < b.at; });
   return events;
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Mixed clusters: names and numbers, speeds, what joins groups, prices; each form counted by hand, mistakes with place and hint.
+// Mixed clusters: names and numbers, speeds, what joins groups, prices; each form counted by hand, mistakes with place
+// and hint.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -11,7 +12,8 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-// Two nodes of 8 A100 (node:0, node:1; rank:0 … rank:15) and three nodes of 4 V100 (node:2 … node:4; rank:16 … rank:27).
+// Two nodes of 8 A100 (node:0, node:1; rank:0 … rank:15) and three nodes of 4 V100 (node:2 … node:4; rank:16 …
+// rank:27).
 constexpr const char* kGroups =
     "groups: [{name: fast, nodes: 2, devices_per_node: 8, device: a100-sxm-40gb, site: east, price_per_device_hour: 2.5},"
     " {nodes: 3, devices_per_node: 4, device: v100-sxm-16gb, site: west, speed: {\"node:3\": 0.8, \"rank:21\": 0.5}}]\n";
@@ -76,7 +78,8 @@ TEST(MixedCluster, TargetsByName) {
   EXPECT_FALSE(target_called(c, "rank:", "x").ok());
 }
 
-// Directed: 10 Gb/s = 1.25 GB/s one way, 5 Gb/s back. The A100 group is at 8 NICs of 200 Gb/s a node, so the link is the narrowest.
+// Directed: 10 Gb/s = 1.25 GB/s one way, 5 Gb/s back. The A100 group is at 8 NICs of 200 Gb/s a node, so the link is
+// the narrowest.
 TEST(MixedCluster, LinksAreDirected) {
   const Cluster c = loaded(std::string(kGroups) +
                            "links: [{from: fast, to: b, bandwidth: 10Gb/s, latency: 30ms},"
@@ -90,14 +93,16 @@ TEST(MixedCluster, LinksAreDirected) {
   EXPECT_DOUBLE_EQ(there.latency.count(), 0.030);
   EXPECT_THAT(back.links, ElementsAre(1u));
   EXPECT_DOUBLE_EQ(back.bandwidth.count(), 0.625e9);
-  // The level that stands for them all: the line shared by the 16 devices of the larger group; a pair by the 8 of a node.
+  // The level that stands for them all: the line shared by the 16 devices of the larger group; a pair by the 8 of a
+  // node.
   ASSERT_EQ(c.inter.size(), 1u);
   EXPECT_EQ(c.inter[0].span, 28);
   EXPECT_DOUBLE_EQ(c.inter[0].bandwidth.count(), 0.625e9 / 8);
   EXPECT_DOUBLE_EQ(c.inter[0].latency.count(), 0.030);
 }
 
-// a – x, then the line between the sites, then y – c: 1 ms, and nothing for the ways to the sites' routers. b stands in the site of a.
+// a – x, then the line between the sites, then y – c: 1 ms, and nothing for the ways to the sites' routers. b stands in
+// the site of a.
 TEST(MixedCluster, LinksBetweenSitesJoinTheirGroups) {
   const Cluster c = loaded(
       "groups: [{nodes: 2, device: h100-sxm-80gb, site: x}, {nodes: 2, device: a100-sxm-40gb, site: x},"
@@ -107,7 +112,8 @@ TEST(MixedCluster, LinksBetweenSitesJoinTheirGroups) {
   EXPECT_DOUBLE_EQ(c.path(0, 2).latency.count(), 1e-3);
   EXPECT_DOUBLE_EQ(c.path(0, 2).bandwidth.count(), 5e9);
   EXPECT_TRUE(c.path(0, 1).links.empty());
-  EXPECT_DOUBLE_EQ(c.path(0, 1).bandwidth.count(), c.groups[1].node_bandwidth.count());  // 8 × 25 GB/s · η, the slower node
+  // 8 × 25 GB/s · η, the slower node
+  EXPECT_DOUBLE_EQ(c.path(0, 1).bandwidth.count(), c.groups[1].node_bandwidth.count());
 }
 
 // No link a-c: by way of b. A direct link is taken even where the way round is shorter.
@@ -137,9 +143,9 @@ TEST(MixedCluster, MatrixInPlace) {
   EXPECT_THAT(c.notes, testing::Contains(HasSubstr("sharing = node_pair")));
 }
 
-// InfiniBand and Ethernet only: 25 Gb/s · 0.7 a node. Two groups that both have Ethernet talk at the slower of their nodes.
-// Group a moves 100 Gb/s, 12.5 GB/s, a device at 2 us; b 200 Gb/s for two devices, the same share, at 5 us. The join has the share and the longer
-// latency; twice the bandwidth of a leaves both as they are.
+// InfiniBand and Ethernet only: 25 Gb/s · 0.7 a node. Two groups that both have Ethernet talk at the slower of their
+// nodes. Group a moves 100 Gb/s, 12.5 GB/s, a device at 2 us; b 200 Gb/s for two devices, the same share, at 5 us. The
+// join has the share and the longer latency; twice the bandwidth of a leaves both as they are.
 TEST(MixedCluster, TheJoinTakesTheWorstOfEachFigure) {
   const auto join = [](const std::string& bandwidth) {
     const Cluster c =

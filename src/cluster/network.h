@@ -16,8 +16,8 @@
 
 namespace espalier::cluster {
 
-/// `below`: devices of the largest domain under the network (a node, or an NVLink domain of several nodes). Spans are multiples of
-/// it; the outermost reaches at least `nodes · devices_per_node`.
+/// `below`: devices of the largest domain under the network (a node, or an NVLink domain of several nodes). Spans are
+/// multiples of it; the outermost reaches at least `nodes · devices_per_node`.
 std::vector<FabricLevel> network_levels(const NetworkSpec& network, std::int64_t nodes, std::int64_t devices_per_node,
                                         std::int64_t below);
 

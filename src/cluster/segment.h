@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // Segments of a job on fabric domains that join several nodes (NVL72: 18 trays of 4 devices).
 //
-// The groups of a job are powers of two more often than not and do not divide 72 devices, so that a job which fills such domains one
-// after the other has groups that lie across a border. Schedulers therefore give a job the same number of nodes in each
-// domain it uses: Slurm's topology/block plugin calls that number the segment (`--segment`). With n nodes and domains of D nodes
+// The groups of a job are powers of two more often than not and do not divide 72 devices, so that a job which fills
+// such domains one after the other has groups that lie across a border. Schedulers therefore give a job the same number
+// of nodes in each domain it uses: Slurm's topology/block plugin calls that number the segment (`--segment`). With n
+// nodes and domains of D nodes
 //     n ≤ D            the segment is n: one domain holds the job.
 //     otherwise        the largest divisor s of n with D/2 ≤ s ≤ D: n/s domains of s nodes each (n = 64, D = 18: 16).
 //     no such divisor  the segment is D: domains are filled in order and the last one holds the rest.
-// The level of the domain then spans s · devices_per_node devices. The segment belongs to the cluster: all candidates share it.
+// The level of the domain then spans s · devices_per_node devices. The segment belongs to the cluster: all candidates
+// share it.
 #pragma once
 
 #include <cstdint>

@@ -81,8 +81,8 @@ void Topology::enter(const Run& run, std::int64_t device, std::size_t level, std
   links.push_back(link_at(medium.out + 1, place / medium.share));
 }
 
-/// The device's node counted among those at `site`: its own group, or a router with several. Of a site in between, the node that forwards: the i-th for
-/// the i-th, from the start again where there are fewer.
+/// The device's node counted among those at `site`: its own group, or a router with several. Of a site in between, the
+/// node that forwards: the i-th for the i-th, from the start again where there are fewer.
 std::int64_t Topology::node_at(const Run& run, std::int64_t device, std::int64_t site, std::int64_t nodes) const {
   const std::int64_t in_run = (device - run.first) / run.devices_per_node;
   const bool router = site >= static_cast<std::int64_t>(runs_.size());

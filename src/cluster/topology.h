@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // The network as devices and directed links: what a transfer from one device to another occupies.
 //
-// A link has a capacity in bytes/s, a latency, and possibly a trace that says how both change over time. `route(a, b)` appends the links
-// from a to b in order. Links have ids 0 … L−1 and come in ranges of equal ones, so that a cluster of any size is a short list.
+// A link has a capacity in bytes/s, a latency, and possibly a trace that says how both change over time. `route(a, b)`
+// appends the links from a to b in order. Links have ids 0 … L−1 and come in ranges of equal ones, so that a cluster of
+// any size is a short list.
 //
-// A device belongs to a run of equal nodes with nested levels (topology_builders.h says which links those make), where a route is
-// arithmetic on the two ids. Runs belong to sites; between sites a route follows a table made once. A link list or a matrix between
-// devices is the case in which each device is a site of its own.
+// A device belongs to a run of equal nodes with nested levels (topology_builders.h says which links those make), where
+// a route is arithmetic on the two ids. Runs belong to sites; between sites a route follows a table made once. A link
+// list or a matrix between devices is the case in which each device is a site of its own.
 #pragma once
 
 #include <cstdint>
@@ -23,7 +24,8 @@ using LinkId = std::int32_t;
 struct LinkRange {
   enum class Names : std::uint8_t { single, devices, pairs, nodes_from, nodes_to, node_pairs };
   Names names = Names::single;
-  std::string name;  ///< of a single link or of a link between sites; else what the name of each link ends in ("rails out")
+  std::string name;  ///< of a single link or of a link between sites; else what the name of each link ends in ("rails
+                     ///< out")
   LinkId first = 0;  ///< id of the first link
   std::int64_t count = 1;
   double capacity = 0.0;  ///< bytes/s of each link
@@ -56,12 +58,13 @@ class Topology {
   [[nodiscard]] const LinkRange& range_of(LinkId link) const;
   [[nodiscard]] const std::vector<LinkTrace>& traces() const { return traces_; }  ///< by link
   [[nodiscard]] const std::vector<LinkBucket>& buckets() const { return buckets_; }
-  /// "rank:17 rails out", "rank:16-17 rails out" (a NIC that two devices share), "rank:3-rank:5", a listed link's "a-b", or of one that nodes do not
-  /// share "a-b from node 3", "a-b to node 5", "a-b node 3 to 5", counted at that end.
+  /// "rank:17 rails out", "rank:16-17 rails out" (a NIC that two devices share), "rank:3-rank:5", a listed link's
+  /// "a-b", or of one that nodes do not share "a-b from node 3", "a-b to node 5", "a-b node 3 to 5", counted at that
+  /// end.
   [[nodiscard]] std::string link_name(LinkId link) const;
 
-  /// The first device of the domain in which `device` talks without the network between nodes: of its node, or of its NVLink domain. A
-  /// listed device is alone in it.
+  /// The first device of the domain in which `device` talks without the network between nodes: of its node, or of its
+  /// NVLink domain. A listed device is alone in it.
   [[nodiscard]] std::int64_t network_domain(std::int64_t device) const;
   /// Appends the links from device `a` to device `b`, in order; nothing for a = b.
   void route(std::int64_t a, std::int64_t b, std::vector<LinkId>& links) const;
@@ -93,7 +96,8 @@ class Topology {
     std::int64_t first = 0, count = 0;  ///< devices
     std::vector<Level> levels;
     std::vector<Medium> media;
-    bool through_network = false;  ///< what leaves for another run goes through the ports and trunks of the outermost medium
+    bool through_network = false;  ///< what leaves for another run goes through the ports and trunks of the outermost
+                                   ///< medium
     std::int64_t site = 0;         ///< of the first device
     std::int64_t site_step = 0;    ///< 1 where each device is a site
     std::int64_t devices_per_node = 1;

@@ -13,8 +13,8 @@ class TopologyAssembly {
   Status add_sites(const SiteGraph& graph, std::int64_t ends);
   /// The next devices, all in sites: `count` of them, the first in `site`.
   void add_single_devices(std::int64_t count, std::int64_t site);
-  /// The next `count` devices with nested levels. `joined`: the last level joins this run, of nodes of so many devices, with others, and each node
-  /// has its own share of it; 0: none does.
+  /// The next `count` devices with nested levels. `joined`: the last level joins this run, of nodes of so many devices,
+  /// with others, and each node has its own share of it; 0: none does.
   void add_run(std::int64_t count, std::vector<FabricLevel> levels, std::int64_t site, std::int64_t joined);
   /// Of the run added last: how its nodes are counted at the ends of ways that are not one line.
   void count_nodes(std::int64_t devices_per_node, std::int64_t first_at_router);
@@ -34,7 +34,8 @@ class TopologyAssembly {
   Topology made_;
 };
 
-/// What a group of one node without levels between nodes leaves it by: the interfaces of the node, which its devices share.
+/// What a group of one node without levels between nodes leaves it by: the interfaces of the node, which its devices
+/// share.
 FabricLevel network_of_one_node(const NodeGroup& group);
 
 }  // namespace espalier::cluster

@@ -1,22 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0
 // Topologies from what users state of a cluster: nested levels, a list of links, a matrix.
 //
-// Nested levels. The closed form (cost/collective.h) gives each device β_k·η_k at level k when all devices talk, and one device alone up to
-// alone_k·η_k. These links say the same:
-//   medium   consecutive levels over which a device has one port: NVLink (nvswitch, nvlink_mesh, nvl72), PCIe, network (rail_optimized,
+// Nested levels. The closed form (cost/collective.h) gives each device β_k·η_k at level k when all devices talk, and
+// one device alone up to alone_k·η_k. These links say the same:
+//   medium   consecutive levels over which a device has one port: NVLink (nvswitch, nvlink_mesh, nvl72), PCIe, network
+//            (rail_optimized,
 //            fat_tree, ethernet); any other kind is a medium of its own. Its lowest level is a, its levels are i ≥ a.
-//   ports    in and out of each device, max_i β_i·η_i. If alone_a = s·β_a with an integer s that divides the devices w_a of a domain below
+//   ports    in and out of each device, max_i β_i·η_i. If alone_a = s·β_a with an integer s that divides the devices
+//            w_a of a domain below
 //            level a, then s consecutive devices share a port (a NIC, a PCIe uplink) of s·max_i β_i·η_i.
-//   trunks   in and out of each domain below level k, w_k·max_{i≥k} β_i·η_i, shared by its w_k devices: for levels k > a where that is less
-//            than its ports together (oversubscription), and for level a where alone_a > β_a without such an s. A level with a trace or a
+//   trunks   in and out of each domain below level k, w_k·max_{i≥k} β_i·η_i, shared by its w_k devices: for levels k >
+//            a where that is less
+//            than its ports together (oversubscription), and for level a where alone_a > β_a without such an s. A level
+//            with a trace or a
 //            latency of its own has trunks too.
-//   pairs    one link for each ordered pair of devices where `per_peer` is stated and a domain has at most kMaxMesh devices: per_peer·η.
-// A message over level k leaves through its port and the trunks of levels a … k, and comes in through the same at the other end. Each of
-// those links carries at least β_k·η_k, so that a lone message, or a collective alone, sees what the closed form says. Latencies: α_a/2 at
-// either port, and what a higher level adds, halved, at its trunks. Traces become traces of the links of their level.
+//   pairs    one link for each ordered pair of devices where `per_peer` is stated and a domain has at most kMaxMesh
+//            devices: per_peer·η.
+// A message over level k leaves through its port and the trunks of levels a … k, and comes in through the same at the
+// other end. Each of those links carries at least β_k·η_k, so that a lone message, or a collective alone, sees what the
+// closed form says. Latencies: α_a/2 at either port, and what a higher level adds, halved, at its trunks. Traces become
+// traces of the links of their level.
 //
-// Links between sites. A site is a device, a group of nodes or a router. Routes have the least latency, then the fewest links, then the
-// smallest ids. With `direct_first` (a matrix, where a figure already stands for the whole way) a direct link is always taken.
+// Links between sites. A site is a device, a group of nodes or a router. Routes have the least latency, then the fewest
+// links, then the smallest ids. With `direct_first` (a matrix, where a figure already stands for the whole way) a
+// direct link is always taken.
 #pragma once
 
 #include <string>
@@ -57,8 +64,8 @@ struct SiteMatrix {
 /// Needs a matrix of names.size()² entries.
 SiteGraph graph_of(const SiteMatrix& matrix);
 
-/// Sites 0 … groups − 1 are the groups, those after them the sites that links name, each a router that its groups reach with all their interfaces.
-/// Links 0 … are Cluster::links, in that order.
+/// Sites 0 … groups − 1 are the groups, those after them the sites that links name, each a router that its groups reach
+/// with all their interfaces. Links 0 … are Cluster::links, in that order.
 SiteGraph graph_of(const Cluster& cluster);
 
 /// next[s]: the first link of the best way from site s to `target`; −1: there is none, or s is the target.
@@ -72,15 +79,19 @@ Topology nested_topology(const Cluster& cluster);
 /// Sites 0 … `devices` − 1 are devices, those after them are routers.
 Result<Topology> listed_topology(const SiteGraph& graph, std::int64_t devices);
 
-/// Sites 0 … groups − 1 are the cluster's groups, with their own levels inside; Cluster::inter is replaced by the graph. What leaves a
-/// group goes through its network, or the interfaces of its one node, where these are known.
+/// Sites 0 … groups − 1 are the cluster's groups, with their own levels inside; Cluster::inter is replaced by the
+/// graph. What leaves a group goes through its network, or the interfaces of its one node, where these are known.
 Result<Topology> joined_topology(const Cluster& cluster, const SiteGraph& graph);
 
-/// What a cluster file describes: joined by its links where it has some, else by its levels; with its capacities over time and token buckets.
-///   capacity  of a link between groups: all links that stand for it; of "node:3" or "rank:17": the ports of those devices to the network, both
+/// What a cluster file describes: joined by its links where it has some, else by its levels; with its capacities over
+/// time and token buckets.
+///   capacity  of a link between groups: all links that stand for it; of "node:3" or "rank:17": the ports of those
+///   devices to the network, both
 ///             directions. Several traces of one link multiply.
-///   bucket    of a link that is one line: that line. Where a target means several links (the NICs of a node), rates and tokens are shared out
-///             evenly among those of one direction; each node or pair of nodes of a link that is not one line has a bucket of its own.
+///   bucket    of a link that is one line: that line. Where a target means several links (the NICs of a node), rates
+///             and tokens are shared out
+///             evenly among those of one direction; each node or pair of nodes of a link that is not one line has a
+///             bucket of its own.
 Result<Topology> topology_of(const Cluster& cluster);
 
 }  // namespace espalier::cluster

@@ -47,7 +47,8 @@ std::vector<std::string> names(const Topology& topology, std::int64_t a, std::in
 
 using Names = std::vector<std::string>;
 
-// Two nodes of four devices, a NIC each. 4·2 ports of NVLink, 4·2 NICs, a node: 32 links; 100 GB/s · 0.8 and 10 GB/s · 0.8.
+// Two nodes of four devices, a NIC each. 4·2 ports of NVLink, 4·2 NICs, a node: 32 links; 100 GB/s · 0.8 and 10 GB/s ·
+// 0.8.
 TEST(Topology, TwoNodesWithANicForEachDevice) {
   const Topology topology = nested_topology(
       cluster_of(2, 4, {level("NVSwitch", FabricKind::nvswitch, 4, 100)}, {level("rails", FabricKind::rail_optimized, 8, 10)}));
@@ -84,7 +85,8 @@ TEST(Topology, NicsThatDevicesShareAreOnePort) {
   EXPECT_DOUBLE_EQ(route_bandwidth(topology, 2, 5), 16e9);
 }
 
-// Three NICs of 20 GB/s for four devices: 15 GB/s each when all talk. 20/15 devices share no port; the node's trunk holds 4·15·0.8.
+// Three NICs of 20 GB/s for four devices: 15 GB/s each when all talk. 20/15 devices share no port; the node's trunk
+// holds 4·15·0.8.
 TEST(Topology, NicsThatDoNotDivideTheNodeArePooled) {
   const Topology topology = nested_topology(
       cluster_of(2, 4, {level("PCIe", FabricKind::pcie_tree, 4, 30)}, {level("fat tree", FabricKind::fat_tree, 8, 15, 20)}));
@@ -94,7 +96,8 @@ TEST(Topology, NicsThatDoNotDivideTheNodeArePooled) {
   EXPECT_DOUBLE_EQ(topology.range_of(topology.route(0, 7)[1]).capacity, 48e9);
 }
 
-// Pods of two nodes of two devices; NICs of 10 GB/s, above the pods a quarter of it: 4·2.5·0.8 for a pod of four devices.
+// Pods of two nodes of two devices; NICs of 10 GB/s, above the pods a quarter of it: 4·2.5·0.8 for a pod of four
+// devices.
 TEST(Topology, OversubscribedPodsShareATrunk) {
   const Topology topology =
       nested_topology(cluster_of(4, 2, {level("NVSwitch", FabricKind::nvswitch, 2, 100)},

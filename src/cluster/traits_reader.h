@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a group of nodes has beside its device and links: {name, site, price_per_device_hour, nic, speed: {"node:3": 0.8, "rank:17": 0.5}}.
+// What a group of nodes has beside its device and links: {name, site, price_per_device_hour, nic, speed: {"node:3":
+// 0.8, "rank:17": 0.5}}.
 #pragma once
 
 #include <cstdint>
@@ -16,11 +17,12 @@ inline constexpr std::size_t kLongestGroupName = 64;
 /// "a", "b", … "z", then "g26", "g27", …
 std::string usual_group_name(std::size_t place);
 
-/// `first_node`, `first_device`: numbers of the group's first ones in the cluster, by which `speed` names them. A device's own factor takes the place
-/// of its node's.
+/// `first_node`, `first_device`: numbers of the group's first ones in the cluster, by which `speed` names them. A
+/// device's own factor takes the place of its node's.
 void read_traits(base::Reader& reader, std::int64_t first_node, std::int64_t first_device, NodeGroup& group);
 
-/// The key `name` of a group; the usual one when absent. Groups and sites share one set of names, since links join either.
+/// The key `name` of a group; the usual one when absent. Groups and sites share one set of names, since links join
+/// either.
 void read_group_name(base::Reader& reader, std::size_t place, NodeGroup& group);
 
 /// Names of all groups, then of all sites.

@@ -61,7 +61,8 @@ i64 own_copies(const Operator& op, const LayerGeometry& g) { return ceil_div(g.t
 i64 routed_tokens(const Operator& op, const LayerGeometry& g) {
   return static_cast<i64>(std::llround(std::ceil(static_cast<double>(own_copies(op, g)) * g.imbalance)));
 }
-/// Expert tensor parallelism gathers the copies of its ranks, unless they all hold the same tokens already (no sequence parallelism).
+/// Expert tensor parallelism gathers the copies of its ranks, unless they all hold the same tokens already (no sequence
+/// parallelism).
 i64 gathered(const LayerGeometry& g) { return g.sequence_split > 1 ? g.expert_split : 1; }
 
 /// What an activation keeps of an element of its input.
@@ -113,7 +114,8 @@ void add_scan(Regions& r, const Operator& op, const LayerGeometry& g) {
   r.add(TpSplit::heads, a * t * (inputs + inverse) + 8 * t * op.heads);
 }
 
-/// The gate's weight gradient needs its input; shared experts, where there are any, keep the same tensor, unless they cast it.
+/// The gate's weight gradient needs its input; shared experts, where there are any, keep the same tensor, unless they
+/// cast it.
 bool router_keeps_input(const LayerKind& kind, const LayerGeometry& g) {
   const auto router = std::find_if(kind.operators.begin(), kind.operators.end(),
                                    [](const Operator& op) { return op.kind == OperatorKind::router; });
@@ -274,7 +276,8 @@ namespace {
 TransientBytes working_set(const LayerKind& kind, const Operator& op, const LayerGeometry& g, ActivationPolicy policy) {
   const i64 a = g.element_bytes, divisor = op.split != TpSplit::none ? g.split : g.sequence_split;
   const i64 out = op.kind == OperatorKind::linear || op.kind == OperatorKind::activation ? op.out : op.in;
-  if (op.kind == OperatorKind::linear && op.split == TpSplit::vocab) return {};  // logits and their gradient: the loss's
+  // logits and their gradient: the loss's
+  if (op.kind == OperatorKind::linear && op.split == TpSplit::vocab) return {};
   if (op.kind == OperatorKind::cross_entropy) {
     const i64 logits = ceil_div(g.loss.tokens_at_once(g.tokens) * vocabulary_width(op, op.in, g), divisor), copy = a == 4 ? 2 : 0;
     return {logits * (g.loss.forward - copy), logits * (g.loss.backward - copy)};
@@ -291,17 +294,19 @@ TransientBytes working_set(const LayerKind& kind, const Operator& op, const Laye
     const i64 scores = policy == ActivationPolicy::megatron_2022_unfused ? i64{op.heads} * keys : 0;
     return {ceil_div(a * g.tokens * (q + scores), divisor), ceil_div(a * g.tokens * (q + o + 2 * scores), divisor)};
   }
-  if (op.kind == OperatorKind::chunked_scan || op.kind == OperatorKind::gated_delta) {  // with the states between chunks, in fp32
+  // with the states between chunks, in fp32
+  if (op.kind == OperatorKind::chunked_scan || op.kind == OperatorKind::gated_delta) {
     const i64 states = ceil_div(4 * g.tokens * op.heads * op.qk_dim * op.v_dim, op.chunk);
     return {ceil_div(a * g.tokens * op.out + states, divisor), ceil_div(a * g.tokens * (op.in + op.out) + 2 * states, divisor)};
   }
-  if (op.kind == OperatorKind::embedding) return {a * g.tokens * op.out, a * g.tokens * op.out};  // indices in, not rows
+  // indices in, not rows
+  if (op.kind == OperatorKind::embedding) return {a * g.tokens * op.out, a * g.tokens * op.out};
   i64 input = ceil_div(a * g.tokens * op.in, divisor), output = ceil_div(a * g.tokens * out, divisor);
   if (const ReplicatedKeys keys = replicated_keys(kind, op, g.weight_split); keys.any())
     output = a * g.tokens * ((op.out - keys.outputs) / g.weight_split + keys.on_rank());
   if (g.weight_split == 1 || op.kind != OperatorKind::linear) return {output, input + output};
-  // Split weights: the whole input of a column linear (gathered under sequence parallelism, then again for its weight gradient)
-  // and the whole output of a row linear, before it is reduced.
+  // Split weights: the whole input of a column linear (gathered under sequence parallelism, then again for its weight
+  // gradient) and the whole output of a row linear, before it is reduced.
   const i64 gathered_input = g.sequence_split > 1 ? a * g.tokens * op.in : 0;
   if (op.split == TpSplit::column) return {gathered_input + output, gathered_input + a * g.tokens * op.in + output};
   if (op.split == TpSplit::row) output = a * g.tokens * op.out;

@@ -46,7 +46,8 @@ SavedBytes saved(std::int32_t tp, bool sp) {
   return saved_activations(gpt_block(), g, ActivationPolicy::megatron_2022_unfused);
 }
 
-// The six expressions of the paper (equations 1, 2, 4, table 2). 5as/h is an integer multiple here: 5·96·2048/12288 = 80.
+// The six expressions of the paper (equations 1, 2, 4, table 2). 5as/h is an integer multiple here: 5·96·2048/12288 =
+// 80.
 TEST(SavedActivations, NoneIsThirtyFourPlusScores) { EXPECT_EQ(saved(1, false).none, s * b * h * (34 + 5 * a * s / h)); }
 TEST(SavedActivations, TensorParallel) { EXPECT_EQ(saved(t, false).none, s * b * h * (10 + 24 / t) + 5 * a * s * s * b / t); }
 TEST(SavedActivations, TensorAndSequenceParallel) { EXPECT_EQ(saved(t, true).none, s * b * h / t * (34 + 5 * a * s / h)); }
@@ -57,8 +58,9 @@ TEST(SavedActivations, FullKeepsTheInput) {
   EXPECT_EQ(saved(t, true).full, 2 * s * b * h);
 }
 
-// A block of a tower, w = 8 wide, 2 heads, gated MLP of 10, 128 patches: norms (2·8 + 4) twice, inputs of qkv and gate_up 2·8 each, queries,
-// keys, values and output 4·2·8 and 4·2 of the softmax, gate and up 2·20, what the down projection reads 2·10: 204 bytes a patch.
+// A block of a tower, w = 8 wide, 2 heads, gated MLP of 10, 128 patches: norms (2·8 + 4) twice, inputs of qkv and
+// gate_up 2·8 each, queries, keys, values and output 4·2·8 and 4·2 of the softmax, gate and up 2·20, what the down
+// projection reads 2·10: 204 bytes a patch.
 TEST(SavedActivations, ATowerKeepsWhatItsPatchesNeed) {
   const auto model =
       load_model(R"({"model_type": "qwen2_5_vl", "hidden_size": 16, "intermediate_size": 24, "num_hidden_layers": 1,
@@ -79,7 +81,8 @@ TEST(SavedActivations, ATowerKeepsWhatItsPatchesNeed) {
   EXPECT_EQ(unfused - inside, 128 * 2 * 2 * (64 - 4));
 }
 
-// The head of 1,000 words on 8 ranks, 10 tokens each: an fp32 softmax is kept; logits before and their gradient after it.
+// The head of 1,000 words on 8 ranks, 10 tokens each: an fp32 softmax is kept; logits before and their gradient after
+// it.
 TEST(SavedActivations, TheLossKeepsWhatTheEngineSays) {
   LayerKind head;
   head.role = LayerRole::head;
@@ -105,8 +108,9 @@ TEST(SavedActivations, TheLossKeepsWhatTheEngineSays) {
   EXPECT_EQ(working.forward, 10 * 10 * 1000 / 8);
 }
 
-// 8-bit products keep their inputs in a byte. Of a GPT layer without dropout: the inputs of QKV and of the first linear (after a norm) and of the
-// second (4h) lose one byte an element; the projection, whose input attention keeps in 16 bits, keeps a cast of its own.
+// 8-bit products keep their inputs in a byte. Of a GPT layer without dropout: the inputs of QKV and of the first linear
+// (after a norm) and of the second (4h) lose one byte an element; the projection, whose input attention keeps in 16
+// bits, keeps a cast of its own.
 TEST(SavedActivations, EightBitProductsKeepBytes) {
   LayerGeometry g = geometry(1, false);
   const std::int64_t wide = saved_activations(gpt_block(), g, ActivationPolicy::fused_attention).none;
@@ -129,7 +133,8 @@ TEST(SavedActivations, AnEmbeddingReadsIndices) {
   EXPECT_EQ(transient_activations(kind, g, ActivationPolicy::fused_attention).backward, 2 * 10 * 64);
 }
 
-// Four tokens, 64 wide, a gated MLP of 100 under 4-way tensor and sequence parallelism: eager kernels keep the activated gate too.
+// Four tokens, 64 wide, a gated MLP of 100 under 4-way tensor and sequence parallelism: eager kernels keep the
+// activated gate too.
 TEST(SavedActivations, EagerGate) {
   LayerKind kind;
   kind.hidden = 64;
@@ -158,7 +163,8 @@ TEST(SavedActivations, EagerGate) {
   EXPECT_EQ(transient_activations(kind, g, ActivationPolicy::fused_attention).backward, 2 * (4 * 2 * 64) + 2 * 200);
 }
 
-// 10 tokens, 8 query heads and 2 of keys and values, 16 wide: q and k are kept as rotated and as projected, v and the output once.
+// 10 tokens, 8 query heads and 2 of keys and values, 16 wide: q and k are kept as rotated and as projected, v and the
+// output once.
 TEST(SavedActivations, RotationMayCopyQueriesAndKeys) {
   LayerKind kind;
   Operator core;
@@ -191,7 +197,8 @@ TEST(SavedActivations, BlocksMayWaitInHostMemory) {
   EXPECT_EQ(hosted_activations(head, g, here).none, 0);
 }
 
-// Megatron's cpu_offloading_num_layers is less than the number of layers: of 4 blocks 3 wait, as three quarters of each.
+// Megatron's cpu_offloading_num_layers is less than the number of layers: of 4 blocks 3 wait, as three quarters of
+// each.
 TEST(SavedActivations, AnEngineMayLeaveBlocksOnTheDevice) {
   Model model;
   model.kinds = {gpt_block()};
@@ -206,8 +213,8 @@ TEST(SavedActivations, AnEngineMayLeaveBlocksOnTheDevice) {
   EXPECT_EQ(offloaded_share(engine, model), 0.0);
 }
 
-// Ten tokens of latents of 16 and 12 features; two heads of 8 and 4. Kept: the latents 320 + 240, queries 320, keys and values 480, output and
-// log-sum-exp 240. Recomputed up-projections: neither queries nor keys and values.
+// Ten tokens of latents of 16 and 12 features; two heads of 8 and 4. Kept: the latents 320 + 240, queries 320, keys and
+// values 480, output and log-sum-exp 240. Recomputed up-projections: neither queries nor keys and values.
 TEST(SavedActivations, UpProjectionsOfLatentsCanBeMadeAgain) {
   LayerKind kind;
   kind.hidden = 64;
@@ -247,7 +254,8 @@ Operator of_experts(OperatorKind what, std::int64_t in, std::int64_t out) {
   return o;
 }
 
-// Ten tokens to two experts each: 20 copies of 64 features dispatched, 256 into the activation, 128 out of it, 64 combined, two bytes each.
+// Ten tokens to two experts each: 20 copies of 64 features dispatched, 256 into the activation, 128 out of it, 64
+// combined, two bytes each.
 TEST(SavedActivations, ExpertsKeepWhatTheirEngineSays) {
   LayerKind kind;
   kind.hidden = 64;
@@ -266,8 +274,8 @@ TEST(SavedActivations, ExpertsKeepWhatTheirEngineSays) {
   EXPECT_EQ(saved().selective, 40 * 64 + 20 * 256);
 }
 
-// The same experts without a gate: 128 features into the activation and out of it, which are weighted by a product of their own. That keeps its
-// factor beside what the second linear keeps; made again, neither is kept.
+// The same experts without a gate: 128 features into the activation and out of it, which are weighted by a product of
+// their own. That keeps its factor beside what the second linear keeps; made again, neither is kept.
 TEST(SavedActivations, WeightingBehindAPlainActivationKeepsItsFactor) {
   LayerKind kind;
   kind.hidden = 64;
@@ -306,8 +314,8 @@ TEST(SavedActivations, TheScoreBufferIsThatOfTheLargestAttention) {
   EXPECT_EQ(score_buffer(kind, g), 400);
 }
 
-// Two frozen linears of 8 features that read the same tensor, each with an adapter of rank 3, 10 tokens: the input once, 2·10·8, and 2·10·3 between
-// the matrices of either adapter.
+// Two frozen linears of 8 features that read the same tensor, each with an adapter of rank 3, 10 tokens: the input
+// once, 2·10·8, and 2·10·3 between the matrices of either adapter.
 TEST(SavedActivations, EveryAdapterKeepsWhatIsBetweenItsMatrices) {
   LayerKind kind;
   kind.hidden = 8;
@@ -379,8 +387,8 @@ std::int64_t freed(const LayerKind& kind, RecomputeModules again, LayerGeometry 
   return bytes.none - bytes.selective;
 }
 
-// Two norms 2·64 + 4 a token each; qkv reads 128; q, k, v and output 4·128, log-sum-exp 4·4; up reads 128, GELU and down 512 each: 2072 a token.
-// Attention by a fused kernel frees its log-sum-exp, 16 of them: less than one per cent.
+// Two norms 2·64 + 4 a token each; qkv reads 128; q, k, v and output 4·128, log-sum-exp 4·4; up reads 128, GELU and
+// down 512 each: 2072 a token. Attention by a fused kernel frees its log-sum-exp, 16 of them: less than one per cent.
 TEST(RecomputedModules, OfADenseBlock) {
   const LayerKind kind = dense_block();
   const std::int64_t all = saved_activations(kind, ten_tokens(), ActivationPolicy::fused_attention).none;
@@ -414,8 +422,8 @@ TEST(RecomputedModules, WhoeverReadsTheOutputOfAttentionKeepsIt) {
   EXPECT_EQ(freed(kind, {core_attn}), 10 * (16 + 128));
 }
 
-// Twenty copies of tokens: router 4·4 a token; dispatched and combined 128 a copy, activation and second product 64 each; the shared expert reads 128 a
-// token, which the router reads too, its activation and second product 64 each.
+// Twenty copies of tokens: router 4·4 a token; dispatched and combined 128 a copy, activation and second product 64
+// each; the shared expert reads 128 a token, which the router reads too, its activation and second product 64 each.
 TEST(RecomputedModules, OfAMixture) {
   const LayerKind kind = mixture_block();
   EXPECT_EQ(saved_activations(kind, ten_tokens(), ActivationPolicy::fused_attention).none,

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where the operators of a partitioned block (plan/block_graph.h) want and leave their tensors, as numbered layouts (partition_layouts.h).
+// Where the operators of a partitioned block (plan/block_graph.h) want and leave their tensors, as numbered layouts
+// (partition_layouts.h).
 #pragma once
 
 #include <cstdint>
@@ -15,7 +16,8 @@ class BlockLayouts {
  public:
   explicit BlockLayouts(const PartitionFabric& fabric) : table_(fabric) {}
   [[nodiscard]] const LayoutTable& table() const { return table_; }
-  /// Inputs: where the operator reads them, and where it leaves their gradients; outputs: where it leaves them, and where it wants theirs.
+  /// Inputs: where the operator reads them, and where it leaves their gradients; outputs: where it leaves them, and
+  /// where it wants theirs.
   LayoutId of(const PartitionedOperator& node, const partition::PartitionSequence& sequence, int tensor, bool gradient);
   /// Every device holds everything.
   LayoutId replicated() { return table_.plain({}); }

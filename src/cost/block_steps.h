@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A block whose operators are partitioned, step by step: the steps of its operators (partition_cost.h) and the redistributions between them,
-// in the order in which a device runs them. Internal to cost/; callers ask priced_block or layer_steps.
+// A block whose operators are partitioned, step by step: the steps of its operators (partition_cost.h) and the
+// redistributions between them, in the order in which a device runs them. Internal to cost/; callers ask priced_block
+// or layer_steps.
 #pragma once
 
 #include <vector>

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// The formulas of bound.h, over anything that names the times and bytes of chunks: columns of costs (bound.cpp), or what a uniform strategy
-// costs by class of equal chunks (uniform_bound.cpp). Internal to cost/.
+// The formulas of bound.h, over anything that names the times and bytes of chunks: columns of costs (bound.cpp), or
+// what a uniform strategy costs by class of equal chunks (uniform_bound.cpp). Internal to cost/.
 //
-// `Times` names of chunk c: forward(c), backward(c) (the part that the chunk before waits for), weight(c), reduce(c) and gather(c) (of one
-// of its buckets(c)), down(c) and up(c) (of the message that enters it, and of its gradient on the way back; 0 for chunk 0); of a stage:
-// optimizer(i); of the step: structure flags by the names of ProgramStructure, schedule(), table_chunks(), tied_reduce().
-// `Bytes` names bytes(c), PassBytes of one micro-batch, and schedule().
+// `Times` names of chunk c: forward(c), backward(c) (the part that the chunk before waits for), weight(c), reduce(c)
+// and gather(c) (of one of its buckets(c)), down(c) and up(c) (of the message that enters it, and of its gradient on
+// the way back; 0 for chunk 0); of a stage:
+// optimizer(i); of the step: structure flags by the names of ProgramStructure, schedule(), table_chunks(),
+// tied_reduce(). `Bytes` names bytes(c), PassBytes of one micro-batch, and schedule().
 #pragma once
 
 #include <algorithm>
@@ -94,7 +95,8 @@ std::int64_t iteration_bound_ns(const Times& x) {
   return best;
 }
 
-/// Interleaved 1F1B: what the stage holds when its warm-up ends, before any backward. Passes go round the chunks in groups of p
+/// Interleaved 1F1B: what the stage holds when its warm-up ends, before any backward. Passes go round the chunks in
+/// groups of p
 /// micro-batches: chunk k has ⌊N/(p·v)⌋·p passes and its part of the rest, N = passes in flight.
 template <class Bytes>
 std::int64_t interleaved_warmup_bytes(const Bytes& x, std::int32_t stage) {
@@ -122,8 +124,8 @@ std::int64_t activations_bound_bytes(const Bytes& x, std::int32_t stage) {
   }
   if (s.virtual_stages > 1)
     return std::max(alone, s.kind == ScheduleKind::interleaved ? interleaved_warmup_bytes(x, stage) : most);
-  // With one chunk a stage the peak is exact: all in flight, plus a transient. Zero-bubble: of those, the ones that are not whole wait for
-  // their weight gradient.
+  // With one chunk a stage the peak is exact: all in flight, plus a transient. Zero-bubble: of those, the ones that are
+  // not whole wait for their weight gradient.
   const std::int64_t held = std::max<std::int64_t>(1, max_in_flight(s, stage));
   const bool split = splits_backward(s.kind);
   const std::int64_t whole = split ? std::min<std::int64_t>(held, max_whole(s, stage)) : held;

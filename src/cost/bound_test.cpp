@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The four parts of the bound and the least activations, by hand. That none ever exceeds the simulation is tested where the simulator is:
+// The four parts of the bound and the least activations, by hand. That none ever exceeds the simulation is tested where
+// the simulator is:
 // tests/property.
 #include "cost/bound.h"
 
@@ -42,7 +43,8 @@ Pipeline pipeline(ScheduleKind kind, std::int32_t p, std::int32_t v, std::int32_
 // m · (F + B) + optimizer.
 TEST(Bound, OneStageIsItsWork) { EXPECT_EQ(pipeline(ScheduleKind::one_f_one_b, 1, 1, 4).bound(), 4 * 30 + 5); }
 
-// Last stage: 10 + 1 down, 4 · 30, 20 + 1 up to the first stage, optimizer: 157. Its round trips: 4 in flight one by one say the same.
+// Last stage: 10 + 1 down, 4 · 30, 20 + 1 up to the first stage, optimizer: 157. Its round trips: 4 in flight one by
+// one say the same.
 TEST(Bound, WayDownWorkWayUp) { EXPECT_EQ(pipeline(ScheduleKind::gpipe, 2, 1, 4).bound(), 11 + 120 + 21 + 5); }
 
 // (1): everything ends at a stage whose tail is long: 11 down, 120, optimizer 500.
@@ -52,8 +54,8 @@ TEST(Bound, LongTailOfTheLastStage) {
   EXPECT_EQ(x.bound(), 11 + 120 + 500);
 }
 
-// (4): messages of 100 each way. 1F1B: stage 0 has 2 in flight, so 4 micro-batches need 2 round trips of 10 + 100 + 30 + 100 + 20 = 260;
-// with GPipe's 4 in flight one is enough, and the last stage's 110 + 120 + 120 + 5 counts.
+// (4): messages of 100 each way. 1F1B: stage 0 has 2 in flight, so 4 micro-batches need 2 round trips of 10 + 100 + 30
+// + 100 + 20 = 260; with GPipe's 4 in flight one is enough, and the last stage's 110 + 120 + 120 + 5 counts.
 TEST(Bound, FewInFlightWaitForRoundTrips) {
   Pipeline x = pipeline(ScheduleKind::one_f_one_b, 2, 1, 4);
   x.timing.chunks[1].send_forward_ns = x.timing.chunks[1].send_backward_ns = 100;
@@ -62,8 +64,8 @@ TEST(Bound, FewInFlightWaitForRoundTrips) {
   EXPECT_EQ(x.bound(), 110 + 120 + 120 + 5);
 }
 
-// Sends block the next computation: stage 1 sends 4 gradients, and 3 of them stand between two of its computations; the last one is part
-// of the way up already.
+// Sends block the next computation: stage 1 sends 4 gradients, and 3 of them stand between two of its computations; the
+// last one is part of the way up already.
 TEST(Bound, BlockingSends) {
   Pipeline x = pipeline(ScheduleKind::gpipe, 2, 1, 4);
   x.structure.overlap_p2p = false;
@@ -79,7 +81,8 @@ TEST(Bound, ReductionInTheOpen) {
   EXPECT_EQ(x.bound(), 30 + 4 * 7 + 5);
 }
 
-// Beside it: only the last bucket is left, 30 + 7 + 5; unless the data stream is the longer one, from the first bucket of the backward on:
+// Beside it: only the last bucket is left, 30 + 7 + 5; unless the data stream is the longer one, from the first bucket
+// of the backward on:
 // 10 + (20 − 3·3)/4 + 4·40 + 5: the three parts of a bucket may each be rounded down by up to 3/4.
 TEST(Bound, ReductionBesideTheBackward) {
   Pipeline x = pipeline(ScheduleKind::one_f_one_b, 1, 1, 1);
@@ -102,8 +105,8 @@ TEST(Bound, GatherAfterOrBefore) {
   EXPECT_EQ(x.bound(), 6 + 30 + 5);
 }
 
-// Zero bubble: the way up takes input gradients only. 11 down, 4 · (10 + 12) and then 12 + 1 up, weight gradient 8, optimizer 5 = 125; but
-// all the work of the last stage is 11 + 4 · 30 + 5 = 136.
+// Zero bubble: the way up takes input gradients only. 11 down, 4 · (10 + 12) and then 12 + 1 up, weight gradient 8,
+// optimizer 5 = 125; but all the work of the last stage is 11 + 4 · 30 + 5 = 136.
 TEST(Bound, ZeroBubbleCountsWeightGradientsAsWork) { EXPECT_EQ(pipeline(ScheduleKind::zb_h1, 2, 1, 4).bound(), 136); }
 
 // Tied embeddings are reduced on the first and the last stage before the optimizer.

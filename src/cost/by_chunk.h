@@ -11,7 +11,8 @@ namespace espalier::cost::test {
 
 struct ChunkRow {
   cost::PhaseTime forward, backward, backward_input, backward_weight;
-  std::int64_t send_forward_ns = 0, send_backward_ns = 0;  ///< of the activation entering the chunk, and of its gradient
+  std::int64_t send_forward_ns = 0, send_backward_ns = 0;  ///< of the activation entering the chunk, and of its
+                                                           ///< gradient
   std::int64_t grad_reduce_ns = 0, param_gather_ns = 0;    ///< of one bucket
   std::int64_t saved_bytes = 0, saved_after_input_bytes = 0, forward_transient_bytes = 0, backward_transient_bytes = 0;
   bool operator==(const ChunkRow&) const = default;

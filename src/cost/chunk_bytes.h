@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // What one micro-batch keeps in a chunk, from its layers in the order of the forward pass.
 //
-// While a layer runs, forward or backward, what the layers before it and itself keep is there, and its own transients; what later layers
+// While a layer runs, forward or backward, what the layers before it and itself keep is there, and its own transients;
+// what later layers
 // keep is not there yet, or no longer: peak = max_i (Σ_{k≤i} saved_k + transient_i)   (Galvatron-BMW, §5.2). A layer that is recomputed
-// holds in its backward what it would have saved without. Weight gradients need inputs and output gradients: nothing is freed between
-// the input gradient and the weight gradient. Under offload of activations saved_k is what stays on the device, and while a layer runs what
-// goes to the host of it is there twice: its own, and that of a neighbour on its way down or up.
+// holds in its backward what it would have saved without. Weight gradients need inputs and output gradients: nothing is
+// freed between the input gradient and the weight gradient. Under offload of activations saved_k is what stays on the
+// device, and while a layer runs what goes to the host of it is there twice: its own, and that of a neighbour on its
+// way down or up.
 #pragma once
 
 #include <algorithm>
@@ -41,8 +43,8 @@ class ChunkBytes {
   std::int64_t saved_ = 0, hosted_ = 0, forward_peak_ = 0, backward_peak_ = 0;
 };
 
-/// The layers of a chunk of one strategy as (kind, consecutive layers, how they are recomputed): full recomputation takes the first
-/// `recompute.layers` blocks, all other kinds take every block.
+/// The layers of a chunk of one strategy as (kind, consecutive layers, how they are recomputed): full recomputation
+/// takes the first `recompute.layers` blocks, all other kinds take every block.
 template <class Visit>
 void each_run(const Model& model, const std::vector<SplitTable::Run>& runs, const Recompute& recompute, const Visit& visit) {
   std::int64_t again = recompute.layers;
@@ -59,8 +61,9 @@ void each_run(const Model& model, const std::vector<SplitTable::Run>& runs, cons
   }
 }
 
-/// Of every stage under a uniform strategy what does not depend on how states are sharded, as price() fills it in: parameters on a rank,
-/// framework bytes, and the largest message. Outputs that a host queues (queued_outputs.h) are left out.
+/// Of every stage under a uniform strategy what does not depend on how states are sharded, as price() fills it in:
+/// parameters on a rank, framework bytes, and the largest message. Outputs that a host queues (queued_outputs.h) are
+/// left out.
 void fill_stages(const CostContext& c, const Strategy& s, const Schedule& schedule, const SplitTable& split,
                  const std::vector<LayerCost>& layers, Costs& out);
 

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// One pass of a micro-batch through a chunk, step by step: when every step of every layer runs, counted from the start of the pass.
+// One pass of a micro-batch through a chunk, step by step: when every step of every layer runs, counted from the start
+// of the pass.
 //
-// A pass is: what lies between the ranges of the chunk (redistribution.h), its layers one after the other, backward from the last to the first
-// and each after its recomputation, ZeRO's traffic beside them or alone (zero_steps.h), and the framework's overhead at the end. It adds up to the
-// chunk's time in Costs component by component, to the nanosecond. Of ZeRO's traffic beside a layer only the length is known: it is drawn
-// from the start of the layer on.
+// A pass is: what lies between the ranges of the chunk (redistribution.h), its layers one after the other, backward
+// from the last to the first and each after its recomputation, ZeRO's traffic beside them or alone (zero_steps.h), and
+// the framework's overhead at the end. It adds up to the chunk's time in Costs component by component, to the
+// nanosecond. Of ZeRO's traffic beside a layer only the length is known: it is drawn from the start of the layer on.
 #pragma once
 
 #include <cstdint>
@@ -35,8 +36,9 @@ enum class StepTrack : std::uint8_t {
 struct ChunkSpan {
   StepTrack track = StepTrack::compute;
   std::int32_t layer = -1;  ///< of the model; −1: of the chunk as a whole
-  std::string
-      name;  ///< of the operator; else what it is: "waiting", "redistribution", "parameters", "gradients", "copies", "copies to and from the host", "pass"
+  std::string name;         ///< of the operator; else what it is: "waiting", "redistribution", "parameters", "gradients",
+                            ///< "copies",
+                            ///< "copies to and from the host", "pass"
   StepPart part = StepPart::forward;
   Traffic traffic;     ///< times 0: none
   std::string beside;  ///< operators, or "layer", whose compute the traffic runs beside; empty: alone
@@ -53,8 +55,11 @@ struct PlanChunks {
   Schedule schedule;
   std::vector<std::vector<LayerRange>> ranges;
   std::int64_t samples = 0;           ///< of a micro-batch in all replicas
-  std::vector<ChunkId> table_chunks;  ///< that hold a copy of a shared token table, trained or not (plan/shared_table.h)
-  std::vector<bool> apart;  ///< by chunk: the message from the chunk before redistributes (cluster_costs.h); empty: nowhere
+  std::vector<ChunkId> table_chunks;  ///< that hold a copy of a shared token table, trained or not
+                                      ///< (plan/shared_table.h)
+  std::vector<bool> apart;            ///< by chunk: the message from the chunk before redistributes (cluster_costs.h);
+                                      ///< empty:
+                                      ///< nowhere
 };
 PlanChunks chunks_of(const Plan& plan, const Model& model);
 

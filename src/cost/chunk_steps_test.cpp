@@ -59,8 +59,8 @@ TEST(ChunkSteps, RecomputedBlocksRunTheirForwardAgain) {
   EXPECT_EQ(p.pass(ChunkPhase::backward_weight).whole.compute_ns, 4 * kGemm);
 }
 
-// ZeRO 3 over two devices, beside compute: the first gather of the chunk alone (32,768 weights of 2 bytes, half from the other: 32,768 ns), then
-// each layer's beside it; backward the last reduction alone (of 4 bytes: 65,536 ns).
+// ZeRO 3 over two devices, beside compute: the first gather of the chunk alone (32,768 weights of 2 bytes, half from
+// the other: 32,768 ns), then each layer's beside it; backward the last reduction alone (of 4 bytes: 65,536 ns).
 TEST(ChunkSteps, ZeroRunsBesideLayersAndAloneAtTheEdges) {
   Strategy s;
   s.dp = 2;
@@ -82,8 +82,8 @@ TEST(ChunkSteps, ZeroRunsBesideLayersAndAloneAtTheEdges) {
   EXPECT_EQ(backward.spans.back().end_ns - backward.spans.back().start_ns, 2 * kGemm);
 }
 
-// The first block data-parallel over two devices, the second split over both: each device fetches the other's sample, 128,000 bytes of
-// activation, between them; the gradient that it needs is there.
+// The first block data-parallel over two devices, the second split over both: each device fetches the other's sample,
+// 128,000 bytes of activation, between them; the gradient that it needs is there.
 TEST(ChunkSteps, RedistributesBetweenRanges) {
   Strategy data, tensor;
   data.dp = 2;

@@ -120,7 +120,8 @@ double gather_bucket_bytes(const Sharing& x, double dense, double expert, double
 
 std::int64_t message_ns(const CostContext& c, const Strategy& s, double bytes, int level) {
   const double host = message_host_s(*c.engine, c.device.rates.call);
-  // What every tensor-parallel rank holds can be sent in tp parts and gathered; sequence parallelism has split it already.
+  // What every tensor-parallel rank holds can be sent in tp parts and gathered; sequence parallelism has split it
+  // already.
   const bool scattered =
       c.engine->communication.scattered_messages && s.tp > 1 && s.sp == SequenceParallel::none && s.partition.empty();
   const double gather = scattered ? all_gather_s(c.fabric.tensor_levels, tp_group(c.fabric.placing(), s), bytes) : 0.0;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The costs of a strategy that every layer shares (StrategyCost), and layers summed into a chunk (ChunkSum). Internal to cost/: price.h and layer_share.h are made
-// of it.
+// The costs of a strategy that every layer shares (StrategyCost), and layers summed into a chunk (ChunkSum). Internal
+// to cost/: price.h and layer_share.h are made of it.
 #pragma once
 
 #include <algorithm>
@@ -51,7 +51,8 @@ class LayerCopies {
   std::vector<std::array<HostCopies, 3>> copies_;
 };
 
-/// What one strategy costs everywhere: its layers, its data-parallel groups, its ZeRO communication, its copies to and from the host.
+/// What one strategy costs everywhere: its layers, its data-parallel groups, its ZeRO communication, its copies to and
+/// from the host.
 struct StrategyCost : Sharing {
   const std::vector<LayerCost>& layers;
   std::array<ZeroTime, kMaxKinds> zero;
@@ -61,8 +62,9 @@ struct StrategyCost : Sharing {
 StrategyCost strategy_cost_of(const CostContext& c, const Strategy& s, std::int32_t stages, const std::vector<LayerCost>& layers,
                               ChunkEdges edges);
 
-/// Framework overhead of one pass of one micro-batch through one of the `chunks` chunks of a stage. What the host does for a micro-batch beside
-/// launches (data, loss, logging) it does once a stage: interleaving shares it among the chunks.
+/// Framework overhead of one pass of one micro-batch through one of the `chunks` chunks of a stage. What the host does
+/// for a micro-batch beside launches (data, loss, logging) it does once a stage: interleaving shares it among the
+/// chunks.
 inline std::int64_t pass_ns(const DeviceCost& device, const EngineModel& engine, std::int32_t chunks) {
   // What happens between layers is PyTorch's, whatever modules they are made of. Measured: in micro_batch_s.
   const double launch = std::min(1.0, eager_share(engine)) * device.rates.launch;
@@ -115,8 +117,8 @@ class ChunkSum {
     t_.gradient_sync_ns += l.gradient_sync_ns * n;
     t_.elements += l.elements().times(n);
   }
-  /// Of a copy of the token table (`elements` of it on this rank) its ZeRO communication and copies beside the layer that uses it; `leads`: that layer
-  /// is the first of its chunk.
+  /// Of a copy of the token table (`elements` of it on this rank) its ZeRO communication and copies beside the layer
+  /// that uses it; `leads`: that layer is the first of its chunk.
   void add_table(const ParameterElements& elements, const TableTime& table, bool leads) {
     t_.elements += elements;
     t_.forward += table.zero.forward;
@@ -134,7 +136,8 @@ class ChunkSum {
     t_.backward.exposed_ns += backward_ns;
     t_.backward_input.exposed_ns += backward_ns;
   }
-  /// `x`, `first`: strategy and kind of the first layer, whose gather nothing hides, and whose reduction comes last; `chunks` of a stage.
+  /// `x`, `first`: strategy and kind of the first layer, whose gather nothing hides, and whose reduction comes last;
+  /// `chunks` of a stage.
   void finish(const StrategyCost& x, std::int32_t first, std::int32_t chunks) {
     t_.bytes = bytes_.bytes();
     t_.hosted = bytes_.hosted();
@@ -172,12 +175,14 @@ class ChunkSum {
   bool empty_ = true;
 };
 
-/// Cost of a copy of the token table, next to the layer of cost `user`, priced under `layer`, that uses it and hides its own collectives first.
+/// Cost of a copy of the token table, next to the layer of cost `user`, priced under `layer`, that uses it and hides
+/// its own collectives first.
 /// `x`: under the strategy of the embedding.
 TableTime table_time(const Sharing& x, const Sharing& layer, const LayerCost& user, const ParameterElements& elements,
                      ChunkEdges edges);
 
-/// A message of a collective at the end or the beginning of a step, as it is emitted: to be added up, or to be written into a program.
+/// A message of a collective at the end or the beginning of a step, as it is emitted: to be added up, or to be written
+/// into a program.
 struct StepMessage {
   CollectiveKind kind;
   GroupKind group;
@@ -186,7 +191,8 @@ struct StepMessage {
   double message_bytes;  ///< the engine sends messages of this size; 0: one
 };
 
-/// Whether bytes are one message, or cut into we know not how many: then seconds are those that any cut takes at least (collective.h).
+/// Whether bytes are one message, or cut into we know not how many: then seconds are those that any cut takes at least
+/// (collective.h).
 enum class Cut : std::uint8_t { none, any };
 
 /// Seconds of a message over the levels of data-parallel collectives.
@@ -195,9 +201,10 @@ double message_s(const Fabric& fabric, const StepMessage& message, Cut cut = Cut
 /// Bytes of it that pass a rank.
 double passing(const Fabric& fabric, const StepMessage& message);
 
-/// Emits the messages of one bucket of the step-end communication of `dense` and `expert` elements that is cut into `buckets`.
-/// Reduction: all-reduce without ZeRO; reduce-scatter in the shard group and all-reduce of the shard over the replicas with ZeRO 1; the
-/// replicas' part alone when the shard group reduces per micro-batch (ZeRO ≥ 2).
+/// Emits the messages of one bucket of the step-end communication of `dense` and `expert` elements that is cut into
+/// `buckets`.
+/// Reduction: all-reduce without ZeRO; reduce-scatter in the shard group and all-reduce of the shard over the replicas
+/// with ZeRO 1; the replicas' part alone when the shard group reduces per micro-batch (ZeRO ≥ 2).
 template <class Emit>
 void each_reduction(const Sharing& x, double dense, double expert, double buckets, const Emit& emit) {
   const auto one = [&](const Group& shard, const Group& replica, GroupKind shard_kind, GroupKind replica_kind, double bytes) {
@@ -234,8 +241,8 @@ double gather_bucket_s(const Sharing& x, double dense, double expert, double buc
 double reduce_bucket_bytes(const Sharing& x, double dense, double expert, double buckets);
 double gather_bucket_bytes(const Sharing& x, double dense, double expert, double buckets);
 
-/// Seconds of one exchange of the table's gradient between the stages that hold a copy: two of them send each other what they have, both
-/// ways at once; three all-reduce it over the slowest link among them. 0 for one.
+/// Seconds of one exchange of the table's gradient between the stages that hold a copy: two of them send each other
+/// what they have, both ways at once; three all-reduce it over the slowest link among them. 0 for one.
 double table_exchange_s(const Sharing& x, const Schedule& schedule, const std::vector<ChunkId>& copies);
 /// Bytes that a rank puts into it.
 double table_exchange_bytes(const Sharing& x);
@@ -243,21 +250,24 @@ double table_exchange_bytes(const Sharing& x);
 /// Seconds of what a tensor group sums once a step for the layers of a chunk, as one message a group (TensorSync).
 double tensor_sync_s(const Sharing& x, const TensorSync& sync, Cut cut = Cut::none);
 
-/// Nanoseconds of a message of `bytes` that crosses `level` of the fabric on its way to the next stage, sent under strategy `s`.
+/// Nanoseconds of a message of `bytes` that crosses `level` of the fabric on its way to the next stage, sent under
+/// strategy `s`.
 std::int64_t message_ns(const CostContext& c, const Strategy& s, double bytes, int level);
-/// Nanoseconds of the message that enters chunk i from another stage, as the last layer before it, sent under `sender`, leaves it: `bytes`.
-/// Its gradient takes as long on the way back. 0 from the same stage.
+/// Nanoseconds of the message that enters chunk i from another stage, as the last layer before it, sent under `sender`,
+/// leaves it: `bytes`. Its gradient takes as long on the way back. 0 from the same stage.
 std::int64_t transfer_ns(const CostContext& c, const Strategy& sender, std::int64_t bytes, const Schedule& schedule,
                          std::int32_t i);
 
-/// Of `reduce_ns`, a bucket of a reduction beside the backward pass of a chunk that holds `elements`, what the end of the step waits for.
+/// Of `reduce_ns`, a bucket of a reduction beside the backward pass of a chunk that holds `elements`, what the end of
+/// the step waits for.
 std::int64_t late_reduction_ns(const CostContext& c, const Strategy& first, std::int32_t chunks,
                                const ParameterElements& elements, std::int64_t reduce_ns);
 
 /// Bytes that the update of `e` moves, and the time of an update that moves `bytes`.
 double update_bytes(const EngineModel& engine, const StatePolicy& p, const ParameterElements& e, const Strategy& s);
 double optimizer_s(const DeviceCost& device, const EngineModel& engine, double bytes);
-/// The end of the step of a stage whose update moves `bytes`, without communication; `step_host` of its compute is the host's work.
+/// The end of the step of a stage whose update moves `bytes`, without communication; `step_host` of its compute is the
+/// host's work.
 PhaseTime optimizer_time(const DeviceCost& device, const EngineModel& engine, double bytes, Nanoseconds& step_host);
 
 /// Logit gradients that wait on the last stage for their weight gradient; `layers` under the strategy of the head.

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The memory of a chunk, max_i (Σ_{k≤i} saved_k + transient_i), against a replay that allocates and frees layer by layer.
+// The memory of a chunk, max_i (Σ_{k≤i} saved_k + transient_i), against a replay that allocates and frees layer by
+// layer.
 #include "cost/chunk_sum.h"
 
 #include <gtest/gtest.h>
@@ -76,8 +77,8 @@ ChunkTotal summed(const std::vector<LayerCost>& kinds, const std::vector<Step>& 
   return t;
 }
 
-// Layers that keep 10 and 3 bytes and work with 1 and 20 (backward) beside: forward 10 + 1 = 11, 13 + 1; backward 13 + 20 = 33,
-// 10 + 1. The other way round: 3 + 20 = 23 while what the larger one kept is gone.
+// Layers that keep 10 and 3 bytes and work with 1 and 20 (backward) beside: forward 10 + 1 = 11, 13 + 1; backward 13 +
+// 20 = 33, 10 + 1. The other way round: 3 + 20 = 23 while what the larger one kept is gone.
 TEST(ChunkMemory, SmallestExample) {
   std::vector<LayerCost> kinds(2);
   kinds[0].saved = {10, 10, 10};
@@ -91,8 +92,8 @@ TEST(ChunkMemory, SmallestExample) {
   EXPECT_EQ(t.bytes.saved + t.bytes.forward_transient, 14);
 }
 
-// Recomputed as a whole, a layer that keeps 2 of 10 has 8 more while it runs backward: 2 + 2 + 8 + 1 for the second, 2 + 8 + 1
-// for the first.
+// Recomputed as a whole, a layer that keeps 2 of 10 has 8 more while it runs backward: 2 + 2 + 8 + 1 for the second, 2
+// + 8 + 1 for the first.
 TEST(ChunkMemory, Recomputation) {
   std::vector<LayerCost> kinds(1);
   kinds[0].saved = {10, 6, 2};

@@ -252,8 +252,8 @@ void fill_ranges(const ClusterCosts& c, const Pipeline& pipeline, const Scattere
   }
 }
 
-/// What a rank of a chunk's stage answers for when the gradients of layers meet between pipelines: bytes, after the reduction over its own
-/// replicas.
+/// What a rank of a chunk's stage answers for when the gradients of layers meet between pipelines: bytes, after the
+/// reduction over its own replicas.
 double answered_bytes(const PipelineRanges& pipeline, std::int32_t chunk, const LayerSpan& layers) {
   double bytes = 0;
   for (const RangeCost& range : pipeline.chunks[static_cast<std::size_t>(chunk)]) {
@@ -270,7 +270,8 @@ double answered_bytes(const PipelineRanges& pipeline, std::int32_t chunk, const 
   return bytes;
 }
 
-/// The same of a copy of the token table that the chunk's stage holds beside its own layers: it meets with the layer that uses it.
+/// The same of a copy of the token table that the chunk's stage holds beside its own layers: it meets with the layer
+/// that uses it.
 double copied_bytes(const PipelineRanges& pipeline, const ProgramStructure& structure, std::int32_t chunk,
                     const LayerSpan& layers) {
   const std::vector<RangeCost>& held = pipeline.chunks[static_cast<std::size_t>(chunk)];

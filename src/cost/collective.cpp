@@ -45,8 +45,8 @@ struct CrossedLevels {
   [[nodiscard]] bool direct(double bytes) const { return direct_bytes > 0 && bytes <= direct_bytes; }
 };
 
-/// Largest ρ_k·√V_k of the levels so far, as ρ of a volume `most` that is V: level k with V_k = `volume` joins them. One that has been raised for
-/// `before` is known for the larger volume.
+/// Largest ρ_k·√V_k of the levels so far, as ρ of a volume `most` that is V: level k with V_k = `volume` joins them.
+/// One that has been raised for `before` is known for the larger volume.
 void raise_ramp(double& ramp, double before, double most, double level_ramp, double volume) {
   if (most > before && before > 0) ramp *= std::sqrt(before / most);
   if (before == 0) ramp = 0;
@@ -95,7 +95,8 @@ double moved(const Group& group, double bytes) {
   return bytes * static_cast<double>(group.size - 1) / static_cast<double>(group.size);
 }
 
-/// What an exchange of `bytes` a rank takes for its bytes, on the level that takes longest, and the ramp as a path has it.
+/// What an exchange of `bytes` a rank takes for its bytes, on the level that takes longest, and the ramp as a path has
+/// it.
 struct SlowestLevelTime {
   double seconds = 0, ramp = 0;
 };
@@ -138,7 +139,8 @@ double all_reduce_least_s(const std::vector<FabricLevel>& levels, const Group& g
   if (group.size <= 1) return 0.0;
   const CrossedLevels path = path_of(levels, group);
   if (path.direct_bytes <= 0) return all_reduce_s(levels, group, bytes);
-  const SlowestLevelTime direct = exchange_of(levels, group, bytes);  // one of all copies moves no less than two of the parts
+  // one of all copies moves no less than two of the parts
+  const SlowestLevelTime direct = exchange_of(levels, group, bytes);
   const double volume = 2.0 * std::min(moved(group, bytes) * path.per_byte_twice, direct.seconds);
   return ramped(path.start + std::min(2.0 * path.ring_latency, path.farthest), volume, std::min(path.ramp_twice, direct.ramp));
 }

@@ -31,21 +31,23 @@ TEST(Collective, RingInsideANode) {
   EXPECT_NEAR(all_reduce_s(levels, place_group(levels, 8, 1), 80e6), 1414e-6, 1e-12);
 }
 
-// 16 ranks on 2 nodes: 8 rails carry 8 · 10 = 80 GB/s together, less than the 100 GB/s inside: 80 MB · 15/16 / 80 GB/s = 937.5 µs.
-// Latency of the flat ring: 14 hops inside + 1 across = 14 + 10 µs.
+// 16 ranks on 2 nodes: 8 rails carry 8 · 10 = 80 GB/s together, less than the 100 GB/s inside: 80 MB · 15/16 / 80 GB/s
+// = 937.5 µs. Latency of the flat ring: 14 hops inside + 1 across = 14 + 10 µs.
 TEST(Collective, RailsAddUp) {
   const auto levels = two_levels();
   EXPECT_NEAR(all_gather_s(levels, place_group(levels, 16, 1), 80e6), (937.5 + 24) * 1e-6, 1e-12);
 }
 
-// One rank a node, 8 nodes: only its own rail: 80 MB · 7/8 / 10 GB/s = 7 ms; gathering is a ring: 7 hops of 10 µs, however small.
+// One rank a node, 8 nodes: only its own rail: 80 MB · 7/8 / 10 GB/s = 7 ms; gathering is a ring: 7 hops of 10 µs,
+// however small.
 TEST(Collective, StridedGroupHasOneRail) {
   const auto levels = two_levels();
   EXPECT_NEAR(all_gather_s(levels, place_group(levels, 8, 8), 80e6), 7070e-6, 1e-12);
   EXPECT_NEAR(all_gather_s(levels, place_group(levels, 8, 8), 80), 70e-6, 1e-8);
 }
 
-// Small all-reduces take a tree between nodes: 2 · ⌈log2 8⌉ · 10 µs instead of 2 · 7 · 10 µs; large ones the ring (trees reach 0.92):
+// Small all-reduces take a tree between nodes: 2 · ⌈log2 8⌉ · 10 µs instead of 2 · 7 · 10 µs; large ones the ring
+// (trees reach 0.92):
 // 80 MB: 14 ms + 140 µs.
 TEST(Collective, SmallAllReducesTakeTheTree) {
   auto levels = two_levels();
@@ -54,8 +56,8 @@ TEST(Collective, SmallAllReducesTakeTheTree) {
   EXPECT_NEAR(all_reduce_s(levels, place_group(levels, 8, 8), 80e6), 14140e-6, 1e-9);
 }
 
-// Start 43 µs + 7 hops = 50 µs; bytes 700 µs · (1 + 0.7/7) = 770 µs; ramp 1: √(50 · 770) = 196.2 µs. All-reduce: 57 µs, twice the bytes
-// and half the loss: 1400 · 1.05 = 1470 µs, √(57 · 1470) = 289.5 µs.
+// Start 43 µs + 7 hops = 50 µs; bytes 700 µs · (1 + 0.7/7) = 770 µs; ramp 1: √(50 · 770) = 196.2 µs. All-reduce: 57 µs,
+// twice the bytes and half the loss: 1400 · 1.05 = 1470 µs, √(57 · 1470) = 289.5 µs.
 TEST(Collective, StartRampAndSmallGroups) {
   auto levels = two_levels();
   levels[0].start = microseconds(43);
@@ -72,8 +74,9 @@ TEST(Collective, CongestionGrowsWithTheNodesJoined) {
   EXPECT_NEAR(all_gather_s(levels, place_group(levels, 8, 8), 80e6), (7000 * 1.15 + 70) * 1e-6, 1e-12);
 }
 
-// An all-gather of 8 MB over 8 ranks passes 7 MB through each: in 70 µs at 100 GB/s, κ_w = 1.1 + 5 · 0.1 = 1.6; in 140 µs, as it waits for as long
-// again, 1.35. Bounded so that running together is never worse than one after the other: κ_c = 2 allows κ_w = 2. Measured factors are as they are.
+// An all-gather of 8 MB over 8 ranks passes 7 MB through each: in 70 µs at 100 GB/s, κ_w = 1.1 + 5 · 0.1 = 1.6; in 140
+// µs, as it waits for as long again, 1.35. Bounded so that running together is never worse than one after the other:
+// κ_c = 2 allows κ_w = 2. Measured factors are as they are.
 TEST(Collective, SlowdownFollowsTheTraffic) {
   const auto levels = two_levels();
   const double moved = moved_bytes(CollectiveKind::all_gather, levels, place_group(levels, 8, 1), 8e6);
@@ -102,7 +105,8 @@ TEST(Collective, SwitchesMoveLess) {
   EXPECT_NEAR(moved_bytes(CollectiveKind::all_reduce, levels, place_group(levels, 2, 1), 7e6), 7e6, 1e-6);
 }
 
-// All-to-all of 16 MB a rank over 16 ranks on 2 nodes: half of it leaves the node: 8 MB / 10 GB/s = 800 µs; latency 3·1 + 1·10.
+// All-to-all of 16 MB a rank over 16 ranks on 2 nodes: half of it leaves the node: 8 MB / 10 GB/s = 800 µs; latency 3·1
+// + 1·10.
 TEST(Collective, AllToAllIsBoundByTheNetwork) {
   const auto levels = two_levels();
   EXPECT_NEAR(all_to_all_s(levels, place_group(levels, 16, 1), 16e6), 813e-6, 1e-12);
@@ -118,12 +122,14 @@ TEST(Placement, CountsMembersPerLevel) {
   const auto levels = two_levels();
   EXPECT_EQ(place_group(levels, 4, 2).members[0], 4);  // 0 2 4 6
   EXPECT_EQ(place_group(levels, 8, 2).members[0], 4);  // two nodes, four each
-  EXPECT_EQ(place_group(levels, 3, 1).members[0], 1);  // groups of 3 straddle nodes of 8: a worst group has 1 + 2, gcd(3, 8) = 1
+  // groups of 3 straddle nodes of 8: a worst group has 1 + 2, gcd(3, 8) = 1
+  EXPECT_EQ(place_group(levels, 3, 1).members[0], 1);
   EXPECT_EQ(place_group(levels, 2, 1, 4, 8).members[0], 2);
   EXPECT_EQ(place_group(levels, 2, 1, 4, 8).size, 8);
 }
 
-/// Hosts with one device each at 1 GB/s, hops of 10 µs, start 5 µs; collectives of Espalier's runtime, direct up to 1 MB.
+/// Hosts with one device each at 1 GB/s, hops of 10 µs, start 5 µs; collectives of Espalier's runtime, direct up to 1
+/// MB.
 std::vector<FabricLevel> hosts() {
   FabricLevel level;
   level.kind = FabricKind::ethernet;
@@ -136,8 +142,9 @@ std::vector<FabricLevel> hosts() {
   return {level};
 }
 
-// Four hosts, 1 MB: 0.75 MB leave each, 750 µs; asked for and sent, 5 + 10 µs. An all-reduce: the parts, then the sums, which were asked for before: 5 + 2·10
-// + 1500 µs. Of 100 kB the four copies are 400 kB: one exchange of 300 kB, 5 + 10 + 300 µs.
+// Four hosts, 1 MB: 0.75 MB leave each, 750 µs; asked for and sent, 5 + 10 µs. An all-reduce: the parts, then the sums,
+// which were asked for before: 5 + 2·10 + 1500 µs. Of 100 kB the four copies are 400 kB: one exchange of 300 kB, 5 + 10
+// + 300 µs.
 TEST(Collective, OwnCollectivesAreDirectUpToALimit) {
   const auto levels = hosts();
   const Group four = place_group(levels, 4, 1);
@@ -148,7 +155,8 @@ TEST(Collective, OwnCollectivesAreDirectUpToALimit) {
   EXPECT_NEAR(all_reduce_s(levels, four, 1e5), 315e-6, 1e-12);
 }
 
-// 4 MB are beyond it: rings of 3 hops and 3 ms, no tree for the all-reduce (2 · 3 hops, where trees take 2 · 2), three rounds for the all-to-all.
+// 4 MB are beyond it: rings of 3 hops and 3 ms, no tree for the all-reduce (2 · 3 hops, where trees take 2 · 2), three
+// rounds for the all-to-all.
 TEST(Collective, OwnCollectivesAreRingsBeyondIt) {
   const auto levels = hosts();
   const Group four = place_group(levels, 4, 1);
@@ -157,7 +165,8 @@ TEST(Collective, OwnCollectivesAreRingsBeyondIt) {
   EXPECT_NEAR(all_to_all_s(levels, four, 4e6), 3035e-6, 1e-12);
 }
 
-// Two sites of 4 hosts and a line of 0.1 GB/s a host: of 0.8 MB every host sends its 0.1 MB to the four beyond, 0.4 MB: 4 ms; the longest hop counts.
+// Two sites of 4 hosts and a line of 0.1 GB/s a host: of 0.8 MB every host sends its 0.1 MB to the four beyond, 0.4 MB:
+// 4 ms; the longest hop counts.
 TEST(Collective, DirectMessagesCrossALineOnceForEveryReceiver) {
   auto levels = hosts();
   levels.front().span = 4;
@@ -171,8 +180,9 @@ TEST(Collective, DirectMessagesCrossALineOnceForEveryReceiver) {
   EXPECT_NEAR(all_gather_s(levels, place_group(levels, 8, 1), 8e5), 1750e-6 + 5e-6 + 6 * 10e-6 + 500e-6, 1e-12);
 }
 
-// 1.2 MB are a ring of 5 + 30 + 900 µs; two gathers of 0.6 MB go directly and take 2 · (5 + 10 + 450) µs, less. However they are cut, 915 µs pass: one hop
-// and the bytes. An all-reduce of them is a ring of 5 + 60 + 1800 µs; at least one hop and the bytes pass. Without direct messages nothing changes.
+// 1.2 MB are a ring of 5 + 30 + 900 µs; two gathers of 0.6 MB go directly and take 2 · (5 + 10 + 450) µs, less. However
+// they are cut, 915 µs pass: one hop and the bytes. An all-reduce of them is a ring of 5 + 60 + 1800 µs; at least one
+// hop and the bytes pass. Without direct messages nothing changes.
 TEST(Collective, BytesTakeTheirLeastHoweverTheyAreCut) {
   auto levels = hosts();
   const Group four = place_group(levels, 4, 1);
@@ -186,7 +196,8 @@ TEST(Collective, BytesTakeTheirLeastHoweverTheyAreCut) {
   EXPECT_EQ(all_reduce_least_s(levels, four, 1.2e6), all_reduce_s(levels, four, 1.2e6));
 }
 
-/// Levels inside a node and between nodes, ramps, small groups, direct links: no cut of bytes is below the least of all of them.
+/// Levels inside a node and between nodes, ramps, small groups, direct links: no cut of bytes is below the least of all
+/// of them.
 TEST(Collective, LeastIsBelowEveryCut) {
   auto levels = hosts();
   levels.front().span = 4;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The parts of a cost context stand by themselves: a device kind is priced without a cluster, a fabric without a device.
+// The parts of a cost context stand by themselves: a device kind is priced without a cluster, a fabric without a
+// device.
 #include <gtest/gtest.h>
 
 #include "cost/cost_context.h"
@@ -28,7 +29,8 @@ TEST(CostContext, TwoDeviceKindsShareOneFabric) {
   EXPECT_EQ(fast.rates.gemm, slow.rates.gemm);
 }
 
-// coefficients.tensor_communication 2: its levels take twice the time, latency 2·l and bandwidth 1/2; the others as the fabric model says.
+// coefficients.tensor_communication 2: its levels take twice the time, latency 2·l and bandwidth 1/2; the others as the
+// fabric model says.
 TEST(CostContext, TheFabricIsSlowerForCollectivesThatTheEngineRunsSlower) {
   EngineModel engine = plain_engine("generic");
   engine.coefficients.tensor_communication = 2.0;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Costs: what the works, collectives and transfers of a program take on a machine, in columns by the program's ids. cost/price.h fills
-// them, sim/ reads them.
+// Costs: what the works, collectives and transfers of a program take on a machine, in columns by the program's ids.
+// cost/price.h fills them, sim/ reads them.
 //
 // All times are integer nanoseconds, rounded once here, so that everything downstream is exact integer arithmetic.
 #pragma once
@@ -20,7 +20,8 @@ namespace espalier::cost {
 /// duration = compute + exposed + other; `hidden` ran beside compute and is not part of it.
 struct PhaseTime {
   std::int64_t compute_ns = 0;  ///< kernels
-  std::int64_t exposed_ns = 0;  ///< TP/CP/EP/ZeRO communication not hidden, and slow-down of compute by hidden communication
+  std::int64_t exposed_ns = 0;  ///< TP/CP/EP/ZeRO communication not hidden, and slow-down of compute by hidden
+                                ///< communication
   std::int64_t other_ns = 0;    ///< waiting for kernel launches, per-micro-batch overhead
   std::int64_t hidden_ns = 0;   ///< communication under compute
   [[nodiscard]] std::int64_t duration_ns() const { return compute_ns + exposed_ns + other_ns; }
@@ -37,8 +38,8 @@ struct PhaseTime {
 /// Bucket `bucket` of `buckets` equal parts; the parts add up to the whole exactly (component by component).
 PhaseTime part_of(const PhaseTime& whole, int bucket, int buckets);
 
-/// What a work changes in the memory of its rank: tensors held from its start on, needed only while it runs, and freed at its end
-/// (negative). A chunk cut into buckets saves with the first and frees with the last.
+/// What a work changes in the memory of its rank: tensors held from its start on, needed only while it runs, and freed
+/// at its end (negative). A chunk cut into buckets saves with the first and frees with the last.
 struct MemoryStep {
   Bytes before, during, after;
   bool operator==(const MemoryStep&) const = default;
@@ -72,14 +73,15 @@ struct StageCost {
 };
 
 struct Costs {
-  /// Of an optimizer: compute is the update and the host's work once a step; exposed is communication that the end of the step waits for;
-  /// other are launches of the update.
+  /// Of an optimizer: compute is the update and the host's work once a step; exposed is communication that the end of
+  /// the step waits for; other are launches of the update.
   base::IndexedVector<WorkId, WorkCost> works;
   base::IndexedVector<CollectiveId, Nanoseconds> collectives;  ///< of one bucket
   base::IndexedVector<CollectiveId, MutualSlowdown>
       slowdowns;  ///< of each collective and compute next to it on its ranks, by each other
   base::IndexedVector<TransferId, Nanoseconds> transfers;  ///< 0 between chunks of one stage
-  /// After a send has ended, until its message is there: what the way takes, during which the sender has the next message under way. Empty:
+  /// After a send has ended, until its message is there: what the way takes, during which the sender has the next
+  /// message under way. Empty:
   /// nothing, the latency of the way is part of `transfers`.
   base::IndexedVector<TransferId, Nanoseconds> delays;
   base::IndexedVector<StageId, StageCost> stages;

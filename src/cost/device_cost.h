@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a device of one kind takes for work under one engine. The rates are those of the device catalogue (data/devices) for the precision of
-// the training, divided by what the engine's kernels were measured to take more (data/engines.yaml: coefficients).
+// What a device of one kind takes for work under one engine. The rates are those of the device catalogue (data/devices)
+// for the precision of the training, divided by what the engine's kernels were measured to take more
+// (data/engines.yaml: coefficients).
 #pragma once
 
 #include <cstdint>
@@ -15,7 +16,8 @@
 
 namespace espalier::cost {
 
-/// What its host gives a device, bytes a second: to host memory and back, per direction; of states that the host updates (cost/offload.h).
+/// What its host gives a device, bytes a second: to host memory and back, per direction; of states that the host
+/// updates (cost/offload.h).
 struct HostRates {
   double link = 0, update = 0;
 };
@@ -25,7 +27,8 @@ struct DeviceCost {
   DeviceEfficiency efficiency;       ///< of the device alone: what compute and collectives do to each other
   double memory_bandwidth = 0;       ///< of its HBM, in bytes a second
   double speed = 1;                  ///< relative to the devices of its kind (DeviceKind::at_speed)
-  double update_rate = 0;            ///< bytes of states a second that its optimizer was measured to reach; 0: that of its memory
+  double update_rate = 0;            ///< bytes of states a second that its optimizer was measured to reach; 0: that of
+                                     ///< its memory
   std::int64_t workspace_bytes = 0;  ///< that the GEMM libraries of the engine hold on it
   HostRates host;                    ///< nothing: its host is not known
 

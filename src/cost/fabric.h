@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// What joins the devices, as communication of each kind sees it. The levels are nested: level 0 joins the devices that are nearest to each
-// other, and each level has bandwidth, latency and efficiency (espalier/cluster.h). Groups of ranks are placed on them by placement.h and
-// priced by collective.h. An engine whose collectives were measured to take longer than the fabric model says sees slower levels
-// (data/engines.yaml: coefficients.tensor_communication and coefficients.data_communication, both times relative to the model's).
+// What joins the devices, as communication of each kind sees it. The levels are nested: level 0 joins the devices that
+// are nearest to each other, and each level has bandwidth, latency and efficiency (espalier/cluster.h). Groups of ranks
+// are placed on them by placement.h and priced by collective.h. An engine whose collectives were measured to take
+// longer than the fabric model says sees slower levels (data/engines.yaml: coefficients.tensor_communication and
+// coefficients.data_communication, both times relative to the model's).
 #pragma once
 
 #include <memory>

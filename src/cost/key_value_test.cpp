@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Fewer key/value heads than tensor ranks, and the sums of gradients inside a tensor group, by hand on round numbers (test_problem.h).
+// Fewer key/value heads than tensor ranks, and the sums of gradients inside a tensor group, by hand on round numbers
+// (test_problem.h).
 #include "plan/key_value.h"
 
 #include <gtest/gtest.h>
@@ -44,13 +45,14 @@ cost::test::ByChunk timed(const LayerKind& kind, int layers, const Strategy& s, 
   return cost::test::rows_of(timing, structure);
 }
 
-// 2 key/value heads on 4 ranks: a rank has one query head (16 outputs) and a whole key/value head (16 + 16), 48 · 64 elements, not a
-// quarter of 128 · 64; with the output projection, 64 · 64 / 4. Two ranks hold the same head.
+// 2 key/value heads on 4 ranks: a rank has one query head (16 outputs) and a whole key/value head (16 + 16), 48 · 64
+// elements, not a quarter of 128 · 64; with the output projection, 64 · 64 / 4. Two ranks hold the same head.
 TEST(KeyValue, SmallestExample) {
   const EngineModel& engine = plain_engine("generic");
   const LayerKind kind = grouped(2);
   EXPECT_EQ(parameters_on_rank(model_of(kind), kind, engine, {}, tp(4)).dense, 48 * 64 + 16 * 64);
-  EXPECT_EQ(parameters_on_rank(model_of(kind), kind, engine, {}, tp(2)).dense, 64 * 64 + 32 * 64);  // a head each: split
+  // a head each: split
+  EXPECT_EQ(parameters_on_rank(model_of(kind), kind, engine, {}, tp(2)).dense, 64 * 64 + 32 * 64);
   EXPECT_EQ(tensor_sync(kind, engine, tp(4)), (TensorSync{0, 32 * 64, 2}));
   EXPECT_EQ(tensor_sync(kind, engine, tp(2)), (TensorSync{0, 0, 1}));
   // One head for all: 16 + 32 outputs again, and four ranks sum its gradient.
@@ -60,7 +62,8 @@ TEST(KeyValue, SmallestExample) {
   EXPECT_EQ(parameters_on_rank(model_of(kind), kind, engine, {}, tp(4, SequenceParallel::ulysses)).dense, 128 * 64 + 64 * 64);
 }
 
-// Keys that are values too (gemma4): 16 outputs of each head's 16 + 16. On 4 ranks a query head and a whole key head, 32 outputs.
+// Keys that are values too (gemma4): 16 outputs of each head's 16 + 16. On 4 ranks a query head and a whole key head,
+// 32 outputs.
 TEST(KeyValue, KeysThatAreValues) {
   LayerKind kind = grouped(2);
   kind.operators[0] = linear("qkv", 64, 64 + 16 * 2, TpSplit::column);
@@ -86,7 +89,8 @@ TEST(KeyValue, TimeAndActivationsAreThoseOfAWholeHead) {
   EXPECT_EQ(few.dense_parameters, many.dense_parameters);
 }
 
-// Once a step: 32 · 64 elements of 4 bytes on the wire among 2 ranks, 2 · 8192 / 2 bytes at 1 GB/s, of each of three layers.
+// Once a step: 32 · 64 elements of 4 bytes on the wire among 2 ranks, 2 · 8192 / 2 bytes at 1 GB/s, of each of three
+// layers.
 TEST(KeyValue, GradientsOfOneHeadAreSummedOnceAStep) {
   const cost::test::ByChunk x = timed(grouped(2), 3, tp(4), round_cluster(4));
   EXPECT_EQ(x.stages[0].optimizer_exposed_ns, 3 * 8192);
@@ -108,9 +112,9 @@ LayerKind normed() {
   return kind;
 }
 
-// Megatron's sequence parallelism: each of two ranks has the gradient of its own tokens, of norm weights and of the bias after the row
-// linear. (64 + 64) · 4 bytes among two ranks, 512 ns a layer. Without it every rank has all tokens; under Ulysses data-parallel
-// reduction includes the group.
+// Megatron's sequence parallelism: each of two ranks has the gradient of its own tokens, of norm weights and of the
+// bias after the row linear. (64 + 64) · 4 bytes among two ranks, 512 ns a layer. Without it every rank has all tokens;
+// under Ulysses data-parallel reduction includes the group.
 TEST(TensorSync, WeightsThatSeeAPartOfTheSequence) {
   EXPECT_EQ(timed(normed(), 3, tp(2, SequenceParallel::megatron), round_cluster(2)).stages[0].optimizer_exposed_ns, 3 * 512);
   EXPECT_EQ(timed(normed(), 3, tp(2), round_cluster(2)).stages[0].optimizer_exposed_ns, 0);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Attention of a layer under tensor and context parallelism: its kernels, and the exchange or the ring around them (equations:
+// Attention of a layer under tensor and context parallelism: its kernels, and the exchange or the ring around them
+// (equations:
 // layer_cost.h, operator_cost.h). Internal to cost/.
 #pragma once
 
@@ -58,13 +59,14 @@ template <class Sum>
   } else {
     const double keys = op.window > 0 ? std::min(static_cast<double>(op.window), all_keys) : all_keys;
     const double scores = heads * tokens * keys, batch = heads * tokens / std::max(1.0, keys);
-    // Loads of 16 bytes, which matrix units are fed with, need rows of whole vectors (NVIDIA, Matrix Multiplication Background, "Tensor Core
-    // requirements"); other sizes of a head run without.
+    // Loads of 16 bytes, which matrix units are fed with, need rows of whole vectors (NVIDIA, Matrix Multiplication
+    // Background, "Tensor Core requirements"); other sizes of a head run without.
     const bool vectors = op.qk_dim % 8 == 0 && op.v_dim % 8 == 0;
     const double rate = vectors ? d.batched : d.batched * d.uneven;
     const double qk_s = batched_gemm_s(d, rate, batch, keys, keys, qk, x.a),
                  av_s = batched_gemm_s(d, rate, batch, keys, v, keys, x.a);
-    // A fused causal softmax does not read the masked half; it writes all of it (Megatron-LM's scaled_upper_triang_masked_softmax).
+    // A fused causal softmax does not read the masked half; it writes all of it (Megatron-LM's
+    // scaled_upper_triang_masked_softmax).
     const double read = op.causal ? 0.5 : 1.0;
     const double soft = memory_bound_s(d, (read + 1) * x.a * scores),
                  soft_back = memory_bound_s(d, (2 * read + 1) * x.a * scores);

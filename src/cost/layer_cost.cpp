@@ -72,7 +72,8 @@ LayerGeometry geometry_of(const Workload& w, const EngineModel& engine, const La
   g.expert_split = s.etp;
   g.expert_parts = std::int64_t{s.ep} * s.etp;
   g.writes_weights_out = w.training.adapter.base != FrozenType::compute;
-  g.imbalance = std::min(w.training.moe_imbalance, static_cast<double>(s.ep));  // a rank cannot get more than all copies
+  // a rank cannot get more than all copies
+  g.imbalance = std::min(w.training.moe_imbalance, static_cast<double>(s.ep));
   g.weight_split = s.weight_tp();
   g.loss = engine.memory.loss;
   // of one sample [batch, sequence] and [sequence, batch] are the same

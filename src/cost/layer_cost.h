@@ -1,17 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
-// Time and memory of one layer kind under one strategy, for one micro-batch on one rank: the unit from which chunks are summed.
+// Time and memory of one layer kind under one strategy, for one micro-batch on one rank: the unit from which chunks are
+// summed.
 //
 // Compute: operator_cost.h. Communication inside the layer:
-//   TP, sp = none       forward all-reduce after each row linear; backward all-reduce of the input gradient beside the weight
+//   TP, sp = none       forward all-reduce after each row linear; backward all-reduce of the input gradient beside the
+//                       weight
 //                       gradient of the column linear (Megatron's asynchronous all-reduce)
-//   TP, sp = megatron   forward all-gather before the column linear, reduce-scatter after the row linear; backward all-gather of
-//                       dY, a second all-gather of X beside the input gradient, reduce-scatter of dX beside the weight gradient
+//   TP, sp = megatron   forward all-gather before the column linear, reduce-scatter after the row linear; backward
+//                       all-gather of
+//                       dY, a second all-gather of X beside the input gradient, reduce-scatter of dX beside the weight
+//                       gradient
 //   Ulysses             all-to-all of q, k, v and of the output around attention, forward and backward
-//   CP ring             cp − 1 steps of K and V beside the attention of the previous block; backward twice the bytes (K, V and their gradients)
+//   CP ring             cp − 1 steps of K and V beside the attention of the previous block; backward twice the bytes
+//                       (K, V and their gradients)
 //   CP all-to-all       as Ulysses, over the cp group
-//   EP                  all-to-all before and after the experts, forward and backward; etp: all-gather and reduce-scatter around
+//   EP                  all-to-all before and after the experts, forward and backward; etp: all-gather and
+//                       reduce-scatter around
 // overlap.tp: forward and backward all-gather / reduce-scatter run beside the GEMM they feed or drain (overlap.h).
-// Launches: kernels of the phase · kernel_launch · host_launches of the engine; what exceeds the GPU time of the phase is `other` (the GPU waits for the CPU).
+// Launches: kernels of the phase · kernel_launch · host_launches of the engine; what exceeds the GPU time of the phase
+// is `other` (the GPU waits for the CPU).
 #pragma once
 
 #include <cstdint>
@@ -42,7 +49,8 @@ struct LayerCost {
   std::int64_t expert_parameters = 0;
   std::int64_t frozen_dense_bytes = 0;  ///< of weights that are not trained, before ZeRO
   std::int64_t frozen_expert_bytes = 0;
-  bool passes_gradient = true;      ///< LayerKind::backward: else it has no backward pass, and nothing of it is recomputed
+  bool passes_gradient = true;      ///< LayerKind::backward: else it has no backward pass, and nothing of it is
+                                    ///< recomputed
   std::int64_t boundary_bytes = 0;  ///< message to the next chunk when it is on another rank
   TensorSync tensor_sync;           ///< gradients that the tensor group sums once a step
   /// Of blocks whose operators are partitioned (partitioned_block.h); else 0.
@@ -66,9 +74,10 @@ struct LayerCost {
 LayerGeometry geometry_of(const Workload& w, const EngineModel& engine, const LayerKind& kind, const Strategy& s,
                           std::int32_t micro_batch);
 
-/// Costs of every kind of the model; `out` is resized to kinds.size(). Uses tp, sp, cp, cp_kind, ep, etp, dp, order, overlap.tp and, under
-/// an operator partition, zero and partition (which must fit: partition_fits): blocks are partitioned_block.h's, all other layers those of
-/// tensor parallelism, and what passes between them is gathered: after the last block, and of gradients before the first.
+/// Costs of every kind of the model; `out` is resized to kinds.size(). Uses tp, sp, cp, cp_kind, ep, etp, dp, order,
+/// overlap.tp and, under an operator partition, zero and partition (which must fit: partition_fits): blocks are
+/// partitioned_block.h's, all other layers those of tensor parallelism, and what passes between them is gathered: after
+/// the last block, and of gradients before the first.
 void layer_costs(const CostContext& c, const Strategy& s, std::int32_t stages, std::int32_t micro_batch,
                  std::vector<LayerCost>& out);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Time of one layer, worked out by hand on a device with round numbers (test_problem.h): 1000 FLOP or 1000 bytes of memory a
-// nanosecond, a byte a nanosecond on a link.
+// Time of one layer, worked out by hand on a device with round numbers (test_problem.h): 1000 FLOP or 1000 bytes of
+// memory a nanosecond, a byte a nanosecond on a link.
 #include "cost/layer_cost.h"
 
 #include <gtest/gtest.h>
@@ -39,8 +39,8 @@ TEST(LayerCost, TwiceTheSamplesTwiceTheTime) {
   EXPECT_EQ(cost_of(mlp(), {}, round_cluster(1), "generic", 2).forward.compute_ns, 4 * kGemm);
 }
 
-// TP 2: half the width. All-reduce of the row linear's output, 2 · 64,000 ns, in the open; that of the input gradient beside the
-// column linear's weight gradient, 16,384 ns of it hidden.
+// TP 2: half the width. All-reduce of the row linear's output, 2 · 64,000 ns, in the open; that of the input gradient
+// beside the column linear's weight gradient, 16,384 ns of it hidden.
 TEST(LayerCost, TensorParallel) {
   const LayerCost c = cost_of(mlp(), tp(2), round_cluster(2));
   EXPECT_EQ(c.forward, (PhaseTime{kGemm, 2 * kBoundary, 0, 0}));
@@ -49,8 +49,9 @@ TEST(LayerCost, TensorParallel) {
   EXPECT_EQ(c.boundary_bytes, 1000 * 64 * 2);  // every rank has the whole output
 }
 
-// Sequence parallelism: gather before, scatter after, as many bytes as the all-reduce. Backward: gather of dY in the open, second gather
-// of X beside the input gradient of the column linear, scatter beside its weight gradient: 64,000 ns − 16,384 ns each.
+// Sequence parallelism: gather before, scatter after, as many bytes as the all-reduce. Backward: gather of dY in the
+// open, second gather of X beside the input gradient of the column linear, scatter beside its weight gradient: 64,000
+// ns − 16,384 ns each.
 TEST(LayerCost, SequenceParallel) {
   const LayerCost c = cost_of(mlp(), tp(2, SequenceParallel::megatron), round_cluster(2));
   EXPECT_EQ(c.forward, (PhaseTime{kGemm, 2 * kBoundary, 0, 0}));
@@ -83,8 +84,8 @@ TEST(LayerCost, UlyssesSplitsTokensNotWeights) {
   EXPECT_EQ(c.boundary_bytes, 1000 * 64);
 }
 
-// Attention of 4 heads of 16 over 1000 keys: 2 · 4 · (16 + 16) · 1000 · 1000 FLOP = 256 µs; causal half of it; backward 2.5 ×.
-// q, k, v and the result are 4 · 1000 · 64 elements, 512,000 bytes: 512 ns more.
+// Attention of 4 heads of 16 over 1000 keys: 2 · 4 · (16 + 16) · 1000 · 1000 FLOP = 256 µs; causal half of it; backward
+// 2.5 ×. q, k, v and the result are 4 · 1000 · 64 elements, 512,000 bytes: 512 ns more.
 TEST(LayerCost, Attention) {
   const LayerCost full = cost_of(block({attention(4, 16, false)}, 64), {}, round_cluster(1));
   EXPECT_EQ(full.forward.compute_ns, 256000 + 512);
@@ -93,16 +94,18 @@ TEST(LayerCost, Attention) {
   EXPECT_EQ(half.forward.compute_ns, 128000 + 512);
 }
 
-// Ulysses over 2 ranks: half the heads a rank, four all-to-alls. A rank holds q, k, v, out of half the sequence's worth: 1000 tokens ·
-// 2 heads · 32 features of q and out and as much of k and v = 128,000 elements, 256,000 bytes; half of them leave.
+// Ulysses over 2 ranks: half the heads a rank, four all-to-alls. A rank holds q, k, v, out of half the sequence's
+// worth: 1000 tokens · 2 heads · 32 features of q and out and as much of k and v = 128,000 elements, 256,000 bytes;
+// half of them leave.
 TEST(LayerCost, UlyssesExchangesAroundAttention) {
   const LayerCost c = cost_of(block({attention(4, 16, false)}, 64), tp(2, SequenceParallel::ulysses), round_cluster(2));
   EXPECT_EQ(c.forward.compute_ns, 128000 + 256);
   EXPECT_EQ(c.forward.exposed_ns, 128000);
 }
 
-// Context parallelism 2: half the queries against all keys, 128 µs, in two kernels (256 ns of operands) and one merge of the fp32 partial results (12 bytes ·
-// 500 tokens · 64 features = 384 ns). One ring step passes K and V of 500 tokens, 2 · 500 · 4 · 32 = 128,000 bytes, beside half of it.
+// Context parallelism 2: half the queries against all keys, 128 µs, in two kernels (256 ns of operands) and one merge
+// of the fp32 partial results (12 bytes · 500 tokens · 64 features = 384 ns). One ring step passes K and V of 500
+// tokens, 2 · 500 · 4 · 32 = 128,000 bytes, beside half of it.
 TEST(LayerCost, RingAttention) {
   Strategy s;
   s.cp = 2;
@@ -120,7 +123,8 @@ TEST(LayerCost, AttentionKernelsOfTheEngine) {
   EXPECT_EQ(cost_of(kind, {}, c, "generic").forward.compute_ns, 256000 + 512);
   EXPECT_EQ(cost_of(kind, {}, c, "fsdp1").forward.compute_ns, 512000 + 512);
   EXPECT_EQ(cost_of(kind, {}, c, "llm-foundry").forward.compute_ns, 853333 + 512);
-  EXPECT_EQ(cost_of(kind, {}, c, "fsdp2").forward.compute_ns, 256000 + 512);  // cuDNN's, which PyTorch of today prefers there
+  // cuDNN's, which PyTorch of today prefers there
+  EXPECT_EQ(cost_of(kind, {}, c, "fsdp2").forward.compute_ns, 256000 + 512);
   EXPECT_EQ(cost_of(kind, {}, c, "torchtitan+torch-2024").forward.compute_ns, 512000 + 512);
   c.groups[0].device.efficiency.attention_flash2 = 2;
   EXPECT_EQ(cost_of(kind, {}, c, "fsdp2").forward.compute_ns, 128000 + 512);
@@ -143,8 +147,9 @@ LayerCost trained(const LayerKind& kind, Precision precision, Training t = token
   return trained_on(kind, t, round_cluster(1), {}, "generic");
 }
 
-// Frozen weights: no weight gradients. One pair of rank 4 beside the query-key-value projection: 2 · 1000 · 4 · 64 FLOPs and 1000 · 2 · 64 bytes down,
-// 2 · 1000 · 4 · 256 and 1000 · 4 · 256 up: √(512² + 128²) + √(2048² + 1024²) = 2817.5 ns, forward, for its input and for its own gradients.
+// Frozen weights: no weight gradients. One pair of rank 4 beside the query-key-value projection: 2 · 1000 · 4 · 64
+// FLOPs and 1000 · 2 · 64 bytes down, 2 · 1000 · 4 · 256 and 1000 · 4 · 256 up: √(512² + 128²) + √(2048² + 1024²) =
+// 2817.5 ns, forward, for its input and for its own gradients.
 TEST(LayerCost, Adapters) {
   const LayerKind kind = block({linear("attn.qkv", 64, 256, TpSplit::column), linear("attn.out", 256, 64, TpSplit::row)}, 64);
   Training t = tokens(1000);
@@ -165,8 +170,9 @@ TEST(LayerCost, EightBitCasts) {
   EXPECT_EQ(c.backward.compute_ns, 4 * kGemm + 1280);
 }
 
-// Sequence parallelism in 8 bits where the engine casts before it gathers: of two gathers and a sum in the backward pass, and one of each forward, the
-// gathers have half the bytes. Products and casts to hide them are those of an engine that gathers 16 bits.
+// Sequence parallelism in 8 bits where the engine casts before it gathers: of two gathers and a sum in the backward
+// pass, and one of each forward, the gathers have half the bytes. Products and casts to hide them are those of an
+// engine that gathers 16 bits.
 TEST(LayerCost, EightBitOperandsAreGathered) {
   Training t = tokens(1000);
   t.precision = Precision::fp8;
@@ -195,7 +201,8 @@ TEST(LayerCost, DispatchersSendATokenOnceToAPlace) {
   EXPECT_NEAR(exposed("nemo-automodel") / exposed("generic"), 1.875 / 4, 1e-3);
 }
 
-// The CPU launches kernels one after the other: 2 GEMMs of 32.8 µs wait for 2 launches of 50 µs, which takes 34,464 ns longer.
+// The CPU launches kernels one after the other: 2 GEMMs of 32.8 µs wait for 2 launches of 50 µs, which takes 34,464 ns
+// longer.
 TEST(LayerCost, SlowLaunchesLeaveTheDeviceIdle) {
   Cluster c = round_cluster(1);
   c.groups[0].device.efficiency.kernel_launch = microseconds(50);
@@ -204,8 +211,8 @@ TEST(LayerCost, SlowLaunchesLeaveTheDeviceIdle) {
   EXPECT_EQ(cost.forward.other_ns, 100000 - 2 * kGemm);
 }
 
-// An eager engine takes nine bare launches of host time a kernel: 2 kernels forward; backward 2 input gradients, 2 weight gradients and
-// their 2 additions to the accumulated gradients.
+// An eager engine takes nine bare launches of host time a kernel: 2 kernels forward; backward 2 input gradients, 2
+// weight gradients and their 2 additions to the accumulated gradients.
 TEST(LayerCost, EagerModulesTakeHostTime) {
   Cluster c = round_cluster(1);
   c.groups[0].device.efficiency.kernel_launch = microseconds(5);
@@ -223,7 +230,8 @@ LayerCost cost_with(const EngineModel& engine, const LayerKind& kind, const Stra
   return out.front();
 }
 
-// 16,384 weights each of two linears: a pass of its own reads 2 bytes of the new gradient and reads and writes 4 of the accumulated one.
+// 16,384 weights each of two linears: a pass of its own reads 2 bytes of the new gradient and reads and writes 4 of the
+// accumulated one.
 TEST(LayerCost, GradientsAccumulatedByAPassOfTheirOwn) {
   EngineModel engine = plain_engine("generic");
   engine.kernels.fused_gradient_accumulation = false;
@@ -242,8 +250,8 @@ Cluster two_nodes(std::int64_t per_node) {
   return c;
 }
 
-// TP 2, one all-reduce forward: the host waits 2 ranks · 100 µs for it where stages that block on their messages lie on two nodes, longer
-// than the 32,768 ns of compute and 128,000 ns of communication.
+// TP 2, one all-reduce forward: the host waits 2 ranks · 100 µs for it where stages that block on their messages lie on
+// two nodes, longer than the 32,768 ns of compute and 128,000 ns of communication.
 TEST(LayerCost, CollectivesOfBlockingStagesWait) {
   EngineModel engine = plain_engine("generic");
   engine.coefficients.collective_wait_s = 100e-6;
@@ -262,7 +270,8 @@ TEST(LayerCost, CollectivesAcrossNodesWaitForTheNetwork) {
   EXPECT_EQ(cost_with(engine, mlp(), tp(2), two_nodes(2)).forward.exposed_ns, 128000);  // inside a node
 }
 
-// Element-wise work on 1000 tokens of 64 features in bf16, bytes read and written: norm 4 a feature forward and 6 backward, residual 6 each way.
+// Element-wise work on 1000 tokens of 64 features in bf16, bytes read and written: norm 4 a feature forward and 6
+// backward, residual 6 each way.
 TEST(LayerCost, ElementwiseIsMemory) {
   Operator norm, residual;
   norm.kind = OperatorKind::norm;
@@ -299,7 +308,8 @@ LayerKind experts() {
   return block(all, 64);
 }
 
-// One device: the same FLOPs as the dense layer, weights of four experts, and two permutations of 1000 tokens (256 ns each).
+// One device: the same FLOPs as the dense layer, weights of four experts, and two permutations of 1000 tokens (256 ns
+// each).
 TEST(LayerCost, ExpertsOnOneDevice) {
   const LayerCost c = cost_of(experts(), {}, round_cluster(1));
   EXPECT_EQ(c.forward.compute_ns, 2 * kGemm + 2 * 256);
@@ -338,8 +348,8 @@ TEST(LayerCost, OverlapOfExpertsNeedsThemElsewhere) {
             cost_of(experts(), {}, round_cluster(1), "megatron-core").forward);
 }
 
-// Graphs launch nothing; graphs up to the dispatch leave the launches of the experts: 6 + 2 kernels of each permutation and its exchange, one of
-// each product.
+// Graphs launch nothing; graphs up to the dispatch leave the launches of the experts: 6 + 2 kernels of each permutation
+// and its exchange, one of each product.
 TEST(LayerCost, GraphsTakeLaunchesAway) {
   Cluster c = round_cluster(2);
   c.groups[0].device.efficiency.kernel_launch = microseconds(50);
@@ -354,7 +364,8 @@ TEST(LayerCost, GraphsTakeLaunchesAway) {
   EXPECT_EQ(forward("megatron-core+cuda-graphs").other_ns, 0);
 }
 
-// Two experts a rank are cast one by one: two products of 2 · 9 launches of 50 µs forward, and as many backward, which no casts of 1000 tokens fill.
+// Two experts a rank are cast one by one: two products of 2 · 9 launches of 50 µs forward, and as many backward, which
+// no casts of 1000 tokens fill.
 TEST(LayerCost, EightBitExpertsAreCastOneByOne) {
   Cluster c = round_cluster(2);
   c.groups[0].device.efficiency.kernel_launch = microseconds(50);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// What each operator of a layer computes and moves under a strategy; the equations are layer_cost.h's. Every function adds to `sum`
-// (layer_sums.h) and says of each collective its kind, group and bytes, and what it runs beside.
-// What stands in one place of the search's innermost loop is inlined there by force: as templates the functions are shared symbols, which the
-// compiler would call instead (6 % more instructions a layer). Internal to cost/.
+// What each operator of a layer computes and moves under a strategy; the equations are layer_cost.h's. Every function
+// adds to `sum` (layer_sums.h) and says of each collective its kind, group and bytes, and what it runs beside.
+// What stands in one place of the search's innermost loop is inlined there by force: as templates the functions are
+// shared symbols, which the compiler would call instead (6 % more instructions a layer). Internal to cost/.
 #pragma once
 
 #include <algorithm>
@@ -19,7 +19,8 @@
 
 namespace espalier::cost {
 
-/// Gradients of `parameters` weights on this rank: those the GEMM does not accumulate are read again and added in one pass.
+/// Gradients of `parameters` weights on this rank: those the GEMM does not accumulate are read again and added in one
+/// pass.
 template <class Sum>
 void accumulate(Sum& sum, const LayerPricing& x, double parameters) {
   if (x.c.engine->kernels.fused_gradient_accumulation) return;
@@ -30,9 +31,10 @@ inline double accumulated_bytes(const LayerPricing& x) {
   return x.c.engine->kernels.fused_gradient_accumulation ? 2.0 * x.c.engine->memory.states.gradient : 0.0;
 }
 
-/// Low-rank adapters beside a frozen linear of m tokens, n output and k input features on this rank: each pair reads the input, and adds to its
-/// part of the output; backwards the gradients of both matrices read input and output gradient again. Their products are narrow: the larger of
-/// compute and memory, as a norm of the two. What a tensor group has of the `rank` features in between is summed or gathered, both ways.
+/// Low-rank adapters beside a frozen linear of m tokens, n output and k input features on this rank: each pair reads
+/// the input, and adds to its part of the output; backwards the gradients of both matrices read input and output
+/// gradient again. Their products are narrow: the larger of compute and memory, as a norm of the two. What a tensor
+/// group has of the `rank` features in between is summed or gathered, both ways.
 template <class Sum>
 void add_adapters(Sum& sum, const LayerPricing& x, const Operator& op, double m, double n, double k) {
   const DeviceRates& d = x.c.device.rates;
@@ -64,15 +66,17 @@ void add_dequantisation(Sum& sum, const LayerPricing& x, const LayerKind& kind, 
   sum.compute(pass, pass, 1, 1);
 }
 
-/// 8-bit matrix products: activations and output gradients are scaled, cast and transposed (2 bytes in, 1 + 1 out), one kernel each.
-/// The cast of the input runs inside the normalisation or activation before it (TransformerEngine LayerNormLinear), which reads it.
+/// 8-bit matrix products: activations and output gradients are scaled, cast and transposed (2 bytes in, 1 + 1 out), one
+/// kernel each. The cast of the input runs inside the normalisation or activation before it (TransformerEngine
+/// LayerNormLinear), which reads it.
 template <class Sum>
 void add_casts(Sum& sum, const LayerPricing& x, double m, double n, double k) {
   sum.compute(memory_bound_s(x.c.device.rates, 2 * m * k), memory_bound_s(x.c.device.rates, 4 * m * n), 1, 1);
 }
 
-/// The same of `local` experts, whose input comes from the permutation and is read for its cast (2 bytes in, 1 + 1 out). Cast one by one they take
-/// at least what the host needs to launch them: it has waited for the counts of the routing, so that nothing is queued.
+/// The same of `local` experts, whose input comes from the permutation and is read for its cast (2 bytes in, 1 + 1
+/// out). Cast one by one they take at least what the host needs to launch them: it has waited for the counts of the
+/// routing, so that nothing is queued.
 template <class Sum>
 void add_expert_casts(Sum& sum, const LayerPricing& x, double local, double m, double n, double k) {
   const EngineModel& engine = *x.c.engine;
@@ -129,7 +133,8 @@ template <class Sum>
       const auto scatter = traffic<CollectiveKind::reduce_scatter, GroupKind::tensor>(x, bytes);
       sum.move(SumPhase::forward, alone(gather, Placement::before, StepPart::forward, sum.op));
       sum.move_back(alone(scatter, Placement::after, StepPart::input_gradient, sum.op));
-      if (x.c.engine->communication.blocking_tensor) {  // only a part of the input is kept: gathered again for the weights
+      // only a part of the input is kept: gathered again for the weights
+      if (x.c.engine->communication.blocking_tensor) {
         sum.move(SumPhase::backward, alone(gather, Placement::before, StepPart::weight_gradient, sum.op));
         sum.move(SumPhase::weight, alone(gather, Placement::before, StepPart::weight_gradient, sum.op));
       }
@@ -160,8 +165,8 @@ inline std::int64_t joined_by_nvlink(const LayerPricing& x) {
   return inside;
 }
 
-/// Share of the token copies that a deduplicating dispatcher sends: of top_k copies on random experts as many as they reach distinct
-/// places among P nodes (or ranks of one node), P·(1 − (1 − 1/P)^top_k).
+/// Share of the token copies that a deduplicating dispatcher sends: of top_k copies on random experts as many as they
+/// reach distinct places among P nodes (or ranks of one node), P·(1 − (1 − 1/P)^top_k).
 inline double dispatched_share(const LayerPricing& x, const Operator& op) {
   if (!x.c.engine->communication.deduplicates_dispatch || x.ep.size <= 1 || op.top_k <= 1) return 1.0;
   const double inside = static_cast<double>(std::max<std::int64_t>(1, joined_by_nvlink(x)));
@@ -229,7 +234,8 @@ void add_elementwise(Sum& sum, const LayerPricing& x, const Operator& op, double
   const bool eager = x.c.engine->memory.activations == ActivationPolicy::megatron_2022_unfused;
   double forward = 0, backward = 0;
   switch (op.kind) {
-    // Backward reads the input and the gradient and writes; without a fused kernel it reads both again for scale and shift.
+    // Backward reads the input and the gradient and writes; without a fused kernel it reads both again for scale and
+    // shift.
     case OperatorKind::norm:
       forward = 2 * x.a * in;
       backward = (eager ? 5 : 3) * x.a * in;
@@ -263,9 +269,9 @@ void add_embedding(Sum& sum, const LayerPricing& x, const Operator& op) {
   const auto& d = x.c.device.rates;
   const double bytes = x.a * x.split_tokens * static_cast<double>(op.out);
   sum.compute(memory_bound_s(d, 2 * bytes), 0, 4, 0);  // lookup, positions, sum, dropout
-  // The gradient is a dense table: it is cleared, the rows of the tokens are added (sorted, read and written), and all of it is added
-  // to the accumulated gradient, in every engine. Aceso's and Mist's operator times: 8 bytes an element of an fp16 table, 25 a token
-  // and feature.
+  // The gradient is a dense table: it is cleared, the rows of the tokens are added (sorted, read and written), and all
+  // of it is added to the accumulated gradient, in every engine. Aceso's and Mist's operator times: 8 bytes an element
+  // of an fp16 table, 25 a token and feature.
   if (!op.frozen) {
     const double rows = x.g.padded_vocabulary > 0 && op.split == TpSplit::vocab
                             ? static_cast<double>(x.g.padded_vocabulary) / x.width
@@ -372,7 +378,8 @@ template <class Sum>
   for (const Operator& op : kind.operators) {
     const OperatorAgain again = walk.next(static_cast<std::size_t>(index));
     sum.begin_operator(index++, is_routed(op.kind) ? 1.0 : x.c.engine->kernels.graphed_launches);
-    sum.repeat(again.share, again.traffic && !(x.ulysses && op.kind == OperatorKind::attention));  // around what runs again
+    // around what runs again
+    sum.repeat(again.share, again.traffic && !(x.ulysses && op.kind == OperatorKind::attention));
     if (x.c.engine->measured != nullptr) add_measured(sum, x, kind, op);
     add_operator(sum, x, kind, op, region);
   }

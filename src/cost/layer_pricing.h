@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the operators of one layer kind need to know of strategy, groups and local shapes, and the price of a collective among them.
-// Internal to cost/.
+// What the operators of one layer kind need to know of strategy, groups and local shapes, and the price of a collective
+// among them. Internal to cost/.
 #pragma once
 
 #include <algorithm>
@@ -58,7 +58,8 @@ PricedTraffic traffic(const LayerPricing& x, double bytes, std::int32_t times = 
   return {{kind, group, bytes, times}, times == 1 ? seconds : times * seconds};
 }
 
-/// Whether ranks of a tensor group wait for each other's hosts: the engine does, and neighbouring stages are on different nodes.
+/// Whether ranks of a tensor group wait for each other's hosts: the engine does, and neighbouring stages are on
+/// different nodes.
 inline bool waits_for_hosts(const Fabric& fabric, const EngineModel& engine, const Strategy& s, std::int32_t stages) {
   return engine.coefficients.collective_wait_s > 0 && engine.communication.message_host_calls > 0 &&
          pipeline_crosses(fabric.placing(), s, stages, fabric.node_levels);

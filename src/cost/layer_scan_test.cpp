@@ -42,8 +42,8 @@ TEST(SavedByScans, InputsStepsAndTheInverse) {
   EXPECT_EQ(saved_activations(layer_of(OperatorKind::gated_delta, 64), tokens(10), fused).none, 6000);
 }
 
-// 8 channels of 3 states over 2048 tokens: u and Δ 2·2·2048·8 = 65536, one set of states 8·8·3 = 192, B and C 2·2·2048·3 = 24576 on
-// every rank. A convolution keeps its input.
+// 8 channels of 3 states over 2048 tokens: u and Δ 2·2·2048·8 = 65536, one set of states 8·8·3 = 192, B and C
+// 2·2·2048·3 = 24576 on every rank. A convolution keeps its input.
 TEST(SavedByScans, SelectiveScanAndConvolution) {
   LayerKind layer = layer_of(OperatorKind::scan, 2048);
   layer.operators[0].in = layer.operators[0].out = 8;

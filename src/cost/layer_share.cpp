@@ -52,7 +52,8 @@ void layer_shares(const CostContext& c, const Strategy& s, std::int32_t stages, 
     const double dense = kMany * static_cast<double>(e.dense), expert = kMany * static_cast<double>(e.expert);
     const double reduce = reduces ? reduce_bucket_s(x, dense, expert, 1, Cut::any) / kMany : 0.0;
     const double gather = gathers ? gather_bucket_s(x, dense, expert, 1, Cut::any) / kMany : 0.0;
-    // What compute next to them loses of their time. Shorter messages draw less of the memory and lose more of theirs (overlap.h).
+    // What compute next to them loses of their time. Shorter messages draw less of the memory and lose more of theirs
+    // (overlap.h).
     const auto lost = [&](double bytes, double seconds) {
       const MutualSlowdown slow = c.device.interference().of(bytes / kMany, seconds);
       return slow.in_turn() ? 1.0 : std::min(1.0, slow.communication * (1 - 1 / slow.compute));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What layers move, counted by hand on round devices (test_problem.h): 1000 FLOP or 1000 bytes of memory a nanosecond, a byte a nanosecond on
-// a link.
+// What layers move, counted by hand on round devices (test_problem.h): 1000 FLOP or 1000 bytes of memory a nanosecond,
+// a byte a nanosecond on a link.
 #include "cost/layer_steps.h"
 
 #include <gtest/gtest.h>
@@ -47,7 +47,8 @@ Strategy tp2(SequenceParallel sp) {
   return s;
 }
 
-// One device: two products forward; backward the last operator first, the gradient of its input before that of its weights.
+// One device: two products forward; backward the last operator first, the gradient of its input before that of its
+// weights.
 TEST(LayerSteps, SmallestExample) {
   const LayerSteps steps = steps_of(mlp(), {}, round_cluster(1));
   EXPECT_EQ(words(steps.forward), (Words{"up", "down"}));
@@ -58,8 +59,8 @@ TEST(LayerSteps, SmallestExample) {
   EXPECT_DOUBLE_EQ(steps.forward.costs[0].compute_s, 32768e-9);  // 2 · 1000 · 64 · 256 FLOP
 }
 
-// TP without sequence parallelism: one all-reduce of 1000 tokens · 64 features · 2 bytes each way, backward beside the weight gradient of `up`;
-// where the backward is split, its input half waits for it.
+// TP without sequence parallelism: one all-reduce of 1000 tokens · 64 features · 2 bytes each way, backward beside the
+// weight gradient of `up`; where the backward is split, its input half waits for it.
 TEST(LayerSteps, TensorParallel) {
   const LayerSteps steps = steps_of(mlp(), tp2(SequenceParallel::none), round_cluster(2));
   EXPECT_EQ(words(steps.forward), (Words{"up", "down", "all_reduce tensor 128000 after down"}));
@@ -68,9 +69,9 @@ TEST(LayerSteps, TensorParallel) {
   EXPECT_EQ(bytes_of(steps.backward_weight), 0);
 }
 
-// A Megatron block with sequence parallelism: forward the input is gathered and the output scattered, 2 · 128,000 bytes; backward dY is
-// gathered in the open, X again beside dX of `up`, dX is scattered beside dW: 3 · 128,000. Split, the input half moves dY and dX, the weight
-// half X.
+// A Megatron block with sequence parallelism: forward the input is gathered and the output scattered, 2 · 128,000
+// bytes; backward dY is gathered in the open, X again beside dX of `up`, dX is scattered beside dW: 3 · 128,000. Split,
+// the input half moves dY and dX, the weight half X.
 TEST(LayerSteps, MegatronBlockWithSequenceParallelism) {
   const LayerSteps steps = steps_of(mlp(), tp2(SequenceParallel::megatron), round_cluster(2));
   EXPECT_EQ(words(steps.forward),
@@ -113,8 +114,8 @@ TEST(LayerSteps, ColumnLinearsOfARegionShareTheirInput) {
   EXPECT_DOUBLE_EQ(steps.forward.costs[1].beside_s, 2 * 16384e-9);  // two products of half the width
 }
 
-// Ring attention over 4 ranks: 250 tokens of K and V of 4 heads · 32 features · 2 bytes = 64,000 bytes pass on three times beside ¾ of the
-// attention; backward their gradients too.
+// Ring attention over 4 ranks: 250 tokens of K and V of 4 heads · 32 features · 2 bytes = 64,000 bytes pass on three
+// times beside ¾ of the attention; backward their gradients too.
 TEST(LayerSteps, ContextParallelBlock) {
   Strategy s;
   s.cp = 4;
@@ -125,7 +126,8 @@ TEST(LayerSteps, ContextParallelBlock) {
   EXPECT_DOUBLE_EQ(steps.forward.costs[0].beside_s, 0.75 * steps.forward.costs[1].compute_s);
 }
 
-// Ulysses over 2 ranks: q, k, v and the output of 1000 tokens · 2 heads · 32 · 2 tensors · 2 bytes = 256,000 bytes in four exchanges.
+// Ulysses over 2 ranks: q, k, v and the output of 1000 tokens · 2 heads · 32 · 2 tensors · 2 bytes = 256,000 bytes in
+// four exchanges.
 TEST(LayerSteps, Ulysses) {
   const LayerSteps steps = steps_of(block({attention(4, 16, false)}, 64), tp2(SequenceParallel::ulysses), round_cluster(2));
   EXPECT_EQ(words(steps.forward), (Words{"all_to_all tensor 64000 x4 before attn.core", "attn.core"}));
@@ -157,8 +159,8 @@ LayerKind experts() {
   return block(all, 64);
 }
 
-// Every token goes to two experts: 1000 · 2 · 64 · 2 bytes = 256,000 out and back, forward and backward. The exchanges lie next to the
-// experts.
+// Every token goes to two experts: 1000 · 2 · 64 · 2 bytes = 256,000 out and back, forward and backward. The exchanges
+// lie next to the experts.
 TEST(LayerSteps, MixtureOfExperts) {
   Strategy s;
   s.ep = 2;
@@ -173,7 +175,8 @@ TEST(LayerSteps, MixtureOfExperts) {
   EXPECT_EQ(bytes_of(steps.backward_weight), 0);
 }
 
-// Experts split over two ranks that hold the same tokens: partial sums of 256,000 bytes are reduced after them, gradients before them.
+// Experts split over two ranks that hold the same tokens: partial sums of 256,000 bytes are reduced after them,
+// gradients before them.
 TEST(LayerSteps, ExpertTensorParallel) {
   Strategy s;
   s.tp = 2;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where the operators of a layer (layer_operators.h) put what they cost. One code emits both: sums of seconds, as the search needs them
-// (Recorder = NoRecord, nothing is stored), and the same sums with the list of steps behind them (Recorder = StepRecord).
-// Sums run in the order in which operators emit, which is StepCost::term. Internal to cost/.
+// Where the operators of a layer (layer_operators.h) put what they cost. One code emits both: sums of seconds, as the
+// search needs them (Recorder = NoRecord, nothing is stored), and the same sums with the list of steps behind them
+// (Recorder = StepRecord). Sums run in the order in which operators emit, which is StepCost::term. Internal to cost/.
 #pragma once
 
 #include <algorithm>
@@ -12,7 +12,8 @@
 
 namespace espalier::cost {
 
-/// Host work of a collective in launches: the wrapper of torch.distributed, the kernel, events between its stream and that of compute.
+/// Host work of a collective in launches: the wrapper of torch.distributed, the kernel, events between its stream and
+/// that of compute.
 inline constexpr int kCollectiveLaunches = 2;
 
 /// The phases that are summed apart. A schedule runs `backward`, or `input` and `weight` in its place.
@@ -24,7 +25,8 @@ struct PricedTraffic {
   double seconds = 0;
 };
 
-/// Traffic as it lies in a phase. `first_op` … `last_op`: operators whose compute of `part` it runs beside, before or after.
+/// Traffic as it lies in a phase. `first_op` … `last_op`: operators whose compute of `part` it runs beside, before or
+/// after.
 struct Lie {
   PricedTraffic moved;
   double beside_s = 0;
@@ -62,17 +64,21 @@ struct NoRecord {
 /// Seconds of one layer, summed over its operators.
 template <class Recorder>
 struct Sums {
-  double forward = 0, input_gradient = 0, weight_gradient = 0, selective = 0;               // compute
-  double exposed_forward = 0, exposed_backward = 0, exposed_input = 0, exposed_weight = 0;  // joint backward | split backward
+  double forward = 0, input_gradient = 0, weight_gradient = 0, selective = 0;  // compute
+  // joint backward | split backward
+  double exposed_forward = 0, exposed_backward = 0, exposed_input = 0, exposed_weight = 0;
   double exposed_selective = 0;
   double hidden_forward = 0, hidden_backward = 0;
   double kernels_forward = 0, kernels_input = 0, kernels_weight = 0;  // as the host launches them
-  double launched = 1;                                                // share of the operator's kernels that it does launch
-  double again = 0;                                                   // share of its compute that selective recomputation repeats
-  bool traffic_again = false;                                         // and whether of its traffic
+  // share of the operator's kernels that it does launch
+  double launched = 1;
+  // share of its compute that selective recomputation repeats
+  double again = 0;
+  bool traffic_again = false;                       // and whether of its traffic
   std::int64_t waits_forward = 0, waits_input = 0;  // ranks of the group, summed over tensor-parallel collectives
   std::int32_t op = -1;                             // that is added now
-  bool known = false;                               // the compute of the operator is measured: what is derived of it is left out
+  // the compute of the operator is measured: what is derived of it is left out
+  bool known = false;
   Recorder record;
 
   void begin_operator(std::int32_t index, double launched_share) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Plans whose stages list their devices in an order of their own: groups are where the list puts them, counted by hand; and a list in the
-// canonical order costs what the closed form of that order costs.
+// Plans whose stages list their devices in an order of their own: groups are where the list puts them, counted by hand;
+// and a list in the canonical order costs what the closed form of that order costs.
 #include <gtest/gtest.h>
 #include <rapidcheck.h>
 
@@ -50,10 +50,11 @@ Plan two_nodes(const Model& model, const Cluster& cluster) {
                            SplitPolicy::balanced);
 }
 
-// The row linear's output is all-reduced in the tensor group: 1000 tokens · 64 · 2 bytes = 128,000 bytes, of which two ranks pass on
-// 2 · 1/2: 128 µs at 1 GB/s on the devices {0, 1} and {2, 3} of a node each, 1,280 µs at 0.1 GB/s on {0, 2} and {1, 3}.
-// Gradients: 64 · 256 · 2 / 2 = 16,384 elements a rank · 4 bytes = 65,536 bytes in data groups: {0, 2} and {1, 3} at 0.1 GB/s take
-// 655,360 ns, {0, 1} and {2, 3} at 1 GB/s a tenth.
+// The row linear's output is all-reduced in the tensor group: 1000 tokens · 64 · 2 bytes = 128,000 bytes, of which two
+// ranks pass on 2 · 1/2: 128 µs at 1 GB/s on the devices {0, 1} and {2, 3} of a node each, 1,280 µs at 0.1 GB/s on {0,
+// 2} and {1, 3}.
+// Gradients: 64 · 256 · 2 / 2 = 16,384 elements a rank · 4 bytes = 65,536 bytes in data groups: {0, 2} and {1, 3} at
+// 0.1 GB/s take 655,360 ns, {0, 1} and {2, 3} at 1 GB/s a tenth.
 TEST(ListedPlacement, ASwapMovesTensorGroupsAcrossNodesAndDataGroupsInside) {
   const Model model = model_of(mlp());
   const Cluster cluster = slow_network(2, 2);
@@ -84,7 +85,8 @@ TEST(ListedPlacement, AnotherOrderOnTheSameLinksCostsTheSame) {
   }
 }
 
-// Stages on devices {0, 1} and {2, 3} talk across nodes; on {0, 2} and {1, 3} each rank has its neighbour in its own node:
+// Stages on devices {0, 1} and {2, 3} talk across nodes; on {0, 2} and {1, 3} each rank has its neighbour in its own
+// node:
 // 128,000 bytes take 1,280 µs and 128 µs.
 TEST(ListedPlacement, MessagesGoFromPlaceToPlace) {
   const Model model = model_of(mlp(), 2);
@@ -119,7 +121,8 @@ TEST(ListedPlacement, UnevenGroupsAreRefusedByName) {
   EXPECT_EQ(refused->found, "device-order: tensor groups with 1 + 1 and 2 members a domain of level node");
 }
 
-// Domain by domain as by extent: on nodes of a power of two every group is aligned, and the list of the order itself costs the same.
+// Domain by domain as by extent: on nodes of a power of two every group is aligned, and the list of the order itself
+// costs the same.
 TEST(ListedPlacement, ACanonicalListCostsWhatItsOrderCosts) {
   const Model model = plan_test::decoder({8, 8, 4, 16, 512, 1000, 4, 256});
   const Cluster cluster = slow_network(4, 4);

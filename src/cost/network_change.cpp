@@ -10,8 +10,8 @@
 namespace espalier::cost {
 namespace {
 
-/// Rounded terms of a layer's pass or of a message, generously: compute, exposed and hidden parts of either direction, its recomputation,
-/// what ZeRO adds at both edges, and the nanoseconds that bounds take off each.
+/// Rounded terms of a layer's pass or of a message, generously: compute, exposed and hidden parts of either direction,
+/// its recomputation, what ZeRO adds at both edges, and the nanoseconds that bounds take off each.
 constexpr std::int64_t kTerms = 32;
 constexpr std::int64_t kTermsOfStep = 64;  // buckets and tails
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What bounds keep of themselves, by hand. A cluster of two levels: 8 devices at 400 GB/s inside a node, 50 GB/s each between nodes; no
-// overlap_traffic, equal ramps.
+// What bounds keep of themselves, by hand. A cluster of two levels: 8 devices at 400 GB/s inside a node, 50 GB/s each
+// between nodes; no overlap_traffic, equal ramps.
 #include "cost/network_change.h"
 
 #include <gtest/gtest.h>
@@ -57,8 +57,9 @@ TEST(NetworkChange, SlowerLinksKeepAllAndFasterOnesTheirPart) {
   EXPECT_NEAR(ratio(nominal, quicker), 0.8, 1e-12);
 }
 
-// Level 0 has ramp 1.5 and level 1 ramp 1, and inside is as slow as between nodes. A slower network brings the smaller ramp in place of the larger
-// one, and κ_w = 1 + 5 · 400e9/2e12 = 2 falls to 1.5: collectives and compute next to them take no less for it (collective.h, overlap.h).
+// Level 0 has ramp 1.5 and level 1 ramp 1, and inside is as slow as between nodes. A slower network brings the smaller
+// ramp in place of the larger one, and κ_w = 1 + 5 · 400e9/2e12 = 2 falls to 1.5: collectives and compute next to them
+// take no less for it (collective.h, overlap.h).
 TEST(NetworkChange, NothingIsFasterOnASlowerNetwork) {
   Cluster nominal = two_levels();
   nominal.groups[0].intra[0].ramp = 1.5;
@@ -71,7 +72,8 @@ TEST(NetworkChange, NothingIsFasterOnASlowerNetwork) {
   EXPECT_EQ(ratio(slower, nominal), 0.5);
 }
 
-// Some of it faster and some slower at once is never "only slower": what became faster decides, in whichever place it is.
+// Some of it faster and some slower at once is never "only slower": what became faster decides, in whichever place it
+// is.
 TEST(NetworkChange, FasterAndSlowerAtOnceKeepsWhatTheFasterPartKeeps) {
   const Cluster nominal = two_levels();
   Cluster mixed = nominal;
@@ -96,8 +98,8 @@ TEST(NetworkChange, FasterAndSlowerAtOnceKeepsWhatTheFasterPartKeeps) {
   EXPECT_NEAR(ratio(both, pairs), 0.5, 1e-12);
 }
 
-// The ramp of a level that counted no longer does, and another level is faster: the faster one decides. All bandwidths to 0.8 of themselves: 400 inside
-// and 8 · 50 between were equal and are so but for rounding, and nothing is faster.
+// The ramp of a level that counted no longer does, and another level is faster: the faster one decides. All bandwidths
+// to 0.8 of themselves: 400 inside and 8 · 50 between were equal and are so but for rounding, and nothing is faster.
 TEST(NetworkChange, AFasterLevelAndARampThatStopsToCount) {
   Cluster nominal = two_levels(), mixed;
   nominal.groups[0].intra[0].ramp = 1.5;
@@ -112,7 +114,8 @@ TEST(NetworkChange, AFasterLevelAndARampThatStopsToCount) {
   EXPECT_EQ(ratio(nominal, nominal), 1.0);
 }
 
-// A slow device makes other groups of devices; with links that became faster besides it must not pass as a cluster that only became slower.
+// A slow device makes other groups of devices; with links that became faster besides it must not pass as a cluster that
+// only became slower.
 TEST(NetworkChange, DevicesOfUnequalSpeedAreNotComparable) {
   const Cluster nominal = two_levels();
   Cluster slow = nominal;

@@ -29,7 +29,8 @@ HostUpdate host_update(const HostRates& host, const StatePolicy& states, const P
   const double elements = own_elements(e, s).trained;
   const double bytes =
       states.gradient + 2.0 * (states.master + states.optimizer) + (states.master > 0 ? 1.0 : 2.0) * states.parameter;
-  // The host reads gradients once more for their norm; they came down with every micro-batch, and parameters go up with the next.
+  // The host reads gradients once more for their norm; they came down with every micro-batch, and parameters go up with
+  // the next.
   if (offloads_parameters(s.offload)) return {0, (bytes + states.gradient) * elements / host.update, 0};
   return {states.gradient * elements / host.link, bytes * elements / host.update, states.parameter * elements / host.link};
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A node of 4 devices, links of 10 GB/s (8 reached), host memory of 1,000 GB/s (460 for all, 115 a device). 10⁹ elements with 4 bytes of gradient,
-// 4 + 8 of states and 2 of parameter: down 0.5 s, up 0.25 s, update (4 + 24 + 2)·10⁹ / 115·10⁹ = 0.2609 s. Copies beside passes: what each test says.
+// A node of 4 devices, links of 10 GB/s (8 reached), host memory of 1,000 GB/s (460 for all, 115 a device). 10⁹
+// elements with 4 bytes of gradient, 4 + 8 of states and 2 of parameter: down 0.5 s, up 0.25 s, update (4 + 24 + 2)·10⁹
+// / 115·10⁹ = 0.2609 s. Copies beside passes: what each test says.
 #include "cost/offload.h"
 
 #include <gtest/gtest.h>
@@ -80,7 +81,8 @@ TEST(Offload, StatesLieInHostMemoryAndTheDeviceComputesTheNorm) {
   EXPECT_DOUBLE_EQ(update_bytes(engine, states(), kElements, offloaded()), 4e9);
 }
 
-// All 2 + 4 + 12 bytes of an element are there. The host reads what it had to, and gradients again for their norm: (30 + 4)·10⁹ / 115·10⁹.
+// All 2 + 4 + 12 bytes of an element are there. The host reads what it had to, and gradients again for their norm: (30
+// + 4)·10⁹ / 115·10⁹.
 TEST(Offload, ParametersTakeGradientsAndStatesAlong) {
   Strategy s;
   s.offload = Offload::parameters;
@@ -159,15 +161,16 @@ TEST(HostCopies, OfParametersAndGradientsBesideALayer) {
   EXPECT_EQ(one.first_down_ns, 2'000'000);
   EXPECT_EQ(one.last_up_ns, 1'000'000);
   EXPECT_EQ(copies_of(Offload::parameters, RecomputeKind::none, 4).forward.hidden_ns, 250'000);
-  // With activations: up 1 + 2 ms in the backward pass, of which its 2 ms hide as much; traffic of ZeRO that it waits for hides the rest.
+  // With activations: up 1 + 2 ms in the backward pass, of which its 2 ms hide as much; traffic of ZeRO that it waits
+  // for hides the rest.
   EXPECT_EQ(copies_of(Offload::parameters_activations, RecomputeKind::none).backward.exposed_ns, 1'000'000);
   ZeroTime zero;
   zero.backward.exposed_ns = 600'000;
   EXPECT_EQ(copies_of(Offload::parameters_activations, RecomputeKind::none, 1, zero).backward.exposed_ns, 400'000);
 }
 
-// An expert on 2 of 4 data ranks whose shards are of 2: each instance has one of its replicas, which holds it whole (plan/expert_shard.h). Twice what
-// one instance of 4 moves, of experts as of dense weights.
+// An expert on 2 of 4 data ranks whose shards are of 2: each instance has one of its replicas, which holds it whole
+// (plan/expert_shard.h). Twice what one instance of 4 moves, of experts as of dense weights.
 TEST(HostCopies, OfExpertsByInstance) {
   LayerCost experts = layer();
   ParameterElements elements;
@@ -186,7 +189,8 @@ TEST(HostCopies, OfExpertsByInstance) {
   EXPECT_EQ(up_ns(2), 2 * up_ns(4));
 }
 
-/// Three blocks of 65,536 ns forward that keep 640,000 bytes (test_problem.h), as a chunk by itself; a link of which 8 GB/s are reached.
+/// Three blocks of 65,536 ns forward that keep 640,000 bytes (test_problem.h), as a chunk by itself; a link of which 8
+/// GB/s are reached.
 Costs three_blocks(Offload offload, std::int32_t recomputed = 0) {
   Cluster cluster = test::round_cluster(1);
   cluster.groups.front().host = {Bytes(std::int64_t{1} << 40), GBps(1000), GBps(10), {}};

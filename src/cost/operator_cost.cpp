@@ -7,7 +7,8 @@ namespace espalier::cost {
 
 namespace {
 
-/// `gemm_max` is of matrix units. Where 32 bits have none (16-bit products are at least 4 times as fast), FMA units compute, which large products keep
+/// `gemm_max` is of matrix units. Where 32 bits have none (16-bit products are at least 4 times as fast), FMA units
+/// compute, which large products keep
 /// busier: 0.9 of their peak. Assumed: no table of such products was found.
 double gemm_share(const DeviceKind& device, Precision precision) {
   constexpr double kVectorUnits = 0.9, kMatrixUnits = 4;

@@ -23,7 +23,8 @@ DeviceRates round_rates() {
   return d;
 }
 
-// 3000 × 2000 × 1000: 12 GFLOP / 100 TFLOP/s = 120 µs; 2·(3 + 2 + 6)·10⁶ bytes / 1 TB/s = 22 µs; 2 + √(120² + 22²) = 124.0 µs.
+// 3000 × 2000 × 1000: 12 GFLOP / 100 TFLOP/s = 120 µs; 2·(3 + 2 + 6)·10⁶ bytes / 1 TB/s = 22 µs; 2 + √(120² + 22²) =
+// 124.0 µs.
 TEST(OperatorCost, SmallestExample) {
   EXPECT_NEAR(gemm_s(round_rates(), 100e12, 3000, 2000, 1000, 2), 2e-6 + std::sqrt(120e-6 * 120e-6 + 22e-6 * 22e-6), 1e-15);
 }
@@ -40,8 +41,8 @@ TEST(OperatorCost, ThinGemmIsBoundByMemory) {
   EXPECT_LT(t, 1.001 * bytes);
 }
 
-// A gradient of 8 bytes an element that the product adds to: 120 µs of work hide the 6·8 MB of 3000 × 2000 beside its 22; of one tenth of the depth
-// 12 µs of work and 13 µs of operands and result do not hide 61 µs.
+// A gradient of 8 bytes an element that the product adds to: 120 µs of work hide the 6·8 MB of 3000 × 2000 beside its
+// 22; of one tenth of the depth 12 µs of work and 13 µs of operands and result do not hide 61 µs.
 TEST(OperatorCost, AccumulatedGradientsAreHiddenUntilMemoryIsFull) {
   const DeviceRates d = round_rates();
   EXPECT_EQ(gemm_s(d, 100e12, 3000, 2000, 1000, 2, 48e6), gemm_s(d, 100e12, 3000, 2000, 1000, 2));
@@ -77,7 +78,8 @@ TEST(OperatorCost, Attention) {
   EXPECT_NEAR(attention_forward_s(d, shape), 2e-6 + 24e-6 + 1e-6, 1e-15);
 }
 
-// A causal query sees half of the keys on average. A window of w among n keys: w, but the first queries see fewer: w − w²/2n.
+// A causal query sees half of the keys on average. A window of w among n keys: w, but the first queries see fewer: w −
+// w²/2n.
 TEST(OperatorCost, MeanKeys) {
   EXPECT_EQ(mean_keys(1000, 0, false), 1000);
   EXPECT_EQ(mean_keys(1000, 0, true), 500);

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Communication beside compute. A communication of stand-alone length c beside compute of stand-alone length w slow each other
-// down by κ_c, κ_w ≥ 1 while both run (processor sharing; form of Galvatron, Miao et al. 2022, §overlap):
+// Communication beside compute. A communication of stand-alone length c beside compute of stand-alone length w slow
+// each other down by κ_c, κ_w ≥ 1 while both run (processor sharing; form of Galvatron, Miao et al. 2022, §overlap):
 //     pair(c, w) = w·κ_w + (c − w·κ_w/κ_c)   if c·κ_c ≥ w·κ_w      (compute ends first)
 //                = c·κ_c + (w − c·κ_c/κ_w)   otherwise
-// For 1/κ_c + 1/κ_w ≥ 1: max(c, w) ≤ pair ≤ c + w; κ = 1 gives the maximum. Stronger factors (which only a measured device may
-// have) would make overlap worse than one after the other; then they are run serially: pair = c + w.
+// For 1/κ_c + 1/κ_w ≥ 1: max(c, w) ≤ pair ≤ c + w; κ = 1 gives the maximum. Stronger factors (which only a measured
+// device may have) would make overlap worse than one after the other; then they are run serially: pair = c + w.
 #pragma once
 
 #include <algorithm>
@@ -25,9 +25,10 @@ struct MutualSlowdown {
   }
 };
 
-/// What a device says of compute next to a collective: κ_c, and κ_w = κ_0 + traffic · (bytes moved / seconds), the rate that this collective
-/// draws. Of a collective that is faster, because its links are or wait for less, pair() is never larger: the loss of compute grows less than the
-/// seconds fall, as κ_c·(1 − 1/κ_w) is concave in the rate, and κ_w never exceeds κ_c/(κ_c − 1).
+/// What a device says of compute next to a collective: κ_c, and κ_w = κ_0 + traffic · (bytes moved / seconds), the rate
+/// that this collective draws. Of a collective that is faster, because its links are or wait for less, pair() is never
+/// larger: the loss of compute grows less than the seconds fall, as κ_c·(1 − 1/κ_w) is concave in the rate, and κ_w
+/// never exceeds κ_c/(κ_c − 1).
 struct Interference {
   double communication = 1.0;  ///< κ_c
   double alone = 1.0;          ///< κ_0: next to a collective that moves next to nothing

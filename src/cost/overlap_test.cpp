@@ -7,7 +7,8 @@
 namespace espalier::cost {
 namespace {
 
-// w = 10, c = 4, κ = 1.25 both: the communication runs 4·1.25 = 5 s, in which compute does 5/1.25 = 4 s of its work; 6 s remain: 11 s.
+// w = 10, c = 4, κ = 1.25 both: the communication runs 4·1.25 = 5 s, in which compute does 5/1.25 = 4 s of its work; 6
+// s remain: 11 s.
 TEST(Overlap, SmallestExample) { EXPECT_DOUBLE_EQ(pair_time(4, 10, {1.25, 1.25}), 11); }
 TEST(Overlap, NoSlowdownGivesTheMaximum) {
   EXPECT_DOUBLE_EQ(pair_time(4, 10, {}), 10);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What ranks own, interval by interval (plan/ownership.h), in bytes is what the cost model counts for them (state_memory.h).
+// What ranks own, interval by interval (plan/ownership.h), in bytes is what the cost model counts for them
+// (state_memory.h).
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -80,7 +81,8 @@ TEST(OwnedBytes, AreThoseThatTheCostModelCounts) {
   }
 }
 
-// 100 elements on each of 4 ranks, ZeRO 1: fp32 sums of gradients, and what autograd leaves beside them, are whole on every rank.
+// 100 elements on each of 4 ranks, ZeRO 1: fp32 sums of gradients, and what autograd leaves beside them, are whole on
+// every rank.
 TEST(StateMemory, GradientsOfAutogradAreWhole) {
   Strategy s;
   s.dp = s.shard = 4;
@@ -97,7 +99,8 @@ TEST(StateMemory, GradientsOfAutogradAreWhole) {
   EXPECT_EQ(state_memory({100, 0}, states, s).host, (12 + 4) * 25);
 }
 
-// 800 expert elements that two of eight ranks hold, 12 bytes of states each: halves over one shard group of the four data ranks, whole in either of two.
+// 800 expert elements that two of eight ranks hold, 12 bytes of states each: halves over one shard group of the four
+// data ranks, whole in either of two.
 TEST(StateMemory, ExpertsOfSeveralInstancesKeepWholeStates) {
   Strategy s;
   s.tp = s.ep = s.etp = 2;

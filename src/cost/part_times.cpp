@@ -27,7 +27,8 @@ std::int32_t stages_of(const Program& program, CollectiveId id) {
 }
 
 double part_s(const CostContext& context, const Program& program, CollectiveId id, const CollectivePart& part) {
-  if (part.group == GroupKind::table_copies || program.collectives[id].pipelines.valid()) return 1.0;  // alone in its collective
+  // alone in its collective
+  if (part.group == GroupKind::table_copies || program.collectives[id].pipelines.valid()) return 1.0;
   const Strategy& strategy = program.strategies[static_cast<std::size_t>(part.strategy)];
   const DataGroups groups = data_groups(context.fabric, strategy, stages_of(program, id));
   return part.share *

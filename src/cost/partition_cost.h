@@ -1,26 +1,31 @@
 // SPDX-License-Identifier: Apache-2.0
-// Time and memory of one operator under one partition sequence (PrimePar, Wang et al., ASPLOS 2024, eq. 7), on one device:
+// Time and memory of one operator under one partition sequence (PrimePar, Wang et al., ASPLOS 2024, eq. 7), on one
+// device:
 //
 //     time of a phase = Σ_t pair(ring_t, compute_t) + Σ all-reduces of the group indicators
 //
-// in whole nanoseconds: every step, ring and all-reduce is rounded by itself and pairs are overlap.h's pair_ns, so that the
-// steps (step_cost.h, counted `each`), run one after the other, take exactly as long.
+// in whole nanoseconds: every step, ring and all-reduce is rounded by itself and pairs are overlap.h's pair_ns, so that
+// the steps (step_cost.h, counted `each`), run one after the other, take exactly as long.
 //
 // compute_t   the operator's equation of operator_cost.h on the tile of one step (2^k steps of smaller products for
-//             P_{2^k×2^k}; steps after the first read the sum they add to); under a profile what such a tile was measured to take
-// ring_t      what devices pass on during step t (partition/communication.h), over the levels it crosses; pair() of overlap.h
-// all-reduce  output tiles whose summed dimension is split, over the devices of the indicator: forward O (N), backward dI (K),
-//             gradient dW (B, M; counted apart as `gradient_sync`, in data-parallel levels and the gradient's wire type)
+//             P_{2^k×2^k}; steps after the first read the sum they add to); under a profile what such a tile was
+//             measured to take
+// ring_t      what devices pass on during step t (partition/communication.h), over the levels it crosses; pair() of
+//             overlap.h
+// all-reduce  output tiles whose summed dimension is split, over the devices of the indicator: forward O (N), backward
+// dI (K),
+//             gradient dW (B, M; counted apart as `gradient_sync`, in data-parallel levels and the gradient's wire
+//             type)
 // backward = backward_input (gradients of activations) + backward_weight (gradients of parameters).
 //
-// An engine whose weights stay (EngineCommunication::weights_stay) brings no tile of a weight back, and keeps with the saved tensors the one that the
-// forward ends with.
+// An engine whose weights stay (EngineCommunication::weights_stay) brings no tile of a weight back, and keeps with the
+// saved tensors the one that the forward ends with.
 //
 // Memory of a device: parameters of its tile (replicated over B and M); saved = the tiles that its backward reads
-// (activation_memory.h's policies, replicas counted on every device); transient = output forward, gradients of input and output
-// backward, and second buffers of the tiles in flight. An input that the operator before keeps already (fused attention's
-// output) is counted once, with the linear. Slices of queries are contiguous: of a causal mask the device with the last ones
-// does most, and it counts.
+// (activation_memory.h's policies, replicas counted on every device); transient = output forward, gradients of input
+// and output backward, and second buffers of the tiles in flight. An input that the operator before keeps already
+// (fused attention's output) is counted once, with the linear. Slices of queries are contiguous: of a causal mask the
+// device with the last ones does most, and it counts.
 #pragma once
 
 #include <array>
@@ -66,8 +71,8 @@ struct PartitionCost {
   [[nodiscard]] double steady() const { return forward.total() + backward_input.total() + backward_weight.total(); }
 };
 
-/// The steps of one operator, each phase in the order in which it runs. Their op is −1 and their name empty: what they belong to is not known
-/// here.
+/// The steps of one operator, each phase in the order in which it runs. Their op is −1 and their name empty: what they
+/// belong to is not known here.
 struct OperatorSteps {
   PhaseSteps forward, backward_input, backward_weight;
   [[nodiscard]] PhaseSteps& of(partition::Phase phase) {
@@ -75,7 +80,8 @@ struct OperatorSteps {
   }
 };
 
-/// The first of a node's operators that a profile in force has no times of, on the tiles of a sequence; nothing: all, or no profile.
+/// The first of a node's operators that a profile in force has no times of, on the tiles of a sequence; nothing: all,
+/// or no profile.
 std::optional<profile::MeasuredShape> not_measured(const EngineModel& engine, const PartitionedOperator& node,
                                                    const partition::PartitionSequence& sequence);
 
@@ -108,7 +114,8 @@ class PartitionCosts {
   void reduce(PartitionCost& cost, const Local& local);
   void record_step(partition::Phase which, std::int64_t compute_ns, std::int64_t ring_ns, double bytes, MutualSlowdown slowdown);
   void record_rest(partition::Phase which, const PhaseSeconds& phase);
-  /// What an operator was measured to take on its tile, a step of it; nothing: no profile is in force. Its shape must be covered.
+  /// What an operator was measured to take on its tile, a step of it; nothing: no profile is in force. Its shape must
+  /// be covered.
   [[nodiscard]] std::optional<profile::OperatorTime> measured(const Local& local, const Operator& op) const;
   /// Adds it; false: nothing was measured.
   bool add_measured(PartitionCost& cost, const Local& local, const Operator& op) const;

@@ -29,11 +29,12 @@ struct LayerPricing {
   }
 };
 
-// 2·64·64·256 FLOP = 2,097,152 ns on one device at 1 TFLOP/s, a quarter of it, 524.288 ns… in seconds 5.24288e-7, on each of
-// four. K,K: input whole on each device; its gradient, 64·64 elements of 2 bytes, is all-reduced: 2·¾·8,192 bytes at 1 GB/s =
-// 12.288 µs. W: 64·64 elements a device. B and M take the gradient of W instead: 2·¾·16,384 elements of 4 bytes = 98.304 µs,
-// once a step. P2: steps of 32·32·128, two of them; I and W tiles of 32·32 and 32·128 elements go round: in F 2·(1,024 + 4,096)
-// bytes in one of two steps at 1 GB/s, 10.24 µs; nothing is reduced; every tile is a quarter.
+// 2·64·64·256 FLOP = 2,097,152 ns on one device at 1 TFLOP/s, a quarter of it, 524.288 ns… in seconds 5.24288e-7, on
+// each of four. K,K: input whole on each device; its gradient, 64·64 elements of 2 bytes, is all-reduced: 2·¾·8,192
+// bytes at 1 GB/s =
+// 12.288 µs. W: 64·64 elements a device. B and M take the gradient of W instead: 2·¾·16,384 elements of 4 bytes =
+// 98.304 µs, once a step. P2: steps of 32·32·128, two of them; I and W tiles of 32·32 and 32·128 elements go round: in
+// F 2·(1,024 + 4,096) bytes in one of two steps at 1 GB/s, 10.24 µs; nothing is reduced; every tile is a quarter.
 TEST(PartitionCost, OfALinearByHand) {
   LayerPricing scene;
   const PartitionCost columns = scene.cost("K,K");
@@ -55,8 +56,9 @@ TEST(PartitionCost, OfALinearByHand) {
   EXPECT_EQ(ring.saved, 2 * 32 * 32);
 }
 
-// Tiles of 32 → 128 on 32 tokens as they were measured, twice each. Backward dO and W go round once, 2·(4,096 + 4,096) bytes at 1 GB/s, and W of 8,192
-// bytes once more to where it began, unless it stays: then a copy of it is kept with the saved input.
+// Tiles of 32 → 128 on 32 tokens as they were measured, twice each. Backward dO and W go round once, 2·(4,096 + 4,096)
+// bytes at 1 GB/s, and W of 8,192 bytes once more to where it began, unless it stays: then a copy of it is kept with
+// the saved input.
 TEST(PartitionCost, OfMeasuredTilesByHand) {
   LayerPricing scene;
   const auto measured = std::make_shared<profile::MeasuredOperators>();

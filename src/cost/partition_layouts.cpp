@@ -253,8 +253,8 @@ Exchange LayoutTable::moved(LayoutId held, LayoutId needed) const {
   return b.skewed >= 0 ? moved_to_skewed(a, b) : moved_plain(a, b);
 }
 
-/// What a device finds of the tile that it needs: `volume` (a part of the tensor) on a share 2^−rank of the devices, else
-/// nothing.
+/// What a device finds of the tile that it needs: `volume` (a part of the tensor) on a share 2^−rank of the devices,
+/// else nothing.
 struct LayoutTable::Found {
   double volume = 0;
   int rank = 0;

@@ -2,19 +2,19 @@
 // Time of moving tiles between layouts (PrimePar, eq. 8 and 9), by level of the fabric.
 //
 // 2^n devices fill whole domains of the fabric: level k joins 2^{j_k} of them (aligned blocks: reach ≤ j_k,
-// partition/layout.h). What a device needs and does not hold comes from the nearest domain that has it. With f_k(D) the bytes
-// that device D fetches inside its domain of level k but from outside the one below,
+// partition/layout.h). What a device needs and does not hold comes from the nearest domain that has it. With f_k(D) the
+// bytes that device D fetches inside its domain of level k but from outside the one below,
 //     V = max_k max( mean_D f_k / (β_k·η_k),  max_D f_k / (β'_k·η_k),  pair_k / (β''_k·η_k) ) · (1 + γ_k·log2 r_k)
 //     T = L + V + ρ·√(L·V),   L = max σ_k + Σ α_k over the levels used
-// β per device when all talk (NICs shared: the mean counts), β' of one device alone, β'' per peer of direct links (a ring: one
-// message `pair_k` goes to one peer); all levels work at once. Sums of several tensors travel together.
+// β per device when all talk (NICs shared: the mean counts), β' of one device alone, β'' per peer of direct links (a
+// ring: one message `pair_k` goes to one peer); all levels work at once. Sums of several tensors travel together.
 //
-// Layouts are numbered. A plain one gives every axis a set of bits of the device id (a mask, most significant first); then f_k
-// follows from the masks: two slices of an axis agree where their common leading bits do, each of which is a bit of D in both
-// layouts, so that a share 2^−rank of the devices agrees, where rank counts the independent equations d_i = d_j. Skewed layouts
-// (inputs of P) have digits that are no bits of D: of each digit the set of devices that show a 1 is kept, and sets are
-// intersected, for the tiles of the neighbours in a domain with their ids' bits exchanged. Both equal partition::redistribution
-// (tested).
+// Layouts are numbered. A plain one gives every axis a set of bits of the device id (a mask, most significant first);
+// then f_k follows from the masks: two slices of an axis agree where their common leading bits do, each of which is a
+// bit of D in both layouts, so that a share 2^−rank of the devices agrees, where rank counts the independent equations
+// d_i = d_j. Skewed layouts (inputs of P) have digits that are no bits of D: of each digit the set of devices that show
+// a 1 is kept, and sets are intersected, for the tiles of the neighbours in a domain with their ids' bits exchanged.
+// Both equal partition::redistribution (tested).
 #pragma once
 
 #include <array>
@@ -28,7 +28,8 @@
 
 namespace espalier::cost {
 
-/// By level: bytes (or parts of a tensor) that a device fetches, on average and at most, and the largest single message.
+/// By level: bytes (or parts of a tensor) that a device fetches, on average and at most, and the largest single
+/// message.
 struct Exchange {
   std::array<double, kMaxLevels> mean{}, largest{}, pair{};
   void add(const Exchange& other, double factor);

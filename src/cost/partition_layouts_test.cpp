@@ -13,7 +13,8 @@ namespace {
 
 using partition::Phase;
 
-/// 2^bits devices in nodes of four: 1 GB/s between any two, 0.25 GB/s a device out of a node, 1 GB/s if it is alone; no latency.
+/// 2^bits devices in nodes of four: 1 GB/s between any two, 0.25 GB/s a device out of a node, 1 GB/s if it is alone; no
+/// latency.
 PartitionFabric two_levels(int bits) {
   std::vector<FabricLevel> levels = cost::test::round_cluster(4).levels();
   FabricLevel network = levels.front();
@@ -23,10 +24,12 @@ PartitionFabric two_levels(int bits) {
   return {levels, bits};
 }
 
-// A tensor of three axes on 8 devices (d1 d2 d3), two nodes of four. Held: rows by d1, columns by d2; needed: rows by d1,
-// columns by d3. A device has half of the rows either way; its half of the columns is right if d2 = d3, and else with a
-// neighbour in the node: a quarter of the tensor, for half of the devices. Nothing leaves the node. Then: rows by d3 instead of
-// d1: who needs rows d3 and has rows d1 fetches the quarter, if d1 ≠ d3, from the other node, where rows are the other half.
+// A tensor of three axes on 8 devices (d1 d2 d3), two nodes of four. Held: rows by d1, columns by d2; needed: rows by
+// d1, columns by d3. A device has half of the rows either way; its half of the columns is right if d2 = d3, and else
+// with a neighbour in the node: a quarter of the tensor, for half of the devices. Nothing leaves the node. Then: rows
+// by d3 instead of
+// d1: who needs rows d3 and has rows d1 fetches the quarter, if d1 ≠ d3, from the other node, where rows are the other
+// half.
 TEST(PartitionLayouts, AreTheSmallestExamplesByHand) {
   const PartitionFabric fabric = two_levels(3);
   LayoutTable table(fabric);

@@ -1,14 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// A transformer block whose operators are partitioned one by one over the 2^n devices of a tensor group, as a layer of the cost model.
+// A transformer block whose operators are partitioned one by one over the 2^n devices of a tensor group, as a layer of
+// the cost model.
 //
 //     phase = Σ operators (compute + all-reduces + what rings expose) + Σ edges redistribution        (PrimePar, eq. 7, 9, 10)
 //
-// Redistributions block: activations forward, their gradients backward (backward_input). The block takes its input in the layout in
-// which it leaves its output, so that equal blocks follow each other; layers that know no partition (embedding, head) hold the whole
-// activation on every device: handing it to them costs `boundary_gather` (a device that holds everything only cuts out its tile).
+// Redistributions block: activations forward, their gradients backward (backward_input). The block takes its input in
+// the layout in which it leaves its output, so that equal blocks follow each other; layers that know no partition
+// (embedding, head) hold the whole activation on every device: handing it to them costs `boundary_gather` (a device
+// that holds everything only cuts out its tile).
 //     saved       tiles that the backward reads; under full recomputation the tile that enters
 //     transient   largest working set of an operator, forward and backward, second buffers of tiles in flight included
-//     gradients   operators whose weights several devices hold (splits of B or M) reduce them inside the group: `gradient_sync`,
+//     gradients   operators whose weights several devices hold (splits of B or M) reduce them inside the group:
+//                 `gradient_sync`,
 //                 once a step; with every micro-batch where ZeRO scatters gradients with every micro-batch
 #pragma once
 
@@ -29,15 +32,16 @@
 namespace espalier::cost {
 
 struct BlockCost {
-  PhaseTime forward, backward, backward_input, backward_weight;                  ///< redistributions are exposed
-  double gradient_sync = 0;                                                      ///< s
-  double boundary_gather = 0;                                                    ///< s
-  double boundary_gather_bytes = 0;                                              ///< that a device lacks, at most
-  double collective = 0, ring_hidden = 0, ring_exposed = 0, redistribution = 0;  ///< s, of forward and backward together
-  std::int64_t parameters = 0;                                                   ///< elements
-  std::int64_t saved = 0, forward_transient = 0, backward_transient = 0;         ///< bytes of one block
-  std::int64_t boundary_bytes = 0;                                               ///< tile that leaves
-  std::vector<PartitionCost> operators;                                          ///< of nodes 1 …
+  PhaseTime forward, backward, backward_input, backward_weight;  ///< redistributions are exposed
+  double gradient_sync = 0;                                      ///< s
+  double boundary_gather = 0;                                    ///< s
+  double boundary_gather_bytes = 0;                              ///< that a device lacks, at most
+  /// s, of forward and backward together
+  double collective = 0, ring_hidden = 0, ring_exposed = 0, redistribution = 0;
+  std::int64_t parameters = 0;                                            ///< elements
+  std::int64_t saved = 0, forward_transient = 0, backward_transient = 0;  ///< bytes of one block
+  std::int64_t boundary_bytes = 0;                                        ///< tile that leaves
+  std::vector<PartitionCost> operators;                                   ///< of nodes 1 …
   /// By edge.
   struct Redistributed {
     std::int64_t forward_ns = 0, backward_ns = 0;
@@ -50,7 +54,8 @@ struct BlockCost {
 BlockCost block_cost(PartitionCosts& costs, BlockLayouts& layouts, const BlockGraph& graph,
                      const std::vector<partition::PartitionSequence>& sequences);
 
-/// A block with its steps: operators in their order, redistributions before the operator that reads the tensor, backward the other way round.
+/// A block with its steps: operators in their order, redistributions before the operator that reads the tensor,
+/// backward the other way round.
 struct PricedBlock {
   BlockGraph graph;
   BlockCost cost;
@@ -59,10 +64,12 @@ struct PricedBlock {
 Result<PricedBlock> priced_block(const CostContext& context, const LayerKind& kind, std::int64_t samples, std::int32_t devices,
                                  const BlockPartition& partition);
 
-/// Adds the reductions of BlockCost::gradient_sync to the backward pass, where they run with every micro-batch (ZeRO 2 and 3).
+/// Adds the reductions of BlockCost::gradient_sync to the backward pass, where they run with every micro-batch (ZeRO 2
+/// and 3).
 void add_gradient_reductions(const PricedBlock& block, LayerSteps& steps);
 
-/// The same from a strategy's partition: names and bits must be the block's, sequences legal. `samples`: micro-batch of the group.
+/// The same from a strategy's partition: names and bits must be the block's, sequences legal. `samples`: micro-batch of
+/// the group.
 Result<BlockCost> partitioned_block(const CostContext& context, const LayerKind& kind, std::int64_t samples, std::int32_t devices,
                                     const BlockPartition& partition);
 /// Why a strategy cannot partition this model's blocks as it says, if so.

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The peak of each stage, exactly and without a program: what sim/memory_replay.h finds, from the passes that a schedule holds.
+// The peak of each stage, exactly and without a program: what sim/memory_replay.h finds, from the passes that a
+// schedule holds.
 //
 //     peak_i = ⌊(static_i + held_i) · (1 + reserve)⌋        held_i: plan/held_passes.h
 #pragma once

@@ -17,7 +17,8 @@ std::int64_t run_members(std::int64_t count, std::int64_t stride, std::int64_t s
   return std::max<std::int64_t>(1, std::gcd(extent, span) / stride);
 }
 
-/// A stage's devices in the order of its coordinates: `inner` consecutive ones, repeated `outer` times at `outer_stride`.
+/// A stage's devices in the order of its coordinates: `inner` consecutive ones, repeated `outer` times at
+/// `outer_stride`.
 struct StageLayout {
   std::int64_t inner, outer, outer_stride;
 };
@@ -28,8 +29,8 @@ StageLayout stage_layout(const Strategy& s, std::int32_t stages) {
   return {tp_cp * s.dp, 1, 0};
 }
 
-/// Groups that are no product of runs (6 of 12 ranks where a node holds 4): count the ranks of the first group domain by domain; the
-/// domain with fewest of them decides.
+/// Groups that are no product of runs (6 of 12 ranks where a node holds 4): count the ranks of the first group domain
+/// by domain; the domain with fewest of them decides.
 Group place_one_by_one(const std::vector<FabricLevel>& levels, const StageLayout& layout, std::int64_t count,
                        std::int64_t stride) {
   Group group;

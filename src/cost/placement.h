@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Where a process group lies in the fabric.
 //
-// A group is inner · outer ranks: device = base + i·inner_stride + j·outer_stride, i < inner, j < outer. At a fabric level of
-// span S (devices of one domain) `members[k]` ranks of the group share a domain. If the group's extent divides the span, or the
-// span divides it, that number is exact; otherwise groups straddle domains and the worst one counts: gcd(extent, S)/stride ≥ 1.
+// A group is inner · outer ranks: device = base + i·inner_stride + j·outer_stride, i < inner, j < outer. At a fabric
+// level of span S (devices of one domain) `members[k]` ranks of the group share a domain. If the group's extent divides
+// the span, or the span divides it, that number is exact; otherwise groups straddle domains and the worst one counts:
+// gcd(extent, S)/stride ≥ 1.
 //
-// Where a plan lists its devices in an order of its own (plan/listed_devices.h) members are counted domain by domain in every group of the
-// list instead, and the domain that holds the fewest of a group decides.
+// Where a plan lists its devices in an order of its own (plan/listed_devices.h) members are counted domain by domain in
+// every group of the list instead, and the domain that holds the fewest of a group decides.
 #pragma once
 
 #include <array>
@@ -24,7 +25,8 @@ inline constexpr int kMaxLevels = 6;
 struct Group {
   std::int64_t size = 1;
   int levels = 0;
-  std::array<std::int64_t, kMaxLevels> members{};  ///< ranks of the group in one domain of level k; the last equals size
+  std::array<std::int64_t, kMaxLevels> members{};  ///< ranks of the group in one domain of level k; the last equals
+                                                   ///< size
 };
 
 Group place_group(const std::vector<FabricLevel>& levels, std::int64_t inner, std::int64_t inner_stride, std::int64_t outer = 1,

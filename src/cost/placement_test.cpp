@@ -10,9 +10,9 @@ namespace {
 std::vector<std::int64_t> members(const Group& group) { return {group.members.begin(), group.members.begin() + group.levels}; }
 using Members = std::vector<std::int64_t>;
 
-// 256 GB200 in 64 trays of 4. A rack has 18 trays, the job 16 of each of 4 racks: trays hold 4 devices, racks 64, the network joins 256.
-// A group of 32 or 64 neighbours, or of 16 at a stride of 4, lies inside the 64 of one rack; on racks filled in order (72 devices) the
-// second 64 would be cut into 8 and 56.
+// 256 GB200 in 64 trays of 4. A rack has 18 trays, the job 16 of each of 4 racks: trays hold 4 devices, racks 64, the
+// network joins 256. A group of 32 or 64 neighbours, or of 16 at a stride of 4, lies inside the 64 of one rack; on
+// racks filled in order (72 devices) the second 64 would be cut into 8 and 56.
 TEST(Placement, GroupsOfOneSegmentStayInsideTheirRack) {
   const auto cluster = load_cluster("{nodes: 64, device: gb200-nvl72}", "gb200");
   ASSERT_TRUE(cluster) << cluster.error().message();

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tests: a plan of one pipeline priced under one context, as price(ClusterCosts, …) prices it where all stages share that context.
+// Tests: a plan of one pipeline priced under one context, as price(ClusterCosts, …) prices it where all stages share
+// that context.
 #pragma once
 
 #include "cost/price.h"

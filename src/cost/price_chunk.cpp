@@ -80,7 +80,8 @@ void add_copy(Pricing& p, std::int32_t i, ChunkSum& sum, Shares& shares) {
   share_of(shares, embedding).elements += elements;
 }
 
-/// Whether two ranges are spread over equally many devices; between unlike stages the message redistributes (cluster_costs.h).
+/// Whether two ranges are spread over equally many devices; between unlike stages the message redistributes
+/// (cluster_costs.h).
 bool same_devices(const RangeCost& a, const RangeCost& b) {
   const auto devices = [](const Strategy& s) { return s.devices(); };
   return a.on == b.on && devices(*a.strategy) == devices(*b.strategy);

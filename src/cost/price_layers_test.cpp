@@ -51,9 +51,9 @@ struct Layered {
 
 constexpr std::int64_t kForward = 65536, kBackward = 131072, kElements = 32768;
 
-// Two blocks on two devices, two samples a micro-batch: the first data-parallel (a sample each), the second split over both (half
-// of the work of both samples). The second fetches the other sample, 128,000 bytes; its all-reduce of 256,000 bytes takes as many
-// ns; no more moves on the way back, where every device has the whole gradient.
+// Two blocks on two devices, two samples a micro-batch: the first data-parallel (a sample each), the second split over
+// both (half of the work of both samples). The second fetches the other sample, 128,000 bytes; its all-reduce of
+// 256,000 bytes takes as many ns; no more moves on the way back, where every device has the whole gradient.
 TEST(PriceLayers, SmallestExample) {
   const Model model = model_of(mlp(), 2);
   const CostContext c(model, round_cluster(2), tokens(1000, 2), plain_engine("generic"));
@@ -80,8 +80,9 @@ TEST(PriceLayers, SmallestExample) {
   EXPECT_EQ(t.saved_bytes, x.costs[0][0].saved.none + x.costs[1][0].saved.none);
 }
 
-// Three blocks, ZeRO-1 for the first, ZeRO-3 for the second, none for the third. The first gathers once a step; the second with
-// every micro-batch, 32,768 ns down and up, and scatters 65,536 ns; the third reduces whole, twice as long as a scatter.
+// Three blocks, ZeRO-1 for the first, ZeRO-3 for the second, none for the third. The first gathers once a step; the
+// second with every micro-batch, 32,768 ns down and up, and scatters 65,536 ns; the third reduces whole, twice as long
+// as a scatter.
 TEST(PriceLayers, MixedSharding) {
   const Model model = model_of(mlp(), 3);
   const CostContext c(model, round_cluster(2), tokens(1000, 2), plain_engine("generic"));
@@ -107,7 +108,8 @@ TEST(PriceLayers, MixedSharding) {
   EXPECT_EQ(memory.communication_buffers, 2 * 2 * kElements + 4 * kElements);  // of the ZeRO-3 block
 }
 
-// Two stages. The message travels as the sender holds it, a sample, 128,000 bytes; the receiver fetches the other sample.
+// Two stages. The message travels as the sender holds it, a sample, 128,000 bytes; the receiver fetches the other
+// sample.
 TEST(PriceLayers, StagesThatSpreadDifferently) {
   const Model model = model_of(mlp(), 2);
   const CostContext c(model, round_cluster(4), tokens(1000, 8), plain_engine("generic"));
@@ -129,7 +131,8 @@ TEST(PriceLayers, StagesThatSpreadDifferently) {
   EXPECT_EQ(x.timing.chunks[1].grad_reduce_ns, 0);
 }
 
-// ---- a plan of equal strategies, cut into ranges -----------------------------------------------------------------------------
+// ---- a plan of equal strategies, cut into ranges
+// -----------------------------------------------------------------------------
 
 struct Problem {
   Model model;
@@ -138,8 +141,8 @@ struct Problem {
   const EngineModel* engine = nullptr;
 };
 
-/// A small decoder, with or without experts, tied or not, under any engine with what was fitted of it, on `devices` devices of
-/// which each eight have a fast link.
+/// A small decoder, with or without experts, tied or not, under any engine with what was fitted of it, on `devices`
+/// devices of which each eight have a fast link.
 Problem any_problem(std::mt19937& engine, std::int64_t devices) {
   Problem p;
   DecoderShape shape;
@@ -287,10 +290,11 @@ TEST(PriceLayers, OfADocument) {
   EXPECT_TRUE(structure_of(plan.only_pipeline(), model) == x.structure);
 }
 
-// ---- shares of layers --------------------------------------------------------------------------------------------------------
+// ---- shares of layers
+// --------------------------------------------------------------------------------------------------------
 
-// A block alone in its chunk is its share: time, states, saved and transient bytes; a reduction without latency; an update
-// without launches.
+// A block alone in its chunk is its share: time, states, saved and transient bytes; a reduction without latency; an
+// update without launches.
 TEST(LayerShares, SmallestExample) {
   const Model model = model_of(mlp(), 1);
   const CostContext c(model, round_cluster(2), tokens(1000, 2), plain_engine("generic"));

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What all parts of price() look at (price.h): the plan by chunks, and what is known of chunks and stages so far. Internal to price*.cpp.
+// What all parts of price() look at (price.h): the plan by chunks, and what is known of chunks and stages so far.
+// Internal to price*.cpp.
 //
 //   price_chunk.cpp   layers of a chunk summed, its share of the communication at the end of the step
 //   price_stage.cpp   what the chunks of a stage hold together: states, buffers, the update
@@ -60,7 +61,8 @@ struct Pricing {
   PriceScratch::State& scratch;
   Costs& out;
   Program* program;
-  const ClusterCosts* cluster = nullptr;            ///< stages on unlike devices, which lie at `places`; null: all alike
+  const ClusterCosts* cluster = nullptr;            ///< stages on unlike devices, which lie at `places`; null: all
+                                                    ///< alike
   const std::vector<StagePlace>* places = nullptr;  ///< by stage
   std::list<StrategyCost> strategy_costs{};         ///< of ranges, each when it was first met
   std::int64_t largest_message = 0, largest_scattered = -1, largest_gathered = -1;
@@ -82,7 +84,8 @@ struct Pricing {
   [[nodiscard]] std::int32_t strategy_index(const Strategy& s) const;
 };
 
-/// Ranges whose layers are priced: under `c`, or where `cluster` is given each stage at its place and each range under its own context.
+/// Ranges whose layers are priced: under `c`, or where `cluster` is given each stage at its place and each range under
+/// its own context.
 void price_ranges(const CostContext& c, const ProgramStructure& structure, const ChunkRanges& chunks, Costs& out,
                   Program* program, const ClusterCosts* cluster = nullptr, const std::vector<StagePlace>* places = nullptr);
 /// The layers of a chunk and its buckets, without messages.

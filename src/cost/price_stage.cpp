@@ -10,7 +10,8 @@
 namespace espalier::cost {
 namespace {
 
-/// What the largest layer anywhere in the plan takes whole, of those whose states are sharded from `zero` on: gathered, or its gradient.
+/// What the largest layer anywhere in the plan takes whole, of those whose states are sharded from `zero` on: gathered,
+/// or its gradient.
 std::int64_t largest_layer(const Pricing& p, const StatePolicy& states, ZeroStage zero) {
   std::int64_t most = 0;
   const auto take = [&](const LayerCost& l) {

@@ -52,7 +52,8 @@ TEST(Price, SmallestExample) {
   EXPECT_EQ(x.timing.stages[0].memory.parameters, 2 * 3 * kElements);
   EXPECT_EQ(x.timing.stages[0].memory.gradients, 4 * 3 * kElements);
   EXPECT_EQ(x.timing.stages[0].memory.optimizer, 12 * 3 * kElements);
-  // the update reads and writes gradient, master and moments and writes the parameter: 8 + 8 + 16 + 2 bytes an element at 1 TB/s
+  // the update reads and writes gradient, master and moments and writes the parameter: 8 + 8 + 16 + 2 bytes an element
+  // at 1 TB/s
   EXPECT_EQ(x.timing.stages[0].optimizer_ns, std::llround(34.0 * 3 * kElements / 1000.0));
 }
 
@@ -71,8 +72,9 @@ TEST(Price, Pipeline) {
   EXPECT_EQ(x.timing.stages[0].memory.communication_buffers, 2 * 128000);
 }
 
-// Four stages of two blocks under 2-way tensor and sequence parallelism: a block puts out 1000 tokens · 64 features · 2 bytes that wait to be scattered.
-// With eight micro-batches 4, 3, 2 and 1 are in flight, of which two passes, one, none and none may wait; of three blocks that fit in the queue three.
+// Four stages of two blocks under 2-way tensor and sequence parallelism: a block puts out 1000 tokens · 64 features · 2
+// bytes that wait to be scattered. With eight micro-batches 4, 3, 2 and 1 are in flight, of which two passes, one, none
+// and none may wait; of three blocks that fit in the queue three.
 TEST(Price, OutputsThatWaitBehindTheQueue) {
   Strategy s;
   s.tp = 2;
@@ -93,8 +95,9 @@ TEST(Price, OutputsThatWaitBehindTheQueue) {
   EXPECT_EQ(buffers(3, 0) - buffers(0, 0), 3 * block);
 }
 
-// Full recomputation of two of three blocks runs their forward again and keeps their inputs only. One block at a time is whole again: when
-// the second is, the third has freed what it kept, which is as much; with all three there is no such room.
+// Full recomputation of two of three blocks runs their forward again and keeps their inputs only. One block at a time
+// is whole again: when the second is, the third has freed what it kept, which is as much; with all three there is no
+// such room.
 TEST(Price, FullRecomputation) {
   Strategy s;
   s.recompute = {RecomputeKind::full, 2};
@@ -118,7 +121,8 @@ TEST(Price, GradientReduction) {
   EXPECT_EQ(x.timing.chunks[0].grad_reduce_ns, 4 * 3 * kElements);
 }
 
-// ZeRO-1: reduce-scatter (half as long), and a gather of the bf16 parameters; half of the optimizer state and of its update.
+// ZeRO-1: reduce-scatter (half as long), and a gather of the bf16 parameters; half of the optimizer state and of its
+// update.
 TEST(Price, ZeroOne) {
   Strategy s;
   s.dp = 2;
@@ -131,8 +135,9 @@ TEST(Price, ZeroOne) {
   EXPECT_EQ(x.timing.stages[0].memory.gradients, whole.timing.stages[0].memory.gradients);
 }
 
-// Two stages with two chunks of one layer each: with no more micro-batches than stages the passes of a chunk follow each other, so that a chunk's
-// gradients, half of the stage's, are whole at a time beside the shards of all. Otherwise the stage's are whole, whatever the engine frees.
+// Two stages with two chunks of one layer each: with no more micro-batches than stages the passes of a chunk follow
+// each other, so that a chunk's gradients, half of the stage's, are whole at a time beside the shards of all. Otherwise
+// the stage's are whole, whatever the engine frees.
 TEST(Price, GradientsAreFreedOnceTheyAreReduced) {
   EngineModel engine = plain_engine("generic");
   engine.memory.states.frees_reduced = true;
@@ -195,7 +200,8 @@ TEST(Price, HostWorkOfTheStepIsKeptApart) {
   EXPECT_EQ(x.timing.stages[0].optimizer_exposed_ns, 0);
 }
 
-// Whole gradients are clipped and zeroed on every rank: 16 bytes an element; the update then reads them once, 30 bytes of the half.
+// Whole gradients are clipped and zeroed on every rank: 16 bytes an element; the update then reads them once, 30 bytes
+// of the half.
 TEST(Price, PassesOverWholeGradients) {
   EngineModel engine = plain_engine("generic");
   engine.kernels.whole_gradient_bytes = 16;
@@ -221,8 +227,8 @@ TEST(Price, MessagesWithShapesFirst) {
   EXPECT_EQ(timed(5, {}, two, cluster, engine).timing.chunks[1].send_forward_ns, 128000 + 30000);
 }
 
-// Pairs of tensor-parallel ranks, a link of a tenth of the speed between them: 128,000 bytes as a whole, or half of them and a gather inside
-// the pair.
+// Pairs of tensor-parallel ranks, a link of a tenth of the speed between them: 128,000 bytes as a whole, or half of
+// them and a gather inside the pair.
 TEST(Price, ScatteredMessages) {
   EngineModel engine = plain_engine("generic");
   Strategy s;
@@ -240,7 +246,8 @@ TEST(Price, ScatteredMessages) {
   EXPECT_EQ(timed(5, s, two, cluster, engine).timing.chunks[1].send_forward_ns, 640000 + 64000);
 }
 
-// ZeRO-3 in the open: each layer gathers 32,768 ns of bf16 parameters in forward and backward and scatters 65,536 ns of gradients.
+// ZeRO-3 in the open: each layer gathers 32,768 ns of bf16 parameters in forward and backward and scatters 65,536 ns of
+// gradients.
 TEST(Price, ZeroThree) {
   Strategy s;
   s.dp = 2;
@@ -255,8 +262,8 @@ TEST(Price, ZeroThree) {
   EXPECT_EQ(x.timing.stages[0].memory.communication_buffers, 2 * 2 * kElements + 4 * kElements);
 }
 
-// Overlapped, κ = 1: gathers hide behind the 65,536 ns of forward, gather and scatter (98,304 ns) behind the 131,072 ns of backward; the first
-// gather and the last scatter of the chunk stay in the open.
+// Overlapped, κ = 1: gathers hide behind the 65,536 ns of forward, gather and scatter (98,304 ns) behind the 131,072 ns
+// of backward; the first gather and the last scatter of the chunk stay in the open.
 TEST(Price, ZeroThreeOverlapped) {
   Strategy s;
   s.dp = 2;
@@ -269,8 +276,8 @@ TEST(Price, ZeroThreeOverlapped) {
   EXPECT_EQ(x.timing.chunks[0].forward.hidden_ns, 3 * kElements);
 }
 
-// A slower fabric, 4 ns a byte: gather and scatter of a layer, 3 · 131,072 ns, beside 131,072 ns of backward; recomputation adds 65,536 ns
-// to hide behind.
+// A slower fabric, 4 ns a byte: gather and scatter of a layer, 3 · 131,072 ns, beside 131,072 ns of backward;
+// recomputation adds 65,536 ns to hide behind.
 TEST(Price, ZeroThreeHidesBehindRecomputation) {
   Strategy s;
   s.dp = 2;
@@ -292,7 +299,8 @@ TEST(Price, PartsOfAPhaseAddUp) {
   EXPECT_EQ(sum, whole);
 }
 
-// ---- short cuts --------------------------------------------------------------------------------------------------------------
+// ---- short cuts
+// --------------------------------------------------------------------------------------------------------------
 
 struct Problem {
   Model model;
@@ -399,7 +407,8 @@ TEST(Price, StaticBytesOfAnotherSharding) {
   }));
 }
 
-// All parameters are somewhere: over chunks, elements of a rank times the ranks that split them (padding aside: 96 rows divide).
+// All parameters are somewhere: over chunks, elements of a rank times the ranks that split them (padding aside: 96 rows
+// divide).
 TEST(Price, EveryParameterIsHeldOnce) {
   EXPECT_TRUE(rc::check([] {
     const Problem p = any_problem();

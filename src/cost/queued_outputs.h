@@ -1,16 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 // Memory that a host which runs ahead of its device cannot use again.
 //
-// A row linear under sequence parallelism puts out a whole tensor, a·T·h, that is reduced and scattered on the stream of the collective. torch's allocator
-// gives such a block out again once that stream is through (record_stream). Frees of all other tensors count from the moment that the host calls them. The
-// host is ahead by as many launches as its queue takes, 1,024, and no further than to the last message whose shape it read from the device:
+// A row linear under sequence parallelism puts out a whole tensor, a·T·h, that is reduced and scattered on the stream
+// of the collective. torch's allocator gives such a block out again once that stream is through (record_stream). Frees
+// of all other tensors count from the moment that the host calls them. The host is ahead by as many launches as its
+// queue takes, 1,024, and no further than to the last message whose shape it read from the device:
 //
-//     queued = min(passes · blocks, queued_blocks) / blocks · Σ over the layers of the stage of what their row linears put out
-//     passes = min(m, 2)          without a pipeline: the forward pass, and the backward pass before it, whose input gradients of column linears are as large
-//              max(0, w − 2)      with one; w: micro-batches of the stage between forward and backward at most (plan/program.h, max_whole)
+//     queued = min(passes · blocks, queued_blocks) / blocks · Σ over the layers of the stage of what their row linears
+//     put out
+//     passes = min(m, 2)          without a pipeline: the forward pass, and the backward pass before it, whose input
+//                                 gradients of column linears are as large
+//              max(0, w − 2)      with one; w: micro-batches of the stage between forward and backward at most
+//                                 (plan/program.h, max_whole)
 //
-// The mechanism was measured on one H100 with nanotron's own layers and collectives on a stream of their own; the number of passes under a pipeline is
-// read off peaks of the Ultra-Scale Playbook (docs/accuracy.md). Engines that say queued_blocks have one chunk a stage.
+// The mechanism was measured on one H100 with nanotron's own layers and collectives on a stream of their own; the
+// number of passes under a pipeline is read off peaks of the Ultra-Scale Playbook (docs/accuracy.md). Engines that say
+// queued_blocks have one chunk a stage.
 #pragma once
 
 #include <cstdint>

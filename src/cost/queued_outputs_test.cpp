@@ -41,7 +41,8 @@ TEST(QueuedOutputs, PassesThatTheHostMayHaveQueued) {
   EXPECT_EQ(queued_passes(schedule_of(ScheduleKind::gpipe, 4, 16), 0), 14);
 }
 
-// 16 blocks of 100 bytes: two passes are 32 blocks, of which the queue takes 29; one pass of 16 fits; without blocks there is nothing.
+// 16 blocks of 100 bytes: two passes are 32 blocks, of which the queue takes 29; one pass of 16 fits; without blocks
+// there is nothing.
 TEST(QueuedOutputs, AsManyBlocksAsTheQueueTakes) {
   EXPECT_EQ(queued_bytes(1600, 16, 2, 29), 2900);
   EXPECT_EQ(queued_bytes(1600, 16, 1, 29), 1600);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Under which contexts each rank class of a program is priced: for those who lay its traffic on links, step by step, after it was priced.
+// Under which contexts each rank class of a program is priced: for those who lay its traffic on links, step by step,
+// after it was priced.
 #pragma once
 
 #include <deque>
@@ -12,14 +13,15 @@
 
 namespace espalier::cost {
 
-/// What devices of a kind in a stage cost, and the samples of a micro-batch that each of their replicas takes; 0: all take the same.
+/// What devices of a kind in a stage cost, and the samples of a micro-batch that each of their replicas takes; 0: all
+/// take the same.
 struct RankContext {
   const CostContext* context = nullptr;
   std::int64_t samples = 0;
 };
 
-/// By rank class all contexts of its stage: one for each kind of device in it (scattered_stages.h), else one. Moved, never copied: entries point
-/// into `own`, `sampled` and to what it was made of, which outlives this value.
+/// By rank class all contexts of its stage: one for each kind of device in it (scattered_stages.h), else one. Moved,
+/// never copied: entries point into `own`, `sampled` and to what it was made of, which outlives this value.
 struct RankContexts {
   RankContexts() = default;
   RankContexts(const RankContexts&) = delete;

@@ -14,7 +14,8 @@
 namespace espalier::cost {
 namespace {
 
-/// Devices that are looked at when the reach of an exchange is found: layouts are grids, so a few spread over the stage show it.
+/// Devices that are looked at when the reach of an exchange is found: layouts are grids, so a few spread over the stage
+/// show it.
 constexpr std::int64_t kProbes = 16;
 
 /// Position of a device's tile: which part of the samples, which part of the sequence.

@@ -29,8 +29,8 @@ Strategy spread(std::int32_t dp, std::int32_t cp, std::int32_t tp, SequenceParal
 }
 FetchedFraction between(const Strategy& from, const Strategy& to) { return redistribution(layout_of(from), layout_of(to)); }
 
-// Two samples on two devices. dp 2: device x holds sample x. tp 2: both hold both. Forward each fetches the other's half; the
-// gradient of what a device needs is there already.
+// Two samples on two devices. dp 2: device x holds sample x. tp 2: both hold both. Forward each fetches the other's
+// half; the gradient of what a device needs is there already.
 TEST(Redistribution, SmallestExample) {
   const FetchedFraction forward = between(spread(2, 1, 1), spread(1, 1, 2)), back = between(spread(1, 1, 2), spread(2, 1, 1));
   EXPECT_DOUBLE_EQ(forward.fetched, 0.5);
@@ -38,8 +38,8 @@ TEST(Redistribution, SmallestExample) {
   EXPECT_EQ(back.fetched, 0.0);
 }
 
-// The activation of two samples, 256,000 bytes: each device fetches 128,000 in a block of two. As an all-to-all: of 256,000 that a device sends
-// half stays.
+// The activation of two samples, 256,000 bytes: each device fetches 128,000 in a block of two. As an all-to-all: of
+// 256,000 that a device sends half stays.
 TEST(Redistribution, TrafficIsAnExchangeInBlocks) {
   const FetchedFraction forward = between(spread(2, 1, 1), spread(1, 1, 2)), back = between(spread(1, 1, 2), spread(2, 1, 1));
   EXPECT_EQ(redistribution_traffic(forward, 256000), (Traffic{CollectiveKind::resharding, GroupKind::stage, 256000, 1}));
@@ -59,8 +59,9 @@ TEST(Redistribution, EqualLayoutsMoveNothing) {
   EXPECT_EQ(layout_of(spread(2, 1, 2, SequenceParallel::megatron)), layout_of(spread(2, 1, 2, SequenceParallel::ulysses)));
 }
 
-// Four samples. dp 4 → dp 2 · tp 2: device x holds sample x and needs its pair's, a quarter more, which its neighbour has. dp 2 ·
-// tp 2 with sequence parallelism → dp 4: device x holds half the sequence of two samples, needs one sample: an eighth is missing.
+// Four samples. dp 4 → dp 2 · tp 2: device x holds sample x and needs its pair's, a quarter more, which its neighbour
+// has. dp 2 · tp 2 with sequence parallelism → dp 4: device x holds half the sequence of two samples, needs one sample:
+// an eighth is missing.
 TEST(Redistribution, PairsExchange) {
   const FetchedFraction pairs = between(spread(4, 1, 1), spread(2, 1, 2));
   EXPECT_DOUBLE_EQ(pairs.fetched, 0.25);
@@ -70,8 +71,8 @@ TEST(Redistribution, PairsExchange) {
   EXPECT_EQ(halves.block, 2);
 }
 
-// dp 4 → cp 4: a quarter of every sample each; all four exchange. cp 2 inside dp 2 or dp 2 inside cp 2: devices 1 and 2 change
-// places.
+// dp 4 → cp 4: a quarter of every sample each; all four exchange. cp 2 inside dp 2 or dp 2 inside cp 2: devices 1 and 2
+// change places.
 TEST(Redistribution, WholeStageExchanges) {
   const FetchedFraction all = between(spread(4, 1, 1), spread(1, 4, 1));
   EXPECT_DOUBLE_EQ(all.fetched, 0.25 - 0.0625);
@@ -92,9 +93,11 @@ TEST(Redistribution, Time) {
   EXPECT_NEAR(redistribution_s(c.fabric, between(spread(4, 1, 1), spread(1, 4, 1)), 256000), 48000e-9, 1e-15);
 }
 
-// ---- against sets of cells ---------------------------------------------------------------------------------------------------
+// ---- against sets of cells
+// ---------------------------------------------------------------------------------------------------
 
-/// Cells (sample, position) of an N × N grid that device `x` holds: its coordinates read off digit by digit, innermost first.
+/// Cells (sample, position) of an N × N grid that device `x` holds: its coordinates read off digit by digit, innermost
+/// first.
 std::set<std::pair<int, int>> cells_of(const Strategy& s, int x, int grid) {
   const int t = x % s.tp, rest = x / s.tp;
   const bool dp_first = s.order == RankOrder::tp_dp_cp_pp;
@@ -166,7 +169,8 @@ TEST(Redistribution, EqualsPlainSetsOfCells) {
   }
 }
 
-// Where no two devices hold the same tile, all tiles are equally large: what one way lacks, the other way lacks as well.
+// Where no two devices hold the same tile, all tiles are equally large: what one way lacks, the other way lacks as
+// well.
 TEST(Redistribution, SymmetricWithoutReplicas) {
   std::mt19937 engine(5);
   for (int trial = 0; trial < 500; ++trial) {

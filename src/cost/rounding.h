@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Cost equations compute in real seconds; Costs and everything after them in whole nanoseconds. This is the one place where the one becomes the
-// other.
+// Cost equations compute in real seconds; Costs and everything after them in whole nanoseconds. This is the one place
+// where the one becomes the other.
 #pragma once
 
 #include <cstdint>

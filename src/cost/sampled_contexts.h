@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Contexts of pipelines that have a part of the global batch, as of jobs of their own.
 //
-// How uneven packed samples of unlike length come out depends on how many micro-batches there are (plan/sequence_lengths.h): those of the pipeline
-// itself, not of the whole batch. A replica that takes b samples of each of m micro-batches, unlike others of its stage, counts as one of d
-// equal ones in a batch of m·b·d. Where samples are not packed a context is what it was.
+// How uneven packed samples of unlike length come out depends on how many micro-batches there are
+// (plan/sequence_lengths.h): those of the pipeline itself, not of the whole batch. A replica that takes b samples of
+// each of m micro-batches, unlike others of its stage, counts as one of d equal ones in a batch of m·b·d. Where samples
+// are not packed a context is what it was.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +19,8 @@ namespace espalier::cost {
 
 class SampledContexts {
  public:
-  /// `context` with a batch of so many samples: itself, or a copy that lives as long as this value. The same for the same arguments.
+  /// `context` with a batch of so many samples: itself, or a copy that lives as long as this value. The same for the
+  /// same arguments.
   const CostContext& of(const CostContext& context, std::int64_t samples);
 
  private:

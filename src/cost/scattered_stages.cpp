@@ -257,7 +257,8 @@ Fabric ScatteredStages::fabric(std::size_t stage, const Fabric& usual, const Eng
   return out;
 }
 
-/// What joins groups without links between them: what all devices of a node have of it together, and what one of them has at most.
+/// What joins groups without links between them: what all devices of a node have of it together, and what one of them
+/// has at most.
 ScatteredStages::Way ScatteredStages::joining(std::int64_t node) const {
   const FabricLevel& level = cluster_->inter.back();
   const std::int64_t devices = cluster_->groups[cluster_->group_of_node(node)].devices_per_node;
@@ -274,8 +275,8 @@ BytesPerSecond joined_node_rate(const Cluster& cluster, std::size_t group) {
   return BytesPerSecond(least);
 }
 
-/// The interfaces of a node by which a device leaves it: one that consecutive devices share where the level gives one device alone as much as
-/// these together, else all of them.
+/// The interfaces of a node by which a device leaves it: one that consecutive devices share where the level gives one
+/// device alone as much as these together, else all of them.
 ScatteredStages::Port ScatteredStages::port_of(std::int64_t device) const {
   const std::int64_t node = cluster_->node_of(device), place = device - cluster_->first_device_of_node(node);
   const std::size_t group = cluster_->group_of_node(node);
@@ -294,7 +295,8 @@ ScatteredStages::Port ScatteredStages::port_of(std::int64_t device) const {
   return {0, {each * devices, alone}};
 }
 
-/// Calls visit(part of the network, what it carries) for all that a message from `a` to `b` on another node shares with others.
+/// Calls visit(part of the network, what it carries) for all that a message from `a` to `b` on another node shares with
+/// others.
 template <class Visit>
 void ScatteredStages::each_part(std::int64_t a, std::int64_t b, const Visit& visit) const {
   const std::int64_t u = cluster_->node_of(a), v = cluster_->node_of(b);
@@ -326,8 +328,8 @@ void ScatteredStages::each_part(std::int64_t a, std::int64_t b, const Visit& vis
   }
 }
 
-/// Adds what messages from each device of `a` to the one at its place in `b` load. Of unlike numbers each device of the larger list has a message of
-/// its own, of that part of the bytes that the busier end moves.
+/// Adds what messages from each device of `a` to the one at its place in `b` load. Of unlike numbers each device of the
+/// larger list has a message of its own, of that part of the bytes that the busier end moves.
 void ScatteredStages::add_loads(const std::vector<std::int64_t>& a, const std::vector<std::int64_t>& b, Loads& loads) const {
   const std::size_t pairs = std::max(a.size(), b.size());
   const double part = static_cast<double>(std::min(a.size(), b.size())) / static_cast<double>(pairs);

@@ -1,32 +1,45 @@
 // SPDX-License-Identifier: Apache-2.0
-// Stages on devices in any order, on any nodes of any groups: what their process groups and messages see of the network.
+// Stages on devices in any order, on any nodes of any groups: what their process groups and messages see of the
+// network.
 //
-// Nodes may have unlike numbers of devices, interfaces and kinds. Devices are numbered anew, node after node, as if every node had as many as
-// the largest has, so that device / span names the node; the members of groups are then counted as in any listed placement (placement.h).
-// What a group reaches between nodes is given as one level of its stage:
+// Nodes may have unlike numbers of devices, interfaces and kinds. Devices are numbered anew, node after node, as if
+// every node had as many as the largest has, so that device / span names the node; the members of groups are then
+// counted as in any listed placement (placement.h). What a group reaches between nodes is given as one level of its
+// stage:
 //     of group q, on node u:       share(u) = c · W_u / D_u        c members on u, W_u bytes/s of all its interfaces, D_u devices on it
-//     on the way from u to v:      both shares; between node groups also those of what joins them: of `inter_group` as of interfaces (W of a node
-//                                  is what all its devices have of that level, at least what one has alone); of the links that Cluster::path
-//                                  names a line is shared by all process groups of the stage that pass over it, other links as interfaces are
+//     on the way from u to v:      both shares; between node groups also those of what joins them: of `inter_group` as
+//                                  of interfaces (W of a node
+//                                  is what all its devices have of that level, at least what one has alone); of the
+//                                  links that Cluster::path
+//                                  names a line is shared by all process groups of the stage that pass over it, other
+//                                  links as interfaces are
 //                                  (c of D_u)
-//     q reaches                    the least of that over its ring, which runs through its nodes in the order of its ranks
-//     the stage's level            the least of its groups, divided by the fewest members that a node holds (collective.h multiplies by them)
+//     q reaches                    the least of that over its ring, which runs through its nodes in the order of its
+//                                  ranks
+//     the stage's level            the least of its groups, divided by the fewest members that a node holds
+//                                  (collective.h multiplies by them)
 //     α of a hop                   the mean over the ring's ways between nodes, of the ring where it is longest
-// Replicas with unequal samples (Stage::samples_per_replica) are kinds of their own, as devices are: each computes what its samples take. With unequal parts of
-// the states (Stage::state_shares, w_r of W) a rank holds w_r·d/W of an equal part of d ranks, and updates as much; of a reduce-scatter or all-gather it gives
-// or takes all but its own part, so that the one with the least waits longest: the collectives over the replicas take (1 − min w/W) / (1 − 1/d) of the time
-// with equal parts.
-// Messages from stage to stage go from each rank to the rank at its place (of unlike numbers: to the one at its share of the list), all at once.
-// Each part of the network between nodes that messages pass divides what it carries by the messages that pass it at once, and the slowest message
-// decides: min over its parts of carries / messages. The least rate that max-min sharing gives any of them is the same (docs/network.md). Parts are
-//     interfaces of a node, out and in    s neighbouring devices share one where a device alone has s times its share of all; of a group of one node
+// Replicas with unequal samples (Stage::samples_per_replica) are kinds of their own, as devices are: each computes what
+// its samples take. With unequal parts of the states (Stage::state_shares, w_r of W) a rank holds w_r·d/W of an equal
+// part of d ranks, and updates as much; of a reduce-scatter or all-gather it gives or takes all but its own part, so
+// that the one with the least waits longest: the collectives over the replicas take (1 − min w/W) / (1 − 1/d) of the
+// time with equal parts.
+// Messages from stage to stage go from each rank to the rank at its place (of unlike numbers: to the one at its share
+// of the list), all at once. Each part of the network between nodes that messages pass divides what it carries by the
+// messages that pass it at once, and the slowest message
+// decides: min over its parts of carries / messages. The least rate that max-min sharing gives any of them is the same
+// (docs/network.md). Parts are
+//     interfaces of a node, out and in    s neighbouring devices share one where a device alone has s times its share
+//                                         of all; of a group of one node
 //                                         all of them are one part
 //     inter_group, out and in             of a node, W as above; one device has no more than it has alone
 //     links                               a line; of a node, out and in; of a pair of nodes
-// Parts other than lines carry at once the messages of all stages of a pipeline to their next stages. Where the gradients of two pipelines meet, every stage
-// meets one stage of the other pipeline at a time, and all stages of a pipeline may meet at once: a part of a node carries the sum over the stages of that
-// node's pipeline, of each the largest load of any of its meetings; a pair of nodes the smaller of both such sums. Summed over the parts of one side the
-// bytes of all gradients pass at most at what these parts carry, so that no meeting of two pipelines takes less than all bytes at joined_node_rate.
+// Parts other than lines carry at once the messages of all stages of a pipeline to their next stages. Where the
+// gradients of two pipelines meet, every stage meets one stage of the other pipeline at a time, and all stages of a
+// pipeline may meet at once: a part of a node carries the sum over the stages of that node's pipeline, of each the
+// largest load of any of its meetings; a pair of nodes the smaller of both such sums. Summed over the parts of one side
+// the bytes of all gradients pass at most at what these parts carry, so that no meeting of two pipelines takes less
+// than all bytes at joined_node_rate.
 #pragma once
 
 #include <compare>
@@ -65,11 +78,13 @@ class ScatteredStages {
   };
   using Loads = std::map<Part, double>;  ///< messages at once
 
-  /// Devices of stage `i` that cost alike: a kind of device at a speed, with as many samples and as large a part of the states.
+  /// Devices of stage `i` that cost alike: a kind of device at a speed, with as many samples and as large a part of the
+  /// states.
   struct Kind {
     std::size_t group = 0;
     double speed = 1.0;
-    std::int64_t samples = 0;  ///< of a micro-batch that a replica takes; 0: what all take (Stage::samples_per_replica is empty)
+    std::int64_t samples = 0;  ///< of a micro-batch that a replica takes; 0: what all take (Stage::samples_per_replica
+                               ///< is empty)
     double states = 1.0;       ///< of what ZeRO shards, relative to an equal part
     bool operator==(const Kind&) const = default;
   };
@@ -118,11 +133,12 @@ class ScatteredStages {
   std::shared_ptr<const StageDevices> listed_;      ///< renumbered
 };
 
-/// Bytes/s that leave a node of `group` at most for nodes of other groups, of clusters of several groups without links: of the node's interfaces and of
-/// what joins the groups.
+/// Bytes/s that leave a node of `group` at most for nodes of other groups, of clusters of several groups without links:
+/// of the node's interfaces and of what joins the groups.
 BytesPerSecond joined_node_rate(const Cluster& cluster, std::size_t group);
 
-/// Whether some stage of a pipeline does not lie on consecutive devices of one node group in the order tp-cp-dp-pp, or has unequal replicas.
+/// Whether some stage of a pipeline does not lie on consecutive devices of one node group in the order tp-cp-dp-pp, or
+/// has unequal replicas.
 bool is_scattered(const Cluster& cluster, const Pipeline& pipeline);
 /// The stages of each pipeline in order, where some pipeline of the plan is scattered; else none.
 std::deque<ScatteredStages> scattered_pipelines(const Cluster& cluster, const Plan& plan);

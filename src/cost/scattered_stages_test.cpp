@@ -45,8 +45,8 @@ TEST(ScatteredStages, KnowsWhatLiesInOneGroup) {
   EXPECT_TRUE(is_scattered(c, pipeline));
 }
 
-// Four replicas: two on one quad (2 of its 4 devices: 0.5 GB/s), two on single nodes (1 GB/s each). The quad's share decides; a domain holds
-// at least one member.
+// Four replicas: two on one quad (2 of its 4 devices: 0.5 GB/s), two on single nodes (1 GB/s each). The quad's share
+// decides; a domain holds at least one member.
 TEST(ScatteredStages, ARingGoesAtItsNarrowestNode) {
   const Cluster c = four_and_ones();
   const Pipeline pipeline = on({{0, 1, 8, 9}});
@@ -58,8 +58,8 @@ TEST(ScatteredStages, ARingGoesAtItsNarrowestNode) {
   EXPECT_NEAR(fabric.levels.back().bandwidth.count() * fabric.levels.back().efficiency, 0.5e9, 1e3);
 }
 
-// From the four devices of a quad to four single nodes: its interface carries four messages, 0.25 GB/s each. Between single nodes: 1 GB/s.
-// Between devices of one node: the fabric inside.
+// From the four devices of a quad to four single nodes: its interface carries four messages, 0.25 GB/s each. Between
+// single nodes: 1 GB/s. Between devices of one node: the fabric inside.
 TEST(ScatteredStages, MessagesShareTheInterfacesOfTheirNode) {
   const Cluster c = four_and_ones();
   const Pipeline quad = on({{0, 1, 2, 3}, {8, 9, 10, 11}});
@@ -70,8 +70,9 @@ TEST(ScatteredStages, MessagesShareTheInterfacesOfTheirNode) {
   EXPECT_GT(ScatteredStages(c, inside).link(0, 1).bandwidth.count(), 10e9);
 }
 
-// Four stages on the devices of a quad, four on single nodes: the gradients of all stages leave the quad at once, each at 0.25 GB/s. Two stages of
-// two single nodes each hold the layers of two of these: still 0.25 GB/s out of the quad, and a pipeline on other nodes meets nobody there.
+// Four stages on the devices of a quad, four on single nodes: the gradients of all stages leave the quad at once, each
+// at 0.25 GB/s. Two stages of two single nodes each hold the layers of two of these: still 0.25 GB/s out of the quad,
+// and a pipeline on other nodes meets nobody there.
 TEST(ScatteredStages, GradientsOfAllStagesMeetAtOnce) {
   const Cluster c = four_and_ones();
   const auto holding = [&](std::vector<std::vector<std::int64_t>> stages, std::int32_t layers) {

@@ -59,12 +59,13 @@ std::int64_t own(const Model& model, const Timed& x, std::size_t first, std::siz
   return sum;
 }
 
-// Three stages of two layers: the embedding's, the first decoder block's and the head's hold the table. Its gradient, 4 bytes an element,
-// is all-reduced round three ranks at 1 GB/s: 2 · 2/3 of the bytes.
+// Three stages of two layers: the embedding's, the first decoder block's and the head's hold the table. Its gradient, 4
+// bytes an element, is all-reduced round three ranks at 1 GB/s: 2 · 2/3 of the bytes.
 TEST(SharedTableCost, ThreeStagesHoldTheTableOfT5) {
   const Model model = t5(true);
   const Timed x = timed(model, {0, 2, 4});
-  EXPECT_EQ(own(model, x, 3, 4) + own(model, x, 5, 6), x.costs[3].dense_parameters + 32);  // no layer but the embedding counts it
+  // no layer but the embedding counts it
+  EXPECT_EQ(own(model, x, 3, 4) + own(model, x, 5, 6), x.costs[3].dense_parameters + 32);
   EXPECT_EQ(x.timing.stages[0].dense_parameters, own(model, x, 0, 2));
   EXPECT_EQ(x.timing.stages[1].dense_parameters, own(model, x, 2, 4) + kTable);
   EXPECT_EQ(x.timing.stages[2].dense_parameters, own(model, x, 4, 6) + kTable);
@@ -96,7 +97,8 @@ TEST(SharedTableCost, OneCopyAStage) {
   EXPECT_EQ(one.timing.tied_reduce_ns, 0);
 }
 
-// Under ZeRO-3 the copy is gathered for the layer that uses it, forward and backward, and its gradient scattered with every micro-batch:
+// Under ZeRO-3 the copy is gathered for the layer that uses it, forward and backward, and its gradient scattered with
+// every micro-batch:
 // of 2 ranks, (2 · 2 + 4 bytes) · elements / 2 more than without the table, on links of 1 GB/s.
 TEST(SharedTableCost, ShardedCopiesAreGatheredWithEveryMicroBatch) {
   const Model model = t5(true);
@@ -116,7 +118,8 @@ TEST(SharedTableCost, ShardedCopiesAreGatheredWithEveryMicroBatch) {
   EXPECT_EQ(x.timing.stages[2].dense_parameters, own(model, x, 4, 6) + kTable);
 }
 
-// Frozen, the copies take the two bytes of an element in the type of compute, on every stage that uses them; nothing is exchanged.
+// Frozen, the copies take the two bytes of an element in the type of compute, on every stage that uses them; nothing is
+// exchanged.
 TEST(SharedTableCost, FrozenCopiesAreMemoryAlone) {
   Model model = t5(true);
   Training training;
@@ -154,7 +157,8 @@ TEST(SharedTableCost, LayerWisePlansAgree) {
   }
 }
 
-// A copy is laid out as the embedding's strategy says, whatever the layers of its stage have: sharded over two here, and not there.
+// A copy is laid out as the embedding's strategy says, whatever the layers of its stage have: sharded over two here,
+// and not there.
 TEST(SharedTableCost, CopiesAreTheEmbeddings) {
   const Model model = t5(false);
   Training training;

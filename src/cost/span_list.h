@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The spans of one pass, laid one after the other; what is added adds to the pass's time as well. Internal to cost/ (chunk_steps.h).
+// The spans of one pass, laid one after the other; what is added adds to the pass's time as well. Internal to cost/
+// (chunk_steps.h).
 #pragma once
 
 #include <cstdint>

@@ -27,7 +27,8 @@ std::int64_t elements_on_rank(const Model& model, const LayerKind& kind, const E
   if (op.split == TpSplit::vocab && model.vocabulary > 0 && op.parameters % model.vocabulary == 0)
     return op.parameters / model.vocabulary * (padded_vocabulary(model, engine, s.weight_tp()) / tp);
   if (op.split == TpSplit::none) return op.parameters;
-  if (const ReplicatedKeys keys = replicated_keys(kind, op, tp); keys.any())  // with its bias: a multiple of the outputs
+  // with its bias: a multiple of the outputs
+  if (const ReplicatedKeys keys = replicated_keys(kind, op, tp); keys.any())
     return op.parameters / op.out * ((op.out - keys.outputs) / tp + keys.on_rank());
   return op.parameters_unsplit + ceil_div(op.parameters - op.parameters_unsplit, tp);
 }

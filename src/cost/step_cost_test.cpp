@@ -62,7 +62,8 @@ TEST(StepCost, StepsFollowEachOtherAndRunBesideEachOther) {
   EXPECT_EQ(spans[3].compute_end_ns, 19000);
 }
 
-// What the GPU waits for launches is what is left of them: 30 − 15 − 6. Fitted waits of the network are exposed: 30 − 15 − 8.
+// What the GPU waits for launches is what is left of them: 30 − 15 − 6. Fitted waits of the network are exposed: 30 −
+// 15 − 8.
 TEST(StepCost, WaitsAreWhatIsLeft) {
   PhaseSteps p = example();
   p.host_s = 30 * kUs;
@@ -78,7 +79,8 @@ TEST(StepCost, HiddenTimeIsStatedWhereItIsCounted) {
   EXPECT_EQ(phase_time(p), (PhaseTime{15000, 6000, 0, 0}));
 }
 
-// κ = 2 for both: 3 µs of traffic take 6 beside 5 µs of compute, of which 3 are done then; 2 more: 8 in all, 3 exposed, 0 hidden.
+// κ = 2 for both: 3 µs of traffic take 6 beside 5 µs of compute, of which 3 are done then; 2 more: 8 in all, 3 exposed,
+// 0 hidden.
 TEST(StepCost, BothSlowEachOtherDown) {
   PhaseSteps p;
   p.add(traffic(Placement::beside, 1, 1), moves(3, 5, 1));

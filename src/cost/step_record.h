@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// The recorder behind Sums (layer_sums.h) that keeps what operators emit, and puts it into the order in which a rank runs it. Internal to
-// cost/.
+// The recorder behind Sums (layer_sums.h) that keeps what operators emit, and puts it into the order in which a rank
+// runs it. Internal to cost/.
 //
-// Forward: operators in their order; backward: from the last to the first. Of an operator: traffic before it, its compute (input gradients
-// before weight gradients), traffic after it; what runs beside compute stands right before that compute. The column linears of a
-// tensor-parallel region take one gathered input, and share what is moved beside them: they run as one, in the place of the last of them.
+// Forward: operators in their order; backward: from the last to the first. Of an operator: traffic before it, its
+// compute (input gradients before weight gradients), traffic after it; what runs beside compute stands right before
+// that compute. The column linears of a tensor-parallel region take one gathered input, and share what is moved beside
+// them: they run as one, in the place of the last of them.
 #pragma once
 
 #include <cstdint>

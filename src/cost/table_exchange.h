@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The gradient of a token table that several stages hold: one price, wherever the stages lie. Two stages send each other what they have, both ways
-// at once; three sum it in a ring. Of all pairs of them the link decides over which that takes longest, which need not be the outermost.
+// The gradient of a token table that several stages hold: one price, wherever the stages lie. Two stages send each
+// other what they have, both ways at once; three sum it in a ring. Of all pairs of them the link decides over which
+// that takes longest, which need not be the outermost.
 #pragma once
 
 #include <cstddef>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Collectives of a tensor-parallel region, from its column linears to the row linear that closes it (equations: layer_cost.h, TP).
-// Internal to cost/.
+// Collectives of a tensor-parallel region, from its column linears to the row linear that closes it (equations:
+// layer_cost.h, TP). Internal to cost/.
 #pragma once
 
 #include <cstdint>
@@ -16,13 +16,15 @@ struct Region {
   std::int32_t first_column = -1, last_column = -1;  // operators
 };
 
-/// Bytes of a gather that the products of a region need: the operands that they multiply, of 8 bits where the engine casts before it gathers.
+/// Bytes of a gather that the products of a region need: the operands that they multiply, of 8 bits where the engine
+/// casts before it gathers.
 inline double gathered_bytes(const LayerPricing& x, double bytes) {
   const double operand = x.c.workload.operand_bytes;
   return of_transformer_engine(*x.c.engine) && operand < x.a ? bytes * operand / x.a : bytes;
 }
 
-/// Collectives that nothing runs beside: of the output; of the input gradient; under sequence parallelism the input gathered again.
+/// Collectives that nothing runs beside: of the output; of the input gradient; under sequence parallelism the input
+/// gathered again.
 template <class Sum>
 void block_region(Sum& sum, const LayerPricing& x, const Region& r, double bytes) {
   using enum StepPart;

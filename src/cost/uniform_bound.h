@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// The lower bound of a uniform strategy without a program's columns: what iteration_lower_bound_ns (bound.h) finds in the costs that price()
-// (price.h) writes, to the nanosecond, at a fraction of its work. A search asks for hundreds of thousands of bounds and simulates few of
-// their configurations, so that bytes, parts of times and columns by work would be filled for nobody.
+// The lower bound of a uniform strategy without a program's columns: what iteration_lower_bound_ns (bound.h) finds in
+// the costs that price() (price.h) writes, to the nanosecond, at a fraction of its work. A search asks for hundreds of
+// thousands of bounds and simulates few of their configurations, so that bytes, parts of times and columns by work
+// would be filled for nobody.
 //
-// Chunks of the same layers in the same order are summed once (SplitTable::twin); a chunk that holds a copy of the token table is summed by
-// itself. Times are durations: whole nanoseconds per layer add up to the same sum whichever components they are made of. Where nothing is
-// asked of data-parallel groups (ZeRO below 2 without the data stream) they are not placed.
+// Chunks of the same layers in the same order are summed once (SplitTable::twin); a chunk that holds a copy of the
+// token table is summed by itself. Times are durations: whole nanoseconds per layer add up to the same sum whichever
+// components they are made of. Where nothing is asked of data-parallel groups (ZeRO below 2 without the data stream)
+// they are not placed.
 #pragma once
 
 #include <cstdint>
@@ -19,8 +21,8 @@
 
 namespace espalier::cost {
 
-/// What a bound counts of data-parallel communication: all of it; or, as a bound over all overlap choices must, nothing at the end of the
-/// step and at the edges of chunks.
+/// What a bound counts of data-parallel communication: all of it; or, as a bound over all overlap choices must, nothing
+/// at the end of the step and at the edges of chunks.
 enum class DataStream : std::uint8_t { counted, free };
 
 /// Remembers where the stages of the last pipeline lie. One per thread and cost context.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is trained, as the cost equations need it: the model, the training of the job, and what follows from the two alone. No device, no
-// engine and no network has a say in it.
+// What is trained, as the cost equations need it: the model, the training of the job, and what follows from the two
+// alone. No device, no engine and no network has a say in it.
 #pragma once
 
 #include <cstdint>

@@ -40,7 +40,8 @@ void hide_into(PhaseTime& phase, const SerialCollectives& own, const SerialColle
   both += own;
   const double first = before.seconds > 0 ? exposed_s(before, compute, device, exposed_share) : 0.0;
   const double all = exposed_s(both, compute, device, exposed_share);
-  phase.exposed_ns += std::max<std::int64_t>(0, round_ns(all) - round_ns(first));  // the two add up to what they take together
+  // the two add up to what they take together
+  phase.exposed_ns += std::max<std::int64_t>(0, round_ns(all) - round_ns(first));
   phase.hidden_ns += round_ns(std::max(0.0, own.seconds - std::max(0.0, all - first)));
 }
 

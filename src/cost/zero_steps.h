@@ -2,14 +2,18 @@
 // ZeRO inside a chunk: what one layer gathers and scatters with every micro-batch, and what that takes.
 //
 //   stage 3       all-gather of the layer's parameters, forward and backward
-//   stage 2, 3    reduce-scatter of its gradients in the backward pass; of experts with more replicas than the shard group covers an
+//   stage 2, 3    reduce-scatter of its gradients in the backward pass; of experts with more replicas than the shard
+//                 group covers an
 //                 all-reduce of the shard over these replicas as well
-//   overlap       gathers (param_gather) and reductions (grad_reduce) run beside the compute of the layer, of a backward pass all of them
-//                 together: hidden is what pair() of overlap.h hides less the engine's exposed_share; without overlap they are exposed
+//   overlap       gathers (param_gather) and reductions (grad_reduce) run beside the compute of the layer, of a
+//                 backward pass all of them
+//                 together: hidden is what pair() of overlap.h hides less the engine's exposed_share; without overlap
+//                 they are exposed
 //   edges         the first gather of a chunk and its last reduction are never hidden
 //   copies        in and out of the buffers of the collectives, at the memory's bandwidth
-// S of a gather = elements · bytes of a gathered element, and all bytes of frozen weights; of a reduction elements · bytes of a reduced one
-// (state_memory.h). A layer without a backward pass (LayerCost::passes_gradient) gathers and reduces in none.
+// S of a gather = elements · bytes of a gathered element, and all bytes of frozen weights; of a reduction elements ·
+// bytes of a reduced one (state_memory.h). A layer without a backward pass (LayerCost::passes_gradient) gathers and
+// reduces in none.
 // Source: Rajbhandari et al. 2020 (ZeRO); PyTorch FSDP, Megatron-LM's distributed optimizer.
 #pragma once
 
@@ -25,9 +29,10 @@
 
 namespace espalier::cost {
 
-/// The edges of a chunk's ZeRO communication: its first gather and its last reduction. A bound over all overlap choices leaves them
-/// out: with both overlaps on and free edges no layer takes longer than with any of them off, since pair(c, w) − w ≤ c and grows by
-/// at most the growth of c.
+/// The edges of a chunk's ZeRO communication: its first gather and its last reduction. A bound over all overlap choices
+/// leaves them
+/// out: with both overlaps on and free edges no layer takes longer than with any of them off, since pair(c, w) − w ≤ c
+/// and grows by at most the growth of c.
 enum class ChunkEdges : std::uint8_t { exposed, free };
 
 /// ZeRO communication of one layer kind within a chunk, per micro-batch.
@@ -67,13 +72,13 @@ struct HiddenTraffic {
 HiddenTraffic hidden_traffic(const Fabric& fabric, const DataGroups& g, const Strategy& s, const StatePolicy& states,
                              const ParameterElements& elements);
 
-/// Time of that traffic next to the compute of a layer of cost `l`. `before` hides under the same compute first: the result is what l's collectives add
-/// to the time of the two together, so that compute hides nothing twice.
+/// Time of that traffic next to the compute of a layer of cost `l`. `before` hides under the same compute first: the
+/// result is what l's collectives add to the time of the two together, so that compute hides nothing twice.
 ZeroTime zero_time(const CostContext& c, const DataGroups& g, const Strategy& s, const StatePolicy& states, const LayerCost& l,
                    ChunkEdges edges, const HiddenTraffic& before = {});
 
-/// The traffic as steps of the layer as a whole (op −1). Placement beside: while the layer's whole phase runs (first and last stay −1);
-/// before (gathers) or after (reductions): alone.
+/// The traffic as steps of the layer as a whole (op −1). Placement beside: while the layer's whole phase runs (first
+/// and last stay −1); before (gathers) or after (reductions): alone.
 struct ZeroSteps {
   struct Timed {
     Step step;

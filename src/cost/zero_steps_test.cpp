@@ -40,8 +40,8 @@ struct Problem {
   }
 };
 
-// ZeRO 3 over 4 ranks: 32,768 weights of 2 bytes are gathered, 65,536 bytes of which ¾ come from others: 49,152 ns; their gradients of 4 bytes
-// are scattered, 131,072 bytes, 98,304 ns. Forward gathers, backward gathers and scatters.
+// ZeRO 3 over 4 ranks: 32,768 weights of 2 bytes are gathered, 65,536 bytes of which ¾ come from others: 49,152 ns;
+// their gradients of 4 bytes are scattered, 131,072 bytes, 98,304 ns. Forward gathers, backward gathers and scatters.
 TEST(ZeroSteps, OfALayerByHand) {
   const Problem p(3, false);
   const ZeroTraffic traffic = p.traffic();
@@ -69,8 +69,8 @@ TEST(ZeroSteps, WithoutOverlapAllOfItIsExposed) {
   EXPECT_EQ(z.gather_ns, 0);
 }
 
-// Beside 65,536 ns of compute forward and 131,072 backward: the gather is hidden; of 147,456 ns backward 131,072 are. At the edges of a chunk the
-// first gather and the last reduction stand alone.
+// Beside 65,536 ns of compute forward and 131,072 backward: the gather is hidden; of 147,456 ns backward 131,072 are.
+// At the edges of a chunk the first gather and the last reduction stand alone.
 TEST(ZeroSteps, BesideTheLayer) {
   const Problem p(3, true);
   const ZeroTime z = p.time();
@@ -83,8 +83,9 @@ TEST(ZeroSteps, BesideTheLayer) {
   for (const auto& timed : zero_steps(p.s, p.traffic()).backward) EXPECT_EQ(timed.step.placement, Placement::beside);
 }
 
-// A second set of as many weights under the same compute, as a copy of a token table next to the layer that uses it. Forward 98,304 ns of gathers
-// meet 65,536 of compute: the layer's 49,152 are hidden, 16,384 of the second, 32,768 are not. Backward the layer's collectives fill all of the
+// A second set of as many weights under the same compute, as a copy of a token table next to the layer that uses it.
+// Forward 98,304 ns of gathers meet 65,536 of compute: the layer's 49,152 are hidden, 16,384 of the second, 32,768 are
+// not. Backward the layer's collectives fill all of the
 // compute: nothing of the second is hidden.
 TEST(ZeroSteps, ComputeHidesNothingTwice) {
   const Problem p(3, true);
@@ -116,8 +117,9 @@ TEST(ZeroSteps, StageTwoScattersOnlyAndStageOneNothing) {
   EXPECT_TRUE(zero_steps(one.s, one.traffic()).backward.empty());
 }
 
-// 1,000 expert elements on a rank, held by 4 ranks, sharded with the dense weights over all of them: their own gather and scatter; nothing is left to
-// reduce over replicas of a shard. Over 2 of 4 ranks (hybrid) that is the end of the step's.
+// 1,000 expert elements on a rank, held by 4 ranks, sharded with the dense weights over all of them: their own gather
+// and scatter; nothing is left to reduce over replicas of a shard. Over 2 of 4 ranks (hybrid) that is the end of the
+// step's.
 TEST(ZeroSteps, ExpertsShardWithTheDenseWeights) {
   const Problem whole(3, false), hybrid(3, false, 2);
   const ZeroTraffic all = whole.traffic(1000);

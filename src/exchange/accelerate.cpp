@@ -45,7 +45,8 @@ std::string other_groups(const Job& job, const Plan& plan, const Pipeline& pipel
   return cat("states sharded over ", s.shard, " of ", s.data_ranks(), " ranks");
 }
 
-// Rows for engines whose plans hold more than this file: plans of accelerate-fsdp keep all of them by rules of the engine.
+// Rows for engines whose plans hold more than this file: plans of accelerate-fsdp keep all of them by rules of the
+// engine.
 constexpr std::array kAccelerateOnly = {
     FormatRow{"SELECTIVE", "no selective recomputation", selective, "none or full"},
     FormatRow{"RECOMP-ALL", "all blocks are recomputed or none", partial, "of all of them"},

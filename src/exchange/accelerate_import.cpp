@@ -71,7 +71,8 @@ class AccelerateReader {
     take_recompute(in_, request_, out_);
   }
 
-  // ---- FSDP ------------------------------------------------------------------------------------------------------------------
+  // ---- FSDP
+  // ------------------------------------------------------------------------------------------------------------------
 
   void fsdp() {
     const std::int64_t version = in_.integer("fsdp_config.fsdp_version", 1, 2, 1, "version of FSDP");
@@ -173,7 +174,8 @@ class AccelerateReader {
     if (word == "NO_SHARD") s.shard = 1;
   }
 
-  // ---- DeepSpeed -------------------------------------------------------------------------------------------------------------
+  // ---- DeepSpeed
+  // -------------------------------------------------------------------------------------------------------------
 
   /// The JSON that the file names, or one made of its own keys.
   Result<ImportedConfiguration> deepspeed() {
@@ -206,8 +208,8 @@ class AccelerateReader {
     return finish();
   }
 
-  /// DeepSpeedPlugin.set_mixed_precision (utils/dataclasses.py): what the JSON says stays, a section that it lacks is added, "auto" is filled; the
-  /// other half precision switched on in the JSON is an error.
+  /// DeepSpeedPlugin.set_mixed_precision (utils/dataclasses.py): what the JSON says stays, a section that it lacks is
+  /// added, "auto" is filled; the other half precision switched on in the JSON is an error.
   void merge(const std::string& word) {
     if (word == "fp32") return;
     const std::string section = word == "fp8" ? "bf16" : word;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Assertions of frameworks about their flags: every row of tests/assertions/flags.yaml is imported, and refused by the assertion that it names or taken; every
-// shipped assertion refuses some row.
+// Assertions of frameworks about their flags: every row of tests/assertions/flags.yaml is imported, and refused by the
+// assertion that it names or taken; every shipped assertion refuses some row.
 #include "exchange/assertions.h"
 
 #include <gmock/gmock.h>

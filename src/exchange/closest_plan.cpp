@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a format can be told of a plan that it cannot be told whole (closest_plan of espalier/exchange.h): one value at a time is replaced by the
-// nearest with which the rule holds and no other breaks.
+// What a format can be told of a plan that it cannot be told whole (closest_plan of espalier/exchange.h): one value at
+// a time is replaced by the nearest with which the rule holds and no other breaks.
 #include <algorithm>
 #include <array>
 #include <cstdlib>
@@ -146,7 +146,8 @@ bool equal_replicas(const Pipeline& pipeline) {
   return std::none_of(pipeline.stages.begin(), pipeline.stages.end(), [](const Stage& s) { return uneven_replicas(s); });
 }
 
-/// One strategy, devices in their order, equal replicas: what every other change starts from. Nothing where that has no configuration.
+/// One strategy, devices in their order, equal replicas: what every other change starts from. Nothing where that has no
+/// configuration.
 std::optional<Pipeline> made_uniform(const ExportTarget& t, const Pipeline& own, const std::vector<Fault>& faults,
                                      std::vector<std::string>& lost) {
   const auto one = of_most_layers(t, own);

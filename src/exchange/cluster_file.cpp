@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The formats of clusters, and clusters as files: the short form where the links are the usual ones, else the full form.
+// The formats of clusters, and clusters as files: the short form where the links are the usual ones, else the full
+// form.
 #include <algorithm>
 
 #include "base/document.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Clusters of what other tools print, counted by hand: host lists, layouts of Megatron, the levels that a matrix of links makes, leaf switches,
-// and the way there and back of the file that is written.
+// Clusters of what other tools print, counted by hand: host lists, layouts of Megatron, the levels that a matrix of
+// links makes, leaf switches, and the way there and back of the file that is written.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -141,7 +141,8 @@ std::vector<std::int64_t> spans(const ImportedCluster& c) {
 }
 
 TEST(NodeLinksMade, PairsOfBridgesBelowAProcessor) {
-  // Four A40s, pairs bridged by 4 NVLinks of 25 GB/s: 100 GB/s in a pair; above it x16 of PCIe 4, 31.5 GB/s, shared by the pair.
+  // Four A40s, pairs bridged by 4 NVLinks of 25 GB/s: 100 GB/s in a pair; above it x16 of PCIe 4, 31.5 GB/s, shared by
+  // the pair.
   const ImportedCluster c = made(in_runs(4, 2, 4, PciePath::phb, PciePath::node), "a40");
   EXPECT_THAT(spans(c), ElementsAre(2, 4));
   const std::vector<FabricLevel>& levels = c.cluster.groups.front().intra;
@@ -152,7 +153,8 @@ TEST(NodeLinksMade, PairsOfBridgesBelowAProcessor) {
 }
 
 TEST(NodeLinksMade, ThreeLevelsOfPcie) {
-  // Eight L40S without NVLinks: two below a switch, four below a processor, all over the socket link at the 16 GB/s that nothing says.
+  // Eight L40S without NVLinks: two below a switch, four below a processor, all over the socket link at the 16 GB/s
+  // that nothing says.
   NodeLinks links = in_runs(8, 4, 0, PciePath::node, PciePath::sys);
   for (std::size_t i = 0; i < 8; i += 2) links.path[i][i + 1] = links.path[i + 1][i] = PciePath::pix;
   const ImportedCluster c = made(links, "l40s");
@@ -192,7 +194,8 @@ TEST(NodeLinksMade, UnequalGroupsCountAsPcie) {
   EXPECT_THAT(c.notes, testing::Contains(HasSubstr("counted as PCIe alone")));
 }
 
-// Eight H100 of which a table shows PCIe alone: their NVLinks stay where it may hide them, and PCIe counts where it would show them.
+// Eight H100 of which a table shows PCIe alone: their NVLinks stay where it may hide them, and PCIe counts where it
+// would show them.
 TEST(NodeLinksMade, HiddenLinksAreTheUsualOnes) {
   NodeLinks links = in_runs(8, 4, 0, PciePath::phb, PciePath::sys);
   const std::vector<FabricLevel> usual = usual_cluster("h100-sxm-80gb", 1, 8)->groups.front().intra;

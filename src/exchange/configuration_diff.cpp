@@ -23,7 +23,8 @@ namespace {
 using exchange::PlanSettings;
 using exchange::WantedValue;
 
-/// Other flags that state the same as a key: where the key changes they go, so that the file does not contradict itself.
+/// Other flags that state the same as a key: where the key changes they go, so that the file does not contradict
+/// itself.
 struct OtherNames {
   const char* key;
   std::array<const char*, 4> others;
@@ -67,7 +68,8 @@ std::vector<WantedValue> differing(const exchange::KeyTable& table, const PlanSe
   return out;
 }
 
-/// Whether the key says nothing but how the job runs, by its row: a file may not keep it where the plan does not have it.
+/// Whether the key says nothing but how the job runs, by its row: a file may not keep it where the plan does not have
+/// it.
 bool states_the_plan(const exchange::KeyTable& table, const std::string& key) {
   const exchange::KeyRow* row = table.find(key);
   return row != nullptr && row->verdict == exchange::KeyRow::Verdict::reads &&
@@ -151,7 +153,8 @@ std::vector<std::string> anchors_in(const ImportedConfiguration& configuration) 
   return out;
 }
 
-/// Arguments that the training script takes and the file does not hold: they change, and the file is read again with them.
+/// Arguments that the training script takes and the file does not hold: they change, and the file is read again with
+/// them.
 void follow_script(const PlanSettings& before, const PlanSettings& after, ConfigurationRequest& again,
                    std::vector<ConfigurationEdit>& edits) {
   const auto change = [&](const char* key, const std::string& name) -> const std::string* {
@@ -176,7 +179,8 @@ struct FileTask {
   Syntax syntax;
 };
 
-/// The label of the plan that the text gives, or what else it changes, or its error; empty: the wanted plan of the same training.
+/// The label of the plan that the text gives, or what else it changes, or its error; empty: the wanted plan of the same
+/// training.
 std::string read_again(const FileTask& task, const ConfigurationRequest& changed) {
   const auto then = find_configuration_format(task.format)->read(changed);
   if (!then) return then.error().message();
@@ -228,7 +232,8 @@ Result<ConfigurationDiff> configuration_diff(const ConfigurationRequest& request
   auto configuration = find_configuration_format(format)->read(request);
   if (!configuration) return configuration.error();
   const FileTask task{request, format, job, wanted, std::move(*configuration), syntax_of(format, request)};
-  // First the keys in which the two plans differ. Where that gives another plan, keys that the file leaves to defaults are stated as well; then every key.
+  // First the keys in which the two plans differ. Where that gives another plan, keys that the file leaves to defaults
+  // are stated as well; then every key.
   const PlanSettings stated = of_file(task.now, format, *after);
   std::vector<PlanSettings> forms;
   if (present != nullptr)

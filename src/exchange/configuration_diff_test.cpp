@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A diff in the user's own file: a launch script with a variable, TOML and JSON; each edited file is read again and gives the wanted plan.
+// A diff in the user's own file: a launch script with a variable, TOML and JSON; each edited file is read again and
+// gives the wanted plan.
 #include "espalier/configuration_diff.h"
 
 #include <gmock/gmock.h>
@@ -61,7 +62,8 @@ TEST(FlagEdits, AVariableOfTwoValuesStays) {
   EXPECT_EQ(out.edits.front().key, "--tensor_model_parallel_size");
 }
 
-// A value that the shell would cut is quoted, but not inside a string that is split later; quotes around a value stay, its list goes whole.
+// A value that the shell would cut is quoted, but not inside a string that is split later; quotes around a value stay,
+// its list goes whole.
 TEST(FlagEdits, Quotes) {
   const std::vector<WantedValue> layout = {{"--layout", "", "Et|t*2|tL"}};
   EXPECT_EQ(edit_flags("A=(\n  --tp 2 # don't\n)\n", layout, {"--tp"}).text, "A=(\n  --tp 2 --layout 'Et|t*2|tL' # don't\n)\n");
@@ -76,7 +78,8 @@ TEST(FlagEdits, Quotes) {
   EXPECT_EQ(edit_flags("run --modules mlp $MORE\n", modules).text, "run --modules layernorm moe_act $MORE\n");
 }
 
-// A switch has no value: what follows stays. Lines that held nothing else go, with what continued the command into them.
+// A switch has no value: what follows stays. Lines that held nothing else go, with what continued the command into
+// them.
 TEST(FlagEdits, WordsThatAreNoValues) {
   const std::vector<WantedValue> gone = {{"--sp", "on", "", WantedValue::Words::none},
                                          {"--modules", "mlp", "", WantedValue::Words::several}};

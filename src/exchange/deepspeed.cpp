@@ -63,7 +63,8 @@ std::string deepspeed_settings(const WrittenPlan& w) {
     json.end_array();
   }
   json.end_object();
-  // Under AutoTP DeepSpeed counts every rank of a tensor group as one with samples of its own (runtime/config.py:471, :602).
+  // Under AutoTP DeepSpeed counts every rank of a tensor group as one with samples of its own (runtime/config.py:471,
+  // :602).
   if (s.tp == 1 || s.sp == SequenceParallel::ulysses) json.key("train_batch_size").value(plan.training.global_batch);
   json.key("train_micro_batch_size_per_gpu").value(schedule.micro_batch);
   json.key("gradient_accumulation_steps").value(schedule.microbatches);

@@ -97,7 +97,8 @@ class DeepSpeedReader {
     const std::int64_t steps =
         in_.integer("gradient_accumulation_steps", 0, kMostSamples, 0, "micro-batches a step (0: from the others)");
     const std::int64_t dp = out_.strategy.dp;
-    // The file counts every rank of a tensor group as one with samples of its own (deepspeed/runtime/config.py:471, :602).
+    // The file counts every rank of a tensor group as one with samples of its own (deepspeed/runtime/config.py:471,
+    // :602).
     const std::int64_t same = out_.strategy.sp == SequenceParallel::ulysses ? 1 : out_.strategy.tp, ranks = dp * same;
     const std::int64_t own = micro > 0 ? micro : global > 0 ? global / (ranks * std::max<std::int64_t>(1, steps)) : 0;
     const std::int64_t all = global > 0             ? global / same

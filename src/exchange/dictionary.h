@@ -8,8 +8,9 @@
 //   refused   has no price or no model
 //   alias     another key, with `value` if it is a switch
 //
-// A row is harmless where its value is the framework's default, is switched off, stands in `unless`, equals another key (`same_as`), agrees with the
-// model that is given (`model`, `given`), or where the key that it belongs to is off (`with`).
+// A row is harmless where its value is the framework's default, is switched off, stands in `unless`, equals another key
+// (`same_as`), agrees with the model that is given (`model`, `given`), or where the key that it belongs to is off
+// (`with`).
 #pragma once
 
 #include <map>

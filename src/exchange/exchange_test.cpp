@@ -44,8 +44,8 @@ TEST(Exchange, APlanComesBackFromItsOwnFormat) {
   EXPECT_EQ(back->plan, plan);
 }
 
-// The file says layers, degrees and micro-batches; inputs and engine come from the job. Overlaps are not in the file: the import sets those
-// of Galvatron's runtime, so that stages and degrees are compared and not whole plans.
+// The file says layers, degrees and micro-batches; inputs and engine come from the job. Overlaps are not in the file:
+// the import sets those of Galvatron's runtime, so that stages and degrees are compared and not whole plans.
 TEST(Exchange, GalvatronsStrategyGoesThereAndBack) {
   const Job one = job();
   Plan plan = plan_of(one);

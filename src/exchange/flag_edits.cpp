@@ -111,7 +111,8 @@ class FlagFile {
     return std::nullopt;
   }
 
-  /// Behind the last flag, where nothing follows: flags behind a subcommand would be its own. Whether there is such a place.
+  /// Behind the last flag, where nothing follows: flags behind a subcommand would be its own. Whether there is such a
+  /// place.
   bool append(const std::string& word) {
     for (std::size_t i = tokens_.size(); i-- > 0;) {
       if (tokens_[i].ends || !is_flag_word(tokens_[i].text)) continue;
@@ -170,7 +171,8 @@ class FlagFile {
     p.value = last == i + 1 ? inside_quotes(tokens_[last].begin, tokens_[last].end)
                             : ByteRange{tokens_[i + 1].begin, tokens_[last].end, false};
     p.end = tokens_[last].end;
-    ESPALIER_CHECK(p.flag.end <= p.value.begin && p.value.end <= p.end && p.end <= text_.size());  // words follow each other
+    // words follow each other
+    ESPALIER_CHECK(p.flag.end <= p.value.begin && p.value.end <= p.end && p.end <= text_.size());
     return p;
   }
 

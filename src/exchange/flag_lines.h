@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// Flags out of a plain list of them or out of a launch script: `--name value`, `--name=value`, arrays `ARGS=( --a 1 --b )`, line continuations,
-// quotes and comments. The script is followed as far as it can be without running it (exchange/shell_script.h); a value that stays unknown keeps its
-// `$NAME`, with the names that would make it known in Setting::missing.
+// Flags out of a plain list of them or out of a launch script: `--name value`, `--name=value`, arrays `ARGS=( --a 1 --b
+// )`, line continuations, quotes and comments. The script is followed as far as it can be without running it
+// (exchange/shell_script.h); a value that stays unknown keeps its `$NAME`, with the names that would make it known in
+// Setting::missing.
 //
-// A value ends at the next flag, at the end of its line (unless the line goes on, or stands inside parentheses), and at what is no value: the
-// program (`pretrain.py`), an array (`${ARGS[@]}`), a redirection.
+// A value ends at the next flag, at the end of its line (unless the line goes on, or stands inside parentheses), and at
+// what is no value: the program (`pretrain.py`), an array (`${ARGS[@]}`), a redirection.
 //
-// Flags under a condition that is not decided have Setting::condition, the line of the condition. Words of a test and patterns of a case are no flags.
-// Overrides of Hydra, `trainer.n_gpus_per_node=8` and `+key=value`, are settings where the format has them.
+// Flags under a condition that is not decided have Setting::condition, the line of the condition. Words of a test and
+// patterns of a case are no flags. Overrides of Hydra, `trainer.n_gpus_per_node=8` and `+key=value`, are settings where
+// the format has them.
 #pragma once
 
 #include <string>

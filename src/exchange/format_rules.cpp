@@ -82,8 +82,9 @@ std::optional<FormatFault> engine_fault_of(const FormatRows& rows, const Job& jo
 
 std::optional<FormatFault> fault_of(const FormatRows& rows, const Job& job, const Plan& plan) {
   if (auto broken = engine_fault_of(rows, job, plan)) return broken;
-  const Pipeline& pipeline = plan.only_pipeline();                        // the engine's rules reject several
-  if (std::string found = own_strategies(job, pipeline); !found.empty())  // of engines that run more than the file can say
+  const Pipeline& pipeline = plan.only_pipeline();  // the engine's rules reject several
+  // of engines that run more than the file can say
+  if (std::string found = own_strategies(job, pipeline); !found.empty())
     return FormatFault{engine_rule_id(engine_written_for(rows.format, rows.engine, plan), "LAYERS"), std::move(found),
                        "one strategy for all layers"};
   return fault_of_rows(rows.prefix, rows.own, job, plan, pipeline);

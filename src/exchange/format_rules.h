@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rules that keep a format from writing a plan. First the rules of the engine that the file is for (plan/engine_faults.h): what an engine cannot run is
-// said there, once, and the search keeps to it. Then rows of the format alone: each is a rule with an id (a heading of docs/engine-rules.md), and
-// what of a plan breaks it. A row refuses only plans that another format of the engine writes, or that are of another engine of the format.
+// Rules that keep a format from writing a plan. First the rules of the engine that the file is for
+// (plan/engine_faults.h): what an engine cannot run is said there, once, and the search keeps to it. Then rows of the
+// format alone: each is a rule with an id (a heading of docs/engine-rules.md), and what of a plan breaks it. A row
+// refuses only plans that another format of the engine writes, or that are of another engine of the format.
 #pragma once
 
 #include <optional>
@@ -64,7 +65,8 @@ Result<std::string> written(const Exporter& format, const ExportRequest& request
 /// "flex-dispatcher", "cuda-graphs" of the engine "megatron-core+flex-dispatcher+cuda-graphs".
 std::vector<std::string> engine_options(const Plan& plan);
 bool has_engine_option(const Plan& plan, std::string_view option);
-/// Parts of the training that no format writes, because the script that trains configures it: adapters, frozen parts, packing, some options of engines.
+/// Parts of the training that no format writes, because the script that trains configures it: adapters, frozen parts,
+/// packing, some options of engines.
 std::vector<std::string> left_to_script(const Plan& plan);
 /// Returns the first lines of a file as comments: the plan, the tool that reads it, how it is used, what is left to the
 /// script and what was lost.

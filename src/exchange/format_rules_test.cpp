@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rules that keep formats from writing plans: the rules of the engine first, then those of the format alone, of which every id accepts one plan and refuses
-// another and stands in docs/engine-rules.md with what it demands; and what can be left out is left out and listed.
+// Rules that keep formats from writing plans: the rules of the engine first, then those of the format alone, of which
+// every id accepts one plan and refuses another and stands in docs/engine-rules.md with what it demands; and what can
+// be left out is left out and listed.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -36,7 +37,8 @@ Job job_of(const std::string& engine) {
   return std::move(*job);
 }
 
-/// Sixteen devices; with stages a pipeline of two. A plan that the engine of every format runs, with a ZeRO stage that it has.
+/// Sixteen devices; with stages a pipeline of two. A plan that the engine of every format runs, with a ZeRO stage that
+/// it has.
 Case sound(bool stages, ZeroStage zero = ZeroStage::parameters) {
   Job job = job_of("generic");
   Strategy s;
@@ -156,7 +158,8 @@ TEST(FormatRules, ThePageHasAHeadingForEveryId) {
   EXPECT_EQ(page, code);
 }
 
-// ---- closest plans -------------------------------------------------------------------------------------------------------------
+// ---- closest plans
+// -------------------------------------------------------------------------------------------------------------
 
 TEST(ClosestPlan, OfAPlanThatCanBeSaidIsThatPlan) {
   const Case c = sound(false);
@@ -213,7 +216,8 @@ TEST(ClosestPlan, TheNearestZeroStage) {
   EXPECT_THAT(closest->lost, ElementsAre(HasSubstr("MEG-ZERO: ")));
 }
 
-// ---- recipes ---------------------------------------------------------------------------------------------------------------------
+// ---- recipes
+// ---------------------------------------------------------------------------------------------------------------------
 
 TEST(Recipes, TorchtitanSaysEveryStage) {
   const Case c = sound(true);
@@ -236,7 +240,8 @@ TEST(Recipes, BridgeSetsWhatThePlanDecides) {
     EXPECT_THAT(*text, HasSubstr(line));
 }
 
-// Megatron's offload is refused by its own validation without the optimizer that keeps types apart (validate_args of core 0.19).
+// Megatron's offload is refused by its own validation without the optimizer that keeps types apart (validate_args of
+// core 0.19).
 TEST(Recipes, MegatronOffloadsAndItsEngineHasOptions) {
   Case c = sound(false);
   in_all(c.plan, [](Strategy& s) {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The rows of Galvatron's formats: its strategy file both ways, and its profile files, from which the best plan by its own costs is made.
+// The rows of Galvatron's formats: its strategy file both ways, and its profile files, from which the best plan by its
+// own costs is made.
 #pragma once
 
 #include <optional>

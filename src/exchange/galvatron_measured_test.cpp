@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Profile files of Galvatron, from measurements whose every part is known: what is written is read again and is what went in.
+// Profile files of Galvatron, from measurements whose every part is known: what is written is read again and is what
+// went in.
 #include <gtest/gtest.h>
 
 #include <memory>
@@ -42,7 +43,8 @@ std::vector<std::int64_t> bytes(const std::vector<double>& mib) {
   return out;
 }
 
-/// A block has 20 MiB of states and 3 of activations a sample, 1 where it is recomputed; the embedding 60 and 2, the head 40 and 5.
+/// A block has 20 MiB of states and 3 of activations a sample, 1 where it is recomputed; the embedding 60 and 2, the
+/// head 40 and 5.
 std::vector<MemoryRun> runs() {
   std::vector<MemoryRun> out;
   for (const std::int64_t b : {1, 4}) {

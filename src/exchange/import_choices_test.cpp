@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What an imported file leaves open, or says in a way that moves the answer: "auto", keys that are known and not modelled, conditions of the shell,
-// weights of stages, offload. None of it is guessed.
+// What an imported file leaves open, or says in a way that moves the answer: "auto", keys that are known and not
+// modelled, conditions of the shell, weights of stages, offload. None of it is guessed.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -46,7 +46,8 @@ ImportedKey key_of(const ImportedConfiguration& c, const std::string& key) {
   return {};
 }
 
-// ---- auto --------------------------------------------------------------------------------------------------------------------
+// ---- auto
+// --------------------------------------------------------------------------------------------------------------------
 
 const char* const kAuto =
     "{\"bf16\": {\"enabled\": \"auto\"}, \"fp16\": {\"enabled\": \"auto\"},\n \"zero_optimization\": {\"stage\": 3,\n"
@@ -90,14 +91,16 @@ TEST(Auto, IsFilledByAcceleratesMixedPrecision) {
   EXPECT_EQ(read("accelerate", named(kAuto, "mixed_precision: bf16\n")).precision, "bf16");
   EXPECT_EQ(read("accelerate", named(kAuto, "mixed_precision: 'no'\n")).precision, "fp32");
   EXPECT_THAT(refusal("accelerate", named(kAuto, "")), HasSubstr("--set training.precision=bf16"));
-  // set_mixed_precision: a section that is absent is added, one that says false stays off, the other half precision is an error.
+  // set_mixed_precision: a section that is absent is added, one that says false stays off, the other half precision is
+  // an error.
   EXPECT_EQ(read("accelerate", named("{}", "mixed_precision: bf16\n")).precision, "bf16");
   EXPECT_EQ(read("accelerate", named("{\"bf16\": {\"enabled\": false}}", "mixed_precision: bf16\n")).precision, "fp32");
   EXPECT_THAT(refusal("accelerate", named("{\"fp16\": {\"enabled\": true}}", "mixed_precision: bf16\n")),
               HasSubstr("found mixed_precision = bf16; expected fp16, as the JSON says"));
 }
 
-// ---- known, not modelled -----------------------------------------------------------------------------------------------------
+// ---- known, not modelled
+// -----------------------------------------------------------------------------------------------------
 
 const char* const kFlags =
     "--num-layers 8 --hidden-size 64 --num-attention-heads 4 --vocab-size 1000 --seq-length 64 --micro-batch-size 1 ";
@@ -141,7 +144,8 @@ TEST(MegatronImport, UnfusedAttentionIsTheEngineThatKeepsScores) {
               HasSubstr("--attention-backend = fast"));
 }
 
-// ---- conditions of the shell -------------------------------------------------------------------------------------------------
+// ---- conditions of the shell
+// -------------------------------------------------------------------------------------------------
 
 std::int64_t condition_of(const std::string& script, const std::string& key) {
   const auto lines = read_flag_lines(script, "x.sh");
@@ -214,7 +218,8 @@ TEST(FlagLines, VariablesBehindValuesEndThem) {
   EXPECT_TRUE(known->variables.empty());
 }
 
-// ---- stages of torchtitan ----------------------------------------------------------------------------------------------------
+// ---- stages of torchtitan
+// ----------------------------------------------------------------------------------------------------
 
 TEST(TitanBlocks, EarlierStagesHaveOneMore) {
   // 12 + 1 + 1 = 14 over 4: 3, and one more for the first two; then one less at both ends.
@@ -445,7 +450,8 @@ TEST(Offload, OfEachFormat) {
             Offload::activations);
 }
 
-// ---- clusters ----------------------------------------------------------------------------------------------------------------
+// ---- clusters
+// ----------------------------------------------------------------------------------------------------------------
 
 std::string cluster_refusal(const char* format, const std::string& text, const char* device, double oversubscription = 1) {
   const auto out = find_cluster_format(format)->read({"file", text, device, 0, 0, 0, oversubscription, ""});

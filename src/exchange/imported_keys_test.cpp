@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One whole file of each format: every key of it, how it counts, what it is taken for, and its line; and every default that is taken in its
-// place. Then the degrees and batches that follow, counted by hand on 16 devices.
+// One whole file of each format: every key of it, how it counts, what it is taken for, and its line; and every default
+// that is taken in its place. Then the degrees and batches that follow, counted by hand on 16 devices.
 #include <gtest/gtest.h>
 
 #include <string>
@@ -146,7 +146,8 @@ TEST(ImportedKeys, Megatron) {
              {kNoEffect, "data_path", "/data/tokens", "which samples are read and how they are cut; a step waits for none of it",
               14},
          });
-  // 16 layers in chunks of 4 are 4 chunks, 2 on each of 2 stages; 16 / (2 · 2) = 4 replicas, and 64 / 4 = 16 micro-batches of 1.
+  // 16 layers in chunks of 4 are 4 chunks, 2 on each of 2 stages; 16 / (2 · 2) = 4 replicas, and 64 / 4 = 16
+  // micro-batches of 1.
   EXPECT_EQ(c.strategy.tp, 2);
   EXPECT_EQ(c.strategy.sp, SequenceParallel::megatron);
   EXPECT_EQ(c.strategy.ep, 4);

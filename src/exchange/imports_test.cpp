@@ -138,7 +138,8 @@ TEST(TorchtitanImport, ShardsTheRestOfTheDevices) {
 }
 
 TEST(TorchtitanImport, CommandLineCountsTokens) {
-  // 8 devices, pp 2: 4 replicas; 256 tokens a micro-batch of 128: 2 samples; 3 micro-batches: 2 · 3 · 4 = 24 samples a step.
+  // 8 devices, pp 2: 4 replicas; 256 tokens a micro-batch of 128: 2 samples; 3 micro-batches: 2 · 3 · 4 = 24 samples a
+  // step.
   const auto c =
       read("torchtitan",
            "--parallelism.pipeline-parallel-degree 2 --parallelism.num_pp_microbatches 3 --compile.no-enable "

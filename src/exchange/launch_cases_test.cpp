@@ -42,7 +42,8 @@ ImportedKey key_of(const ImportedConfiguration& c, const std::string& key) {
   return {ImportedKey::Kind::not_understood, "absent", "", "", 0};
 }
 
-// github.com/swiss-ai/Megatron-LM, submit-llama3-70b.sh: runs on 32 nodes of 4 GH200 as TP4 PP8 with two virtual stages, DP4.
+// github.com/swiss-ai/Megatron-LM, submit-llama3-70b.sh: runs on 32 nodes of 4 GH200 as TP4 PP8 with two virtual
+// stages, DP4.
 const char* const kSwissAi =
     "#!/bin/bash\n#SBATCH --nodes=32\n#SBATCH --gpus-per-node=4\nSEQ_LEN=8192\nNETWORK_SIZE_ARGS=(\n --num-layers 80\n "
     "--hidden-size 8192\n"
@@ -117,7 +118,8 @@ TEST(LaunchCases, WithoutAPrecisionItIsSaid) {
   EXPECT_THAT(read("megatron-args", request_of(flags + "--bf16", 1, 8)).notes, Each(Not(HasSubstr("fp32"))));
 }
 
-// github.com/modelscope/ms-swift, examples/megatron/moe/qwen3_moe.sh; github.com/THUDM/slime, scripts/run-qwen3-4B-base-sft.sh: in daily use.
+// github.com/modelscope/ms-swift, examples/megatron/moe/qwen3_moe.sh; github.com/THUDM/slime,
+// scripts/run-qwen3-4B-base-sft.sh: in daily use.
 TEST(LaunchCases, FlagsThatMegatronTurnsOff) {
   ConfigurationRequest request = request_of(
       "--tensor-model-parallel-size 1 --sequence-parallel --use-tp-pp-dp-mapping --bf16 --micro-batch-size 1 --seq-length 8192",
@@ -140,7 +142,8 @@ TEST(LaunchCases, LayersOfTheModelThatIsGiven) {
   };
   EXPECT_THAT(stages("--pipeline_model_parallel_size 2 --decoder_last_pipeline_num_layers 11", 24).blocks, ElementsAre(13, 11));
   const std::string both = "--account-for-embedding-in-pipeline-split --account-for-loss-in-pipeline-split";
-  EXPECT_THAT(stages("--pipeline-model-parallel-size 2 " + both, 48).blocks, ElementsAre(24, 24));  // (48 + 2) / 2 = 25 each
+  // (48 + 2) / 2 = 25 each
+  EXPECT_THAT(stages("--pipeline-model-parallel-size 2 " + both, 48).blocks, ElementsAre(24, 24));
   const std::string chunks = "--pipeline-model-parallel-size 4 --num-layers-per-virtual-pipeline-stage 4 ";
   EXPECT_EQ(stages(chunks, 48).schedule.virtual_stages, 3);  // 48 / (4 · 4)
   EXPECT_EQ(stages(chunks + "--num-layers 48", 48).schedule.virtual_stages, 3);

@@ -81,7 +81,8 @@ TEST(MegatronExport, ExpertsContextAndRecomputationAreSaid) {
   EXPECT_THAT(text, Not(HasSubstr("--use-distributed-optimizer")));
 }
 
-// Each option whose flags data/engines.yaml names, by itself: the command has the flags, and read again it is the engine with that option.
+// Each option whose flags data/engines.yaml names, by itself: the command has the flags, and read again it is the
+// engine with that option.
 TEST(MegatronExport, OptionsAreWrittenAndReadAsTheirFlags) {
   Strategy s;
   s.dp = 8;
@@ -238,7 +239,8 @@ TEST(TorchtitanExport, DegreesBatchAndStagesAreSaid) {
   EXPECT_THAT(written("torchtitan", job, other), HasSubstr("TT-ZERO: torchtitan does not run zero 1"));
 }
 
-// By torchtitan's own deal: (layers + first + last) over the stages, the earlier ones one more, the weights off the ends.
+// By torchtitan's own deal: (layers + first + last) over the stages, the earlier ones one more, the weights off the
+// ends.
 TEST(TorchtitanExport, WeightsOfTheEndsThatCutAsThePlanDoes) {
   EXPECT_EQ(titan_cut({7, 8, 8, 7}, 4), (TitanCut{1, 1, 0}));  // 30 + 2 = 4 · 8
   EXPECT_EQ(titan_cut({8, 8, 8, 8}, 4), (TitanCut{0, 0, 0}));

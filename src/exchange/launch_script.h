@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// A plan as the command that launches it: a shell script that a person can read and change. Every flag stands on a line of its own, with the
-// reason where it is not plain; what the plan does not decide (data, tokenizer, learning rate, where checkpoints go) is left to "$@".
+// A plan as the command that launches it: a shell script that a person can read and change. Every flag stands on a line
+// of its own, with the reason where it is not plain; what the plan does not decide (data, tokenizer, learning rate,
+// where checkpoints go) is left to "$@".
 //
 //   torchrun   run on every node, with NODE_RANK and MASTER_ADDR
 //   sbatch     one task a node, which starts the ranks of that node; nodes in the order of `scontrol show hostnames`
 //   mpirun     Open MPI, one process a rank, filling the hosts of ./hostfile one after the other
-//   kubeflow   YAML: a TrainJob of Kubeflow Trainer (trainer.kubeflow.org/v1alpha1), whose runtime sets PET_* for torchrun
+//   kubeflow   YAML: a TrainJob of Kubeflow Trainer (trainer.kubeflow.org/v1alpha1), whose runtime sets PET_* for
+//              torchrun
 #pragma once
 
 #include <cstdint>
@@ -25,7 +27,8 @@ struct LaunchFlag {
 
 struct LaunchScript {
   std::string engine;    ///< with the version that the flags are of
-  std::string program;   ///< what torchrun or python runs, as the shell reads it: "pretrain_gpt.py", "-m torchtitan.train"
+  std::string program;   ///< what torchrun or python runs, as the shell reads it: "pretrain_gpt.py", "-m
+                         ///< torchtitan.train"
   std::string in_image;  ///< the same where no shell reads it; empty: program
   std::string last;      ///< a word behind the arguments of the user; empty: none
   std::vector<std::pair<std::string, std::string>> environment;         ///< variable and value
@@ -33,7 +36,8 @@ struct LaunchScript {
   std::vector<std::pair<std::string, std::vector<LaunchFlag>>> groups;  ///< under headings, in order
 };
 
-/// A framework that reads a file: what starts it on a node, with the file made there. The user's script and its arguments follow.
+/// A framework that reads a file: what starts it on a node, with the file made there. The user's script and its
+/// arguments follow.
 struct LaunchFile {
   std::string engine;
   std::string name;     ///< of the file, "accelerate.yaml"

@@ -51,9 +51,11 @@ const Operator* operator_of(const LayerKind& kind, OperatorKind wanted) {
   return at == kind.operators.end() ? nullptr : &*at;
 }
 
-// ---- the plan ----------------------------------------------------------------------------------------------------------------
+// ---- the plan
+// ----------------------------------------------------------------------------------------------------------------
 
-/// Whether a layer is one of those that Megatron numbers: a block, and of a model with encoders of images or sound one of the text.
+/// Whether a layer is one of those that Megatron numbers: a block, and of a model with encoders of images or sound one
+/// of the text.
 bool is_decoder_block(const Model& model, std::int32_t layer) {
   const LayerKind& kind = model.layer(static_cast<std::size_t>(layer));
   return kind.role == LayerRole::block && (!model.tower || kind.stream == TokenStream::main);
@@ -124,7 +126,8 @@ Flags data_parallelism(const Strategy& s) {
   return out;
 }
 
-// ---- options of the engine ---------------------------------------------------------------------------------------------------
+// ---- options of the engine
+// ---------------------------------------------------------------------------------------------------
 
 /// The options of the plan's engine (data/engines.yaml).
 std::vector<EngineOption> plan_options(const Plan& plan) {
@@ -192,7 +195,8 @@ Flags precision(const Training& training) {
   }
 }
 
-// ---- the model ---------------------------------------------------------------------------------------------------------------
+// ---- the model
+// ---------------------------------------------------------------------------------------------------------------
 
 Flags attention_flags(const LayerKind& block, const Config& config) {
   ESPALIER_CHECK(operator_of(block, OperatorKind::attention) != nullptr);  // of the families that are written
@@ -262,7 +266,8 @@ Flags architecture(const Job& job, const Plan& plan, const Config& config) {
   return out;
 }
 
-// ---- the script --------------------------------------------------------------------------------------------------------------
+// ---- the script
+// --------------------------------------------------------------------------------------------------------------
 
 /// Whether flags are known that say the whole architecture: blocks that are alike, of a family whose flags are known.
 bool known_architecture(const Model& model) {

@@ -90,7 +90,8 @@ Settings bridge_recomputation(const WrittenPlan& w) {
 }
 
 void add_data_parallelism(const Job& job, const Strategy& s, Settings& out) {
-  const bool distributed = s.shards_optimizer() || offloads_optimizer(s.offload);  // of one data rank where it is not sharded
+  // of one data rank where it is not sharded
+  const bool distributed = s.shards_optimizer() || offloads_optimizer(s.offload);
   out.push_back({"ddp.use_distributed_optimizer", python_bool(distributed), "ZeRO-1"});
   out.push_back({"optimizer.use_distributed_optimizer", python_bool(distributed), ""});
   if (s.shards_optimizer()) out.push_back({"ddp.num_distributed_optimizer_instances", number(s.data_ranks() / s.shard), ""});

@@ -15,7 +15,8 @@ namespace {
 
 constexpr const char* kMegatronArgs = "megatron-args";
 
-// ---- the file ----------------------------------------------------------------------------------------------------------------
+// ---- the file
+// ----------------------------------------------------------------------------------------------------------------
 
 /// A launcher's number proves the cluster alone: under a condition of the script it proves nothing.
 std::vector<Setting> arguments_of(const FlagLines& lines) {
@@ -72,7 +73,8 @@ Result<MegatronFile> read_megatron_file(const ConfigurationRequest& request) {
   return file;
 }
 
-// ---- the plan ----------------------------------------------------------------------------------------------------------------
+// ---- the plan
+// ----------------------------------------------------------------------------------------------------------------
 
 /// "['p2p']", "[a, b]", "a b" -> words.
 std::vector<std::string> words_without_brackets(std::string text) {
@@ -268,7 +270,8 @@ class MegatronReader {
     if (out_.global_batch == 0) out_.global_batch = micro * std::max<std::int64_t>(1, replicas);
   }
 
-  // ---- stages ----------------------------------------------------------------------------------------------------------------
+  // ---- stages
+  // ----------------------------------------------------------------------------------------------------------------
 
   void stages() {
     const std::int32_t pp = out_.schedule.stages;
@@ -366,7 +369,8 @@ class MegatronReader {
       out_.blocks.push_back(static_cast<std::int32_t>(all / chunks - (i == 0 ? embedding : 0) - (i + 1 == chunks ? loss : 0)));
   }
 
-  // ---- recomputation, precision, options -------------------------------------------------------------------------------------
+  // ---- recomputation, precision, options
+  // -------------------------------------------------------------------------------------
 
   void recomputation() {
     Recompute& r = out_.strategy.recompute;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Megatron-LM's arguments as a configuration: the block that it prints before it trains (also inside a log, with the prefixes of launchers), a list
-// of flags, or a launch script. Names, defaults and what follows from them: Megatron-LM core 0.20 (d98e8a64), megatron/training/arguments.py.
+// Megatron-LM's arguments as a configuration: the block that it prints before it trains (also inside a log, with the
+// prefixes of launchers), a list of flags, or a launch script. Names, defaults and what follows from them: Megatron-LM
+// core 0.20 (d98e8a64), megatron/training/arguments.py.
 #pragma once
 
 #include "exchange/settings.h"
@@ -9,7 +10,8 @@ namespace espalier::exchange {
 
 ConfigurationFormat megatron_arguments();
 
-/// A config.json of the model that the arguments describe; empty, with the reason, where they describe one of another kind or leave a size open.
+/// A config.json of the model that the arguments describe; empty, with the reason, where they describe one of another
+/// kind or leave a size open.
 struct MegatronModel {
   std::string config, why_not;
   std::vector<std::pair<std::string, std::int64_t>> sizes;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The model that Megatron-LM's arguments describe, as a config.json of the family with the same blocks:
 //
-//   swiglu, RMSNorm, rope, no bias in linears   llama; qwen2 with --add-qkv-bias, qwen3 with --qk-layernorm; with experts mixtral, qwen3_moe
+//   swiglu, RMSNorm, rope, no bias in linears   llama; qwen2 with --add-qkv-bias, qwen3 with --qk-layernorm; with
+//                                               experts mixtral, qwen3_moe
 //   gelu, LayerNorm, biases, learned positions  gpt2
 //   gelu, LayerNorm, biases, rope               gpt_neox
 #include <algorithm>

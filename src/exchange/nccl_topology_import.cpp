@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// NCCL's topology XML (NCCL_TOPO_DUMP_FILE), by pugixml. What counts here of it, with NCCL's own figures (2.30.7, graph/topo.h, topo.cc):
+// NCCL's topology XML (NCCL_TOPO_DUMP_FILE), by pugixml. What counts here of it, with NCCL's own figures (2.30.7,
+// graph/topo.h, topo.cc):
 //
 //   system version="1"                          cpu vendor arch familyid modelid        between processors: see socket_of
-//     pci busid class link_speed link_width     GB/s = width · per lane / 80, per lane 15 · 2^(generation − 1) in 100 Mb/s: gen4 x16 = 24
+//     pci busid class link_speed link_width     GB/s = width · per lane / 80, per lane 15 · 2^(generation − 1) in 100
+//                                               Mb/s: gen4 x16 = 24
 //       gpu dev sm                              sm: 70 V100, 80 A100, 86 and 89 without NVSwitch, 90 H100, 100 B200
-//         nvlink target count tclass            tclass 0x068000: the other end is a switch; else `target` is the bus id of a device
+//         nvlink target count tclass            tclass 0x068000: the other end is a switch; else `target` is the bus id
+//                                               of a device
 //     nic, net speed                            Mb/s / 8000
-// RCCL, for AMD, writes version="2" (github.com/ROCm/rccl, NCCL_TOPO_XML_VERSION): <gpu dev sm gcn arch> names the processor by gcn, and its links are
-// <xgmi target count tclass>.
+// RCCL, for AMD, writes version="2" (github.com/ROCm/rccl, NCCL_TOPO_XML_VERSION): <gpu dev sm gcn arch> names the
+// processor by gcn, and its links are <xgmi target count tclass>.
 #include <pugixml.hpp>
 
 #include <algorithm>

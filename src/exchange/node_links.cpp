@@ -46,7 +46,8 @@ FabricLevel level(const char* name, FabricKind kind, std::int64_t span, double b
   return out;
 }
 
-/// Groups of devices that `joined` connects, as the group of each device; empty where they are no equal runs of neighbours.
+/// Groups of devices that `joined` connects, as the group of each device; empty where they are no equal runs of
+/// neighbours.
 template <class Joined>
 std::vector<std::size_t> equal_runs(std::size_t n, const Joined& joined) {
   std::vector<std::size_t> group(n);
@@ -100,7 +101,8 @@ class NodeLinksImport {
   NodeGroup& group() { return out_.cluster.groups.front(); }
   [[nodiscard]] std::size_t n() const { return links_.devices(); }
 
-  // ---- inside the node -------------------------------------------------------------------------------------------------------
+  // ---- inside the node
+  // -------------------------------------------------------------------------------------------------------
 
   void inside() {
     std::vector<FabricLevel> found;
@@ -118,7 +120,8 @@ class NodeLinksImport {
     group().intra = std::move(found);
   }
 
-  /// The file shows no links beyond PCIe, though the usual node has them: true where the file may hide them, so that the usual ones stay.
+  /// The file shows no links beyond PCIe, though the usual node has them: true where the file may hide them, so that
+  /// the usual ones stay.
   bool hidden_links() {
     const std::vector<FabricLevel>& usual = group().intra;
     const auto fast = [](const FabricLevel& l) { return l.kind == FabricKind::nvswitch || l.kind == FabricKind::nvlink_mesh; };
@@ -198,7 +201,8 @@ class NodeLinksImport {
       out.bandwidth_alone = BytesPerSecond(std::min(socket, slot));
       found.push_back(out);
     }
-    ESPALIER_CHECK(!found.empty() && found.back().span == static_cast<std::int64_t>(n()));  // all devices of the node are reached
+    // all devices of the node are reached
+    ESPALIER_CHECK(!found.empty() && found.back().span == static_cast<std::int64_t>(n()));
     if (found.size() > before)
       note(cat("PCIe: ", gbps(slot), " a slot", links_.pcie > 0 ? "" : cat(", x16 of the generation of ", request_.device),
                "; latencies and efficiencies are estimates"));
@@ -219,10 +223,11 @@ class NodeLinksImport {
     note(cat("these are the links of a usual node of ", request_.device, ", whose fitted figures are taken"));
   }
 
-  // ---- the network -----------------------------------------------------------------------------------------------------------
+  // ---- the network
+  // -----------------------------------------------------------------------------------------------------------
 
-  /// Interfaces near a device, where any is; the others are for management and storage. Virtual machines show no switches: there those of a
-  /// device's host bridge are near.
+  /// Interfaces near a device, where any is; the others are for management and storage. Virtual machines show no
+  /// switches: there those of a device's host bridge are near.
   [[nodiscard]] std::vector<const FoundNic*> useful() const {
     for (const PciePath most : {PciePath::pxb, PciePath::phb, PciePath::sys}) {
       std::vector<const FoundNic*> near;

@@ -1,15 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 // The links of one node, as nvidia-smi or NCCL show them, made into levels of a cluster.
 //
-//   NVLinks between all pairs     one level. Count of a pair = links of a device, or more pairs than a device has links: a switch, bandwidth
-//                                 count · rate. Else direct links: bandwidth min(links, Σ counts) · rate, count · rate to each peer
-//   NVLinks between some pairs    groups that are joined by them, where these are equal runs of neighbours; above them PCIe
-//   PCIe                          a level for the devices below one switch (PIX, PXB), one below one processor (PHB, NODE), one between
-//                                 processors (SYS). x16 of the device's generation: 15.75, 31.5, 63 GB/s. Between processors what NCCL 2.30.7
-//                                 counts (graph/topo.h): 10 GB/s Skylake, 22 Sapphire Rapids, 16 AMD, 6 Broadwell and ARM
-// Rates of one NVLink and direction: 25 GB/s (generations 2 to 4), 50 GB/s (5); of one Infinity Fabric link 64 GB/s (MI300X, MI325X), 76.8 GB/s
-// (MI355X): sources of data/devices.yaml. Where a level is what the device's usual node has, the usual figures stay, since they are fitted. They stay
-// as well where a table may hide the links: `nvidia-smi topo -mp` prints PCIe alone.
+//   NVLinks between all pairs     one level. Count of a pair = links of a device, or more pairs than a device has
+//                                 links: a switch, bandwidth
+//                                 count · rate. Else direct links: bandwidth min(links, Σ counts) · rate, count · rate
+//                                 to each peer
+//   NVLinks between some pairs    groups that are joined by them, where these are equal runs of neighbours; above them
+//                                 PCIe
+//   PCIe                          a level for the devices below one switch (PIX, PXB), one below one processor (PHB,
+//                                 NODE), one between
+//                                 processors (SYS). x16 of the device's generation: 15.75, 31.5, 63 GB/s. Between
+//                                 processors what NCCL 2.30.7
+//                                 counts (graph/topo.h): 10 GB/s Skylake, 22 Sapphire Rapids, 16 AMD, 6 Broadwell and
+//                                 ARM
+// Rates of one NVLink and direction: 25 GB/s (generations 2 to 4), 50 GB/s (5); of one Infinity Fabric link 64 GB/s
+// (MI300X, MI325X), 76.8 GB/s (MI355X): sources of data/devices.yaml. Where a level is what the device's usual node
+// has, the usual figures stay, since they are fitted. They stay as well where a table may hide the links: `nvidia-smi
+// topo -mp` prints PCIe alone.
 #pragma once
 
 #include <cstddef>

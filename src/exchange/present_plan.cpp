@@ -23,7 +23,8 @@
 namespace espalier {
 namespace {
 
-// ---- the job -----------------------------------------------------------------------------------------------------------------
+// ---- the job
+// -----------------------------------------------------------------------------------------------------------------
 
 std::string job_text(const ImportedConfiguration& c, const ConfigurationInputs& inputs) {
   base::JsonWriter w;
@@ -61,12 +62,13 @@ Status other_sizes(const ImportedConfiguration& c, const Model& model) {
   return {};
 }
 
-// ---- the plan ----------------------------------------------------------------------------------------------------------------
+// ---- the plan
+// ----------------------------------------------------------------------------------------------------------------
 
 bool has_experts(const Model& model) { return active_parameter_count(model) < parameter_count(model); }
 
-/// Stages a rank: ⌈weighted layers / those of a stage⌉ over the ranks (torchtitan, distributed/pipeline_parallel.py), rounded down; cut() says
-/// where that does not divide.
+/// Stages a rank: ⌈weighted layers / those of a stage⌉ over the ranks (torchtitan, distributed/pipeline_parallel.py),
+/// rounded down; cut() says where that does not divide.
 std::int32_t virtual_stages(const Job& job, const ImportedConfiguration& c) {
   if (!c.end_weights || c.end_weights->layers_per_stage == 0) return c.schedule.virtual_stages;
   const std::int64_t weighted = job.model.blocks() + c.end_weights->first + c.end_weights->last;
@@ -74,7 +76,8 @@ std::int32_t virtual_stages(const Job& job, const ImportedConfiguration& c) {
   return static_cast<std::int32_t>(std::max<std::int64_t>(1, stages / c.schedule.stages));
 }
 
-/// Blocks of each chunk that the configuration states, in the order of the pipeline; empty: as the engine splits them, or a split that is none.
+/// Blocks of each chunk that the configuration states, in the order of the pipeline; empty: as the engine splits them,
+/// or a split that is none.
 std::vector<std::int32_t> stated_blocks(const Job& job, const ImportedConfiguration& c) {
   if (!c.end_weights) return c.blocks;
   const std::int64_t chunks = std::int64_t{c.schedule.stages} * virtual_stages(job, c);
@@ -100,14 +103,16 @@ std::int32_t fullest_chunk(const Job& job, const ImportedConfiguration& c, const
 Strategy for_rules(const Job& job, const ImportedConfiguration& c, Strategy strategy, const Schedule& schedule) {
   Recompute& r = strategy.recompute;
   const std::int32_t all = r.kind == RecomputeKind::full ? fullest_of_engine(job, c, schedule) : 0;
-  // Every n-th block is what torchtitan had up to 0.2.1 (selective_ac_option): newer ones, of which the rules are, have all or none.
+  // Every n-th block is what torchtitan had up to 0.2.1 (selective_ac_option): newer ones, of which the rules are, have
+  // all or none.
   if (r.kind == RecomputeKind::full) r.layers = c.recompute_every > 1 ? all : std::min(r.layers, all);
   return strategy;
 }
 
 const EngineModel* engine_of(const Job& job) { return job.engine_model ? job.engine_model.get() : find_engine(job.engine); }
 
-/// The first and the last layer of every chunk, from its blocks: the embedding stands with the first, the head with the last.
+/// The first and the last layer of every chunk, from its blocks: the embedding stands with the first, the head with the
+/// last.
 Status cut(const Job& job, const ImportedConfiguration& c, Pipeline& pipeline) {
   const std::vector<std::int32_t> blocks = stated_blocks(job, c);
   if (c.end_weights && blocks.empty())
@@ -140,7 +145,8 @@ Status cut(const Job& job, const ImportedConfiguration& c, Pipeline& pipeline) {
           ErrorKind::bad_input, c.name,
           cat("every ", c.recompute_every, ". block recomputed, ", r.layers, " in the fullest stage, and a stage of ", blocks[k]),
           "stages nearly alike, or all or no blocks recomputed", "--recompute full or none"};
-    // A shorter stage recomputes all of its blocks: one number for all stages says it, where the engine's own split has as many in one.
+    // A shorter stage recomputes all of its blocks: one number for all stages says it, where the engine's own split has
+    // as many in one.
     if (r.kind == RecomputeKind::full && r.layers > most) r.layers = std::min(r.layers, blocks[k]);
     if (r.kind == RecomputeKind::full && r.layers == 0) r = {};
     ESPALIER_CHECK(range.first <= range.last);
@@ -150,7 +156,8 @@ Status cut(const Job& job, const ImportedConfiguration& c, Pipeline& pipeline) {
   return {};
 }
 
-/// Megatron-LM cuts stages evenly unless the file says how (megatron/training/arguments.py:963, core 0.19.2), and so asserts that it can.
+/// Megatron-LM cuts stages evenly unless the file says how (megatron/training/arguments.py:963, core 0.19.2), and so
+/// asserts that it can.
 Status uneven_layers(const Job& job, const ImportedConfiguration& c, const EngineModel& engine, const Pipeline& pipeline) {
   const std::int64_t chunks = pipeline.schedule.chunks();
   const bool core = engine.family == EngineFamily::megatron && engine.formats == std::vector<std::string>{"megatron-core"};

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Settings of a framework that is configured in Python, as assignments: "config.parallelism.tensor_parallel_degree = 2  # why". A setting is a path
-// of attributes and a Python literal; recipes are files that people read and change, with the head of every launch script.
+// Settings of a framework that is configured in Python, as assignments: "config.parallelism.tensor_parallel_degree = 2
+// # why". A setting is a path of attributes and a Python literal; recipes are files that people read and change, with
+// the head of every launch script.
 #pragma once
 
 #include <string>

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// `rocm-smi --showtopo` (ROCm 4.5 to 7.2): tables between devices, one below the other, and the processor of each device.
+// `rocm-smi --showtopo` (ROCm 4.5 to 7.2): tables between devices, one below the other, and the processor of each
+// device.
 //
 //   ================================ Weight between two GPUs =================================      15 for each hop over Infinity Fabric (xGMI)
 //          GPU0         GPU1         …
@@ -7,7 +8,8 @@
 //   =============================== Link Type between two GPUs ===============================      XGMI or PCIE
 //   ======================================= Numa Nodes =======================================
 //   GPU[0]          : (Topology) Numa Node: 0                                                       before ROCm 5: "GPU 0 : …"
-// The table of link types is required (`--showtopotype` prints it alone). A device has one link to each that it reaches in one hop. Meaning of the
+// The table of link types is required (`--showtopotype` prints it alone). A device has one link to each that it reaches
+// in one hop. Meaning of the
 // weights: docs of AMD SMI (github.com/ROCm/rocm-systems, pull request 7372).
 #include <algorithm>
 #include <map>

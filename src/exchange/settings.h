@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// A configuration file of another tool as a list of settings, key and value with their line, whatever its syntax: flags, TOML, JSON, YAML. A reader
-// takes the settings that it reads one by one; what is left over is judged by the framework's dictionary (exchange/dictionary.h):
+// A configuration file of another tool as a list of settings, key and value with their line, whatever its syntax:
+// flags, TOML, JSON, YAML. A reader takes the settings that it reads one by one; what is left over is judged by the
+// framework's dictionary (exchange/dictionary.h):
 //
 //   without effect   the row has a reason, or the value changes nothing (the default, switched off, as --model has it)
 //   not modelled     the row names what changes and is not predicted
-//   refused          the row has a reason, or no row has the key, its name holds a word that speaks of plans, and it is on
+//   refused          the row has a reason, or no row has the key, its name holds a word that speaks of plans, and it is
+//                    on
 //   not understood   anything else; it is listed for the user
 //
 // All that is wrong or missing is collected: a user reads one message.
@@ -33,7 +35,8 @@ struct Setting {
   std::string value;  ///< text of a scalar; of a list "[a, b]"
   std::int64_t line = 0;
   std::int64_t condition = 0;              ///< line of the undecided condition of the shell that guards it; 0: none
-  std::string written = {};                ///< as the file spells the key, "--tensor-model-parallel-size"; empty: as `key`
+  std::string written = {};                ///< as the file spells the key, "--tensor-model-parallel-size"; empty: as
+                                           ///< `key`
   std::vector<std::string> missing = {};   ///< names of the shell that would make the value known
   std::vector<std::string> deciding = {};  ///< those that would decide the condition
 };
@@ -55,12 +58,13 @@ class SettingReader {
   /// Settings get the key of their row. Keys that the request ignores are taken out and listed.
   SettingReader(const ConfigurationRequest& request, std::vector<Setting> settings, const KeyTable& table);
 
-  /// The setting, taken; null where it is absent, None, null or "auto", which is listed as filled by the training script. A setting under a
-  /// condition of the shell is an error.
+  /// The setting, taken; null where it is absent, None, null or "auto", which is listed as filled by the training
+  /// script. A setting under a condition of the shell is an error.
   const Setting* find(std::string_view key);
   [[nodiscard]] bool has(std::string_view key) const;
   [[nodiscard]] bool is_auto(std::string_view key) const;
-  // Each getter takes the setting and lists it as read, or as defaulted where it is absent. `meaning`: what the value stands for, before the value.
+  // Each getter takes the setting and lists it as read, or as defaulted where it is absent. `meaning`: what the value
+  // stands for, before the value.
   std::int64_t integer(std::string_view key, std::int64_t low, std::int64_t high, std::int64_t fallback,
                        std::string_view meaning);
   bool flag(std::string_view key, bool fallback, std::string_view meaning);
@@ -122,13 +126,15 @@ class SettingReader {
   std::vector<Entry> entries_;
   const KeyTable& table_;
   std::vector<ImportedKey> keys_;
-  std::optional<std::size_t> filled_;  ///< of keys_: the setting last found to be "auto", for which nothing was taken yet
+  std::optional<std::size_t> filled_;  ///< of keys_: the setting last found to be "auto", for which nothing was taken
+                                       ///< yet
   std::vector<Fault> errors_;
   Status lacking_;  ///< all that the file lacks
   bool lacks_files_ = false;
 };
 
-/// What the request says where the file is silent; a file that says otherwise is an error of the reader. 0: neither does.
+/// What the request says where the file is silent; a file that says otherwise is an error of the reader. 0: neither
+/// does.
 std::int64_t said_or(SettingReader& reader, std::string_view key, std::int64_t in_file, std::int64_t asked,
                      std::string_view flag);
 

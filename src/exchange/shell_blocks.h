@@ -13,7 +13,8 @@ namespace espalier::exchange {
 
 struct ShellBlock {
   enum class Kind : std::uint8_t { branch, choice, loop };  ///< if; case; for, while and until
-  /// Tokens [test, test_end) decide whether [body, body_end) runs: a command, or the patterns of a case. Empty test: else.
+  /// Tokens [test, test_end) decide whether [body, body_end) runs: a command, or the patterns of a case. Empty test:
+  /// else.
   struct Arm {
     std::size_t test, test_end, body, body_end;
   };

@@ -24,7 +24,8 @@ bool is_setup(const std::string& path) {
   return std::any_of(kWords.begin(), kWords.end(), [&](std::string_view word) { return path.find(word) != std::string::npos; });
 }
 
-// ---- sourced files -----------------------------------------------------------------------------------------------------------
+// ---- sourced files
+// -----------------------------------------------------------------------------------------------------------
 
 /// The words of a script with those of the files that it sources in place of the commands that source them.
 class Sources {
@@ -100,7 +101,8 @@ class Sources {
   Status error_;
 };
 
-// ---- commands ----------------------------------------------------------------------------------------------------------------
+// ---- commands
+// ----------------------------------------------------------------------------------------------------------------
 
 class ShellRun {
  public:
@@ -116,7 +118,8 @@ class ShellRun {
     bool begins = true, skips = false;
     std::string first;
     std::int64_t guard = 0;      ///< line of an undecided test before && or ||
-    std::int64_t after_and = 0;  ///< line of a && behind another command: what it runs is run, what it assigns may not be
+    std::int64_t after_and = 0;  ///< line of a && behind another command: what it runs is run, what it assigns may not
+                                 ///< be
   };
 
   void commands(std::size_t from, std::size_t to, std::int64_t condition, int depth) {
@@ -215,7 +218,8 @@ class ShellRun {
     variables_.assign(name, std::move(value));
   }
 
-  // ---- blocks ----------------------------------------------------------------------------------------------------------------
+  // ---- blocks
+  // ----------------------------------------------------------------------------------------------------------------
 
   void run(const ShellBlock& block, std::int64_t condition, int depth) {
     if (block.kind == ShellBlock::Kind::loop) return loop(block, condition, depth);

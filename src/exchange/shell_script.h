@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// A shell script as the words that its commands have, as far as they can be known without running it. Variables are followed in the order of the script;
-// a branch whose test is decided is taken or skipped, one whose test is not has ShellWord::condition. Files that the script sources are read in place of
-// the line that sources them, where they are given.
+// A shell script as the words that its commands have, as far as they can be known without running it. Variables are
+// followed in the order of the script; a branch whose test is decided is taken or skipped, one whose test is not has
+// ShellWord::condition. Files that the script sources are read in place of the line that sources them, where they are
+// given.
 #pragma once
 
 #include <cstdint>
@@ -26,7 +27,8 @@ struct ShellWord {
 
 struct ShellScript {
   std::vector<ShellWord> words;
-  std::map<std::int64_t, std::vector<std::string>> conditions;  ///< line of an undecided condition -> names that would decide it
+  std::map<std::int64_t, std::vector<std::string>> conditions;  ///< line of an undecided condition -> names that would
+                                                                ///< decide it
   std::map<std::string, bool> assigned;  ///< names that the script assigns -> whether it assigns flags alone
   struct Source {
     std::string path;

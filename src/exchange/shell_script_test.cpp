@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Launch scripts in the forms that people write: Slurm, defaults, arithmetic, decided and undecided conditions, parameters, sourced files, Hydra.
+// Launch scripts in the forms that people write: Slurm, defaults, arithmetic, decided and undecided conditions,
+// parameters, sourced files, Hydra.
 #include "exchange/shell_script.h"
 
 #include <gmock/gmock.h>

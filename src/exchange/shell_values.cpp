@@ -40,7 +40,8 @@ std::size_t behind(std::string_view text, std::size_t from) {
   return text.size();
 }
 
-/// + - * / %, comparisons, ?: and parentheses over whole numbers; nothing on a division by zero, an overflow or another character.
+/// + - * / %, comparisons, ?: and parentheses over whole numbers; nothing on a division by zero, an overflow or another
+/// character.
 class ShellArithmetic {
  public:
   explicit ShellArithmetic(std::string_view text) : text_(text) {}

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Variables of a shell script: what they hold as far as the script, its #SBATCH lines, the cluster and the user's --arg determine it. Expands
-// $NAME, ${NAME}, ${NAME:-default}, ${NAME:=default}, $1 and $(( … )). Nothing is executed: the value of `$( … )` is unknown, except for the idioms that
-// count the devices of a node.
+// Variables of a shell script: what they hold as far as the script, its #SBATCH lines, the cluster and the user's --arg
+// determine it. Expands $NAME, ${NAME}, ${NAME:-default}, ${NAME:=default}, $1 and $(( … )). Nothing is executed: the
+// value of `$( … )` is unknown, except for the idioms that count the devices of a node.
 #pragma once
 
 #include <cstdint>

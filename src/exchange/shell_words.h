@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Words of a shell script, as far as quotes, comments, continuations, parentheses and here-documents go. `$( … )`, `$(( … ))`, `${ … }` and backticks
-// stay inside their word. A quoted string that holds flags is split into its words, between two kString tokens.
+// Words of a shell script, as far as quotes, comments, continuations, parentheses and here-documents go. `$( … )`, `$((
+// … ))`, `${ … }` and backticks stay inside their word. A quoted string that holds flags is split into its words,
+// between two kString tokens.
 #pragma once
 
 #include <cstdint>
@@ -23,7 +24,8 @@ struct ShellToken {
   std::size_t begin = 0, end = 0;  ///< bytes of the text, with quotes
 };
 inline constexpr const char* kPattern = ")";  ///< text of the end of a case's pattern
-inline constexpr const char* kString = "\"";  ///< text of the beginning and the end of a quoted string: the command continues
+inline constexpr const char* kString = "\"";  ///< text of the beginning and the end of a quoted string: the command
+                                              ///< continues
 
 /// bad_input: a quote or a `$(` that does not end.
 Result<std::vector<ShellToken>> read_shell_words(std::string_view text, const std::string& where);

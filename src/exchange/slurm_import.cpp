@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // What Slurm says of nodes: host lists (also as SLURM_JOB_NODELIST among other variables), and topology.conf.
 //
-//   node[01-16,20],gpu[1-2]-[0-3]                     names separated by commas; brackets hold numbers and ranges, zero padding is kept
+//   node[01-16,20],gpu[1-2]-[0-3]                     names separated by commas; brackets hold numbers and ranges, zero
+//                                                     padding is kept
 //   SwitchName=s0 Nodes=tux[0-3] LinkSpeed=900        a tree: switches with nodes are leaves
 //   BlockName=b0 Nodes=…  BlockSizes=18,36            blocks: nodes that share one NVLink domain
 #include <algorithm>
@@ -146,7 +147,8 @@ Result<ImportedCluster> of_hosts(const ClusterRequest& request, std::size_t host
   return out;
 }
 
-// ---- host lists --------------------------------------------------------------------------------------------------------------
+// ---- host lists
+// --------------------------------------------------------------------------------------------------------------
 
 struct HostFile {
   std::vector<std::string> hosts;
@@ -212,7 +214,8 @@ Result<ImportedCluster> read_hosts(const ClusterRequest& request) {
   return out;
 }
 
-// ---- topology.conf -----------------------------------------------------------------------------------------------------------
+// ---- topology.conf
+// -----------------------------------------------------------------------------------------------------------
 
 struct LeafSwitch {
   std::string name;

@@ -136,7 +136,8 @@ Result<ImportedTrace> finished(const TraceRequest& request, Result<ImportedTrace
   if (trace->events.size() > kMostEvents)
     return Error{ErrorKind::bad_input, request.name, cat(trace->events.size(), " events"), cat("at most ", kMostEvents),
                  "cut the trace"};
-  if (!trace->events.empty() && trace->events.back().at.count() > kLongestTrace)  // of dates, whose time counts from the first
+  // of dates, whose time counts from the first
+  if (!trace->events.empty() && trace->events.back().at.count() > kLongestTrace)
     return Error{ErrorKind::bad_input, request.name,
                  cat(static_cast<std::int64_t>(trace->events.back().at.count()), " s from the first row to the last"),
                  cat("at most ", static_cast<std::int64_t>(kLongestTrace), " s"), "look for a wrong year"};

@@ -75,7 +75,8 @@ TEST(SpotTraces, MistakesSayWhere) {
   EXPECT_THAT(failure("sailor", "# nothing\n"), HasSubstr("no rows"));
 }
 
-// The traces that ship: each becomes the events of a cluster that is read back, with as many nodes there as the trace says at its end.
+// The traces that ship: each becomes the events of a cluster that is read back, with as many nodes there as the trace
+// says at its end.
 TEST(SpotTraces, ThoseThatShipAreRead) {
   struct Shipped {
     const char* format;

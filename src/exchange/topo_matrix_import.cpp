@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// `nvidia-smi topo -m`: a matrix of link classes. Taken as people paste it: colours, prefixes of launchers, tabs or blanks, cells that ran into each
-// other (PIXNODE), interfaces called NIC0 or mlx5_0, columns of affinity that are there or not, lines of MIG, the prompt
-// with the command. `topo -mp` prints PCIe alone.
+// `nvidia-smi topo -m`: a matrix of link classes. Taken as people paste it: colours, prefixes of launchers, tabs or
+// blanks, cells that ran into each other (PIXNODE), interfaces called NIC0 or mlx5_0, columns of affinity that are
+// there or not, lines of MIG, the prompt with the command. `topo -mp` prints PCIe alone.
 #include <algorithm>
 #include <array>
 #include <charconv>

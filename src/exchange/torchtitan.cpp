@@ -181,7 +181,8 @@ Result<std::string> flag_script(const WrittenPlan& w) {
 
 Result<std::string> write_flags(const ExportRequest& request) { return written(torchtitan_flags(), request, flag_script); }
 
-// ---- the recipe --------------------------------------------------------------------------------------------------------------
+// ---- the recipe
+// --------------------------------------------------------------------------------------------------------------
 
 /// "--compile.no-enable" is compile.enable = False, "--parallelism.x 2" parallelism.x = 2; words are texts.
 PythonSetting setting_of(const LaunchFlag& flag) {
@@ -196,7 +197,8 @@ PythonSetting setting_of(const LaunchFlag& flag) {
   return {path, flag.value.empty() || number ? literal : python_text(literal), flag.reason};
 }
 
-/// The modules of every stage, as torchtitan names them: ['tok_embeddings', 'layers.0'], …, ['layers.31', 'norm', 'lm_head'].
+/// The modules of every stage, as torchtitan names them: ['tok_embeddings', 'layers.0'], …, ['layers.31', 'norm',
+/// 'lm_head'].
 std::string modules(const WrittenPlan& w) {
   std::string out = "[";
   std::int64_t next = 0;

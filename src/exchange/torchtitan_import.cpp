@@ -17,7 +17,8 @@ namespace {
 constexpr const char* kTorchtitanFormat = "torchtitan";
 constexpr std::int64_t kMostTokens = std::int64_t{1} << 40;
 
-// ---- the file ----------------------------------------------------------------------------------------------------------------
+// ---- the file
+// ----------------------------------------------------------------------------------------------------------------
 
 /// Whether some line is a TOML table.
 bool is_toml(std::string_view text) {
@@ -92,7 +93,8 @@ Result<TorchtitanFile> read_torchtitan_file(const ConfigurationRequest& request)
   return out;
 }
 
-// ---- the plan ----------------------------------------------------------------------------------------------------------------
+// ---- the plan
+// ----------------------------------------------------------------------------------------------------------------
 
 struct ScheduleName {
   const char* name;
@@ -149,7 +151,8 @@ class TitanReader {
     if (chunks != 1 && chunks != 8) in_.fail(key, std::to_string(chunks), "1 or 8: other numbers of parts have no engine here");
   }
 
-  /// By the parts that are compiled: "model" holds the layers, "loss" the loss alone (torchtitan/config/configs.py, CompileConfig.components).
+  /// By the parts that are compiled: "model" holds the layers, "loss" the loss alone (torchtitan/config/configs.py,
+  /// CompileConfig.components).
   std::string compiled() {
     const char* key = "compile.components";
     const std::string parts = in_.text(key, "[model, loss]", "compiled parts");
@@ -233,7 +236,8 @@ class TitanReader {
     }
     by_weights(counts && out_.blocks.empty());
   }
-  /// First and last stage have less layers, one each unless told otherwise, which is how the engine splits (exchange/torchtitan.h).
+  /// First and last stage have less layers, one each unless told otherwise, which is how the engine splits
+  /// (exchange/torchtitan.h).
   void by_weights(bool counts) {
     const std::string first = "parallelism.pipeline_parallel_first_stage_less_layers",
                       last = "parallelism.pipeline_parallel_last_stage_less_layers",
@@ -303,7 +307,8 @@ class TitanReader {
   void recomputation() {
     const std::string mode =
         in_.word("activation_checkpoint.mode", {"none", "selective", "full", "memory_budget"}, "selective", "recompute");
-    // Which layers or operators: every n-th layer, or by operator; "2" in the TOML of 0.2.1 (config/job_config.py, 6404b93), "op" since.
+    // Which layers or operators: every n-th layer, or by operator; "2" in the TOML of 0.2.1 (config/job_config.py,
+    // 6404b93), "op" since.
     const std::string option = in_.text("activation_checkpoint.selective_ac_option", toml_ ? "2" : "op",
                                         "selective recomputation: by operator, or every n-th layer");
     if (mode == "memory_budget")
@@ -327,7 +332,8 @@ class TitanReader {
     out_.precision = type == "float32" ? "fp32" : "bf16";
     const std::string converters = in_.text("model.converters", "[]", "converters of the model");
     if (converters.find("float8") != std::string::npos) out_.precision = "fp8";
-    if (request_.precision == "fp8" && out_.precision == "bf16") {  // a converter of the configuration that the command names
+    // a converter of the configuration that the command names
+    if (request_.precision == "fp8" && out_.precision == "bf16") {
       out_.precision = "fp8";
       in_.list({ImportedKey::Kind::read, "training.precision", "fp8", "said on the command line", 0});
     }

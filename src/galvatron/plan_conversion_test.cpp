@@ -36,7 +36,8 @@ Result<Plan> converted(const StrategyDocument& d, SequenceParallel sp = Sequence
                  plan_test::training(64, d.global_batch), sp);
 }
 
-// 8 devices, 2 stages of 4: tp 2 leaves dp 2, tp 1 dp 4. 32/4 = 8 samples a micro-batch: 4 on a rank of the embedding (dp 2).
+// 8 devices, 2 stages of 4: tp 2 leaves dp 2, tp 1 dp 4. 32/4 = 8 samples a micro-batch: 4 on a rank of the embedding
+// (dp 2).
 TEST(PlanConversion, DocumentToPlanByHand) {
   const auto plan = converted(document());
   ASSERT_TRUE(plan.ok()) << plan.error().message();
@@ -53,7 +54,8 @@ TEST(PlanConversion, DocumentToPlanByHand) {
   EXPECT_EQ(first[0].strategy.shard, 2);
   EXPECT_EQ(first[0].strategy.recompute, (Recompute{RecomputeKind::full, 1}));
   EXPECT_EQ(first[1].strategy.recompute, Recompute{});
-  const auto& second = plan->only_pipeline().stages[1].chunks[0].ranges;  // two blocks with ZeRO-3; the head as the embedding
+  // two blocks with ZeRO-3; the head as the embedding
+  const auto& second = plan->only_pipeline().stages[1].chunks[0].ranges;
   ASSERT_EQ(second.size(), 2u);
   EXPECT_EQ(second[0].strategy.dp, 4);
   EXPECT_EQ(second[0].strategy.zero, ZeroStage::parameters);

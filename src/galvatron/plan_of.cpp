@@ -154,8 +154,8 @@ class Conversion {
     return {};
   }
 
-  /// Layers first … last as ranges of equal strategies; full recomputation counts its blocks. Embedding and head have nothing to
-  /// recompute and join either kind of range.
+  /// Layers first … last as ranges of equal strategies; full recomputation counts its blocks. Embedding and head have
+  /// nothing to recompute and join either kind of range.
   [[nodiscard]] std::vector<LayerRange> ranges(std::int32_t first, std::int32_t last) const {
     std::vector<LayerRange> out;
     Strategy spread;          // of the open range, without recomputation
@@ -182,8 +182,8 @@ class Conversion {
     return out;
   }
 
-  /// How many blocks every stage recomputes, its first ones, where all layers are spread alike; nothing where stages differ. In a stage that
-  /// recomputes all it has the number may be larger.
+  /// How many blocks every stage recomputes, its first ones, where all layers are spread alike; nothing where stages
+  /// differ. In a stage that recomputes all it has the number may be larger.
   [[nodiscard]] std::optional<std::int32_t> recomputed_first() const {
     std::int32_t first = 1, most = 0;
     std::vector<std::pair<std::int32_t, std::int32_t>> stages;  // recomputed, blocks

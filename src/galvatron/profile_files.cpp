@@ -40,7 +40,8 @@ class Key {
   std::string_view rest_;
 };
 
-/// Runs `read` on the root and returns what it filled, or the first error; `expected`: what a file without it should have held.
+/// Runs `read` on the root and returns what it filled, or the first error; `expected`: what a file without it should
+/// have held.
 template <class T>
 Result<T> read_file_of(std::string_view json, const std::string& where, const std::function<bool(Reader&, T&)>& read,
                        std::string_view expected) {

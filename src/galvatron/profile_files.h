@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// What Galvatron's profilers write (main branch): time and memory of layers, bandwidth of the machine. Facts in, a struct out, and the other way;
-// which cost model uses them is not decided here.
+// What Galvatron's profilers write (main branch): time and memory of layers, bandwidth of the machine. Facts in, a
+// struct out, and the other way; which cost model uses them is not decided here.
 //
-//   computation_profiling_*.json   "layertype_0_bsz8_seq4096": ms of one layer's forward pass per sample; "layertype_other_0_…":
-//                                  embedding and head ("layertype_other_bsz8_…" is the same of type 0); with "_attention" or
+//   computation_profiling_*.json   "layertype_0_bsz8_seq4096": ms of one layer's forward pass per sample;
+//                                  "layertype_other_0_…":
+//                                  embedding and head ("layertype_other_bsz8_…" is the same of type 0); with
+//                                  "_attention" or
 //                                  "_mlp" behind: that part of the layer
-//   memory_profiling_*.json        "layertype_0[_sp]": {"4096": {"parameter_size": MB in fp32, "tp_activation_per_bsz_dict":
+//   memory_profiling_*.json        "layertype_0[_sp]": {"4096": {"parameter_size": MB in fp32,
+//                                  "tp_activation_per_bsz_dict":
 //                                  {"1": MB a sample, "2": …, "checkpoint": …}}}
 //                                  "other_memory_pp_off[_sp]", "…_pp_on_first[_sp]", "…_pp_on_last[_sp]":
 //                                  {"4096": {"model_states": {"1": MB, …}, "activation": {"1": MB a sample, …}}}

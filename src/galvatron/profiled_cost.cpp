@@ -40,7 +40,8 @@ double value_of(const std::map<std::int32_t, double>& by_degree, std::int32_t de
   return found->second;
 }
 
-// ---- communication ---------------------------------------------------------------------------------------------------------
+// ---- communication
+// ---------------------------------------------------------------------------------------------------------
 
 /// ms per MB of an all-reduce's bus bandwidth; profiles measure a group either way only where both ways differ.
 double all_reduce_ms_per_mb(const ProfiledModel& model, std::int64_t ranks, bool consecutive) {
@@ -73,8 +74,8 @@ LinearTime fitted(const std::vector<std::pair<double, double>>& points) {
 
 enum class Collective : std::uint8_t { all_gather, all_reduce, all_to_all };
 
-/// The measured time of that size, or the line through the measured ones; without a measurement of the group, its all-reduce
-/// bandwidth.
+/// The measured time of that size, or the line through the measured ones; without a measurement of the group, its
+/// all-reduce bandwidth.
 double collective_ms(const ProfiledModel& model, Collective kind, std::int32_t group, double mb) {
   if (group == 1) return 0;
   const auto& table = kind == Collective::all_to_all ? model.collectives.all_to_all_ms : model.collectives.all_reduce_ms;
@@ -112,7 +113,8 @@ double hidden_ms(double comm_ms, double work_ms, double slowdown) {
   return slowdown * work_ms > comm_ms ? work_ms + comm_ms * (1 - 1 / slowdown) : comm_ms;
 }
 
-// ---- profiles to a model ---------------------------------------------------------------------------------------------------
+// ---- profiles to a model
+// ---------------------------------------------------------------------------------------------------
 
 Error lacks(const std::string& file, const std::string& found, const std::string& expected) {
   return {ErrorKind::bad_input, file, found, expected, "profile the job's own model and sequence length"};

@@ -71,7 +71,8 @@ TEST(ProfiledCost, MemoryBesideTheLayers) {
   EXPECT_DOUBLE_EQ(other_memory_mb(model, {1, false, kZero3}, {1, 1})[0], 800 * 0.253 + 2 * 20 + 1024);
   EXPECT_DOUBLE_EQ(other_memory_mb(model, {2, false, kDdp}, {1, 1})[0], 480 + 4 * 12 + 1024);
   EXPECT_DOUBLE_EQ(other_memory_mb(model, {2, true, kDdp}, {1, 1})[0], 800 + 4 * 12 + 1024);  // Ulysses: whole tables
-  const auto two = other_memory_mb(model, {1, false, kDdp}, {2, 2});  // 2 samples a rank, two micro-batches in flight first
+  // 2 samples a rank, two micro-batches in flight first
+  const auto two = other_memory_mb(model, {1, false, kDdp}, {2, 2});
   EXPECT_DOUBLE_EQ(two[0], 400 + 2 * 2 * 10 + 1024);
   EXPECT_DOUBLE_EQ(two[1], 200 + 2 * 30 + 1024);
   EXPECT_EQ(buffer_mb(model, 0, {1, 1}), 0);
@@ -80,8 +81,8 @@ TEST(ProfiledCost, MemoryBesideTheLayers) {
   EXPECT_EQ(usable_mb(20 * 1024), 20480);
 }
 
-// dp 4, 2 samples: forward 2·2 + 1 = 5 ms, backward 10. Gradients 2·3/4·96/2 = 72 MB at 1/64 ms = 1.125 ms, both slowed by 1.25
-// while together: 1.125·1.25 + 8.875 instead of 10: +0.28125 ms.
+// dp 4, 2 samples: forward 2·2 + 1 = 5 ms, backward 10. Gradients 2·3/4·96/2 = 72 MB at 1/64 ms = 1.125 ms, both slowed
+// by 1.25 while together: 1.125·1.25 + 8.875 instead of 10: +0.28125 ms.
 TEST(ProfiledCost, TimeOfALayerByHand) {
   const ProfiledModel model = tiny();
   const auto ms = [&](const ProfiledStrategy& s, const ProfiledPipeline& p = {1, 1}) {
@@ -92,8 +93,8 @@ TEST(ProfiledCost, TimeOfALayerByHand) {
   EXPECT_NEAR(ms(kDp4).second, 0.28125, 1e-12);
   EXPECT_DOUBLE_EQ(ms({1, false, 4, kDdp, true}).first, 20);
   EXPECT_DOUBLE_EQ(ms(kDp4Zero3).first, 15 + 1.125 / 2);
-  // tp 2: 4 samples of which each rank computes half; six all-gathers of 8 MB, each 1/2·8/32 ms. Gradients 24 MB over strided
-  // ranks, 1.5 ms, beside half of backward: 1.5·1.25 + 3.5 instead of 5.
+  // tp 2: 4 samples of which each rank computes half; six all-gathers of 8 MB, each 1/2·8/32 ms. Gradients 24 MB over
+  // strided ranks, 1.5 ms, beside half of backward: 1.5·1.25 + 3.5 instead of 5.
   EXPECT_DOUBLE_EQ(ms(kTp2).first, 15 + 6 * 0.125);
   EXPECT_NEAR(ms(kTp2).second, 0.375, 1e-12);
   EXPECT_DOUBLE_EQ(ms({2, false, 2, kDdp, true}).first, 20 + 9 * 0.125);
@@ -107,15 +108,16 @@ TEST(ProfiledCost, TimeOfALayerByHand) {
 TEST(ProfiledCost, MeasuredCollectives) {
   ProfiledModel model = tiny();
   model.collectives.all_reduce_ms = {{{2, 4}, 1.0}, {{2, 8}, 1.5}, {{2, 16}, 2.5}};
-  EXPECT_NEAR(layer_seconds(model, model.types[0], kTp2, {1, 1}).steady, 0.001 * (15 + 6 * 0.75), 1e-15);  // 8 MB: measured
+  // 8 MB: measured
+  EXPECT_NEAR(layer_seconds(model, model.types[0], kTp2, {1, 1}).steady, 0.001 * (15 + 6 * 0.75), 1e-15);
   model.batch = 12;  // 6 samples, 12 MB: on the line 0.5 + x/8, half of 2 ms; forward 2·3 + 1
   EXPECT_NEAR(layer_seconds(model, model.types[0], kTp2, {1, 1}).steady, 0.001 * (21 + 6 * 1.0), 1e-15);
   model.sequence_parallel = false;
   EXPECT_NEAR(layer_seconds(model, model.types[0], kTp2, {1, 1}).steady, 0.001 * (21 + 4 * 2.0), 1e-15);
 }
 
-// F = 2 ms, gradients 200 MB at 3/4·1/64 ms: 2.34375. ZeRO-3 gathers in both passes: 1.171875 each, hidden under work that
-// runs 1.25 times longer: 1/5 of it shows.
+// F = 2 ms, gradients 200 MB at 3/4·1/64 ms: 2.34375. ZeRO-3 gathers in both passes: 1.171875 each, hidden under work
+// that runs 1.25 times longer: 1/5 of it shows.
 TEST(ProfiledCost, TimeBesideTheLayers) {
   const ProfiledModel model = tiny();
   const ProfiledSeconds zero3 = other_seconds(model, {1, false, kZero3}, {1, 1})[0];
@@ -145,7 +147,8 @@ TEST(ProfiledCost, BetweenLayers) {
   EXPECT_EQ(between(kTp2, kUlysses2), 1e-10);
 }
 
-// s = (3, 2), m = 4: max(5 + 2·3, max(1, 2/3) + max(2, 4/3) + 3·3) = 12; the first stage still reduces for 0.5 at the end.
+// s = (3, 2), m = 4: max(5 + 2·3, max(1, 2/3) + max(2, 4/3) + 3·3) = 12; the first stage still reduces for 0.5 at the
+// end.
 TEST(ProfiledCost, PipelineOfTheMainBranch) {
   EXPECT_DOUBLE_EQ(main_pipeline_seconds({{3, 0.5}, {2, 1}}, 4), 12.5);
   EXPECT_DOUBLE_EQ(main_pipeline_seconds({{3, 0.5}}, 4), 12.5);

@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // The best plan of Galvatron's space by Galvatron's costs (profiled_cost.h), for a given batch B.
 //
-//   space       P stages (powers of two) and m micro-batches (divisors of B, at least P); tensor groups up to a size or none; per
-//               layer a group (tensor parallel or Ulysses), ZeRO-3 or the default type, recomputed or not; for embedding and
+//   space       P stages (powers of two) and m micro-batches (divisors of B, at least P); tensor groups up to a size or
+//               none; per
+//               layer a group (tensor parallel or Ulysses), ZeRO-3 or the default type, recomputed or not; for
+//               embedding and
 //               head a group, its kind, ZeRO-3 or the default; every contiguous division of the layers over the stages
 //   objective   T = Σ s_i + (m − 1)·max s_i + max sync_i     (Galvatron-BMW); for one stage m·s + sync
 // One stage: the optimum. Several: each stage takes the strategies with the least m·s + sync that fit
-// (solve/layer_search.h), and the division is the best one for those (solve/stage_balance.h). Galvatron itself divides evenly
-// and scores by a formula that reads the first and the last stage only, which a free division would exploit: `main_seconds`
-// reports it.
+// (solve/layer_search.h), and the division is the best one for those (solve/stage_balance.h). Galvatron itself divides
+// evenly and scores by a formula that reads the first and the last stage only, which a free division would exploit:
+// `main_seconds` reports it.
 #pragma once
 
 #include <optional>

@@ -168,7 +168,8 @@ bool covers(const Job& job, const profile::MeasuredOperators& measured, std::int
   return !profile::not_covered(measured, job.model, s, job.training.sequence.main);
 }
 
-/// Only what was measured is searched: tensor parallelism of measured sizes, kinds of sequence parallelism of all of them.
+/// Only what was measured is searched: tensor parallelism of measured sizes, kinds of sequence parallelism of all of
+/// them.
 Status keep_to_measured(Job& job, const Calibration& calibration) {
   if (calibration.operators == nullptr) return std::nullopt;
   const profile::MeasuredOperators& measured = *calibration.operators;

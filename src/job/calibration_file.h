@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A user's own calibration: what `espalier calibrate` writes, and what a job, a plan and `validate` accept (schema
-// espalier.calibration/1, docs/file-formats.md). It replaces the coefficients of one engine on one device, and those of fabric levels
-// (src/cluster/fabric_calibration.h), by name.
+// espalier.calibration/1, docs/file-formats.md). It replaces the coefficients of one engine on one device, and those of
+// fabric levels (src/cluster/fabric_calibration.h), by name.
 #pragma once
 
 #include <cstdint>
@@ -49,9 +49,12 @@ struct Calibration {
       operators;                 ///< what `espalier profile` measured; null: the device model's times
   std::int64_t runs = 0;         ///< measured runs it was fitted to
   std::string cross_validation;  ///< what was held out, in words; empty or "none…": nothing, as far as the file says
-  double error_before = 0, error_after = 0;  ///< median of |predicted/measured − 1|; after: on what was held out, 0 without
-  std::vector<std::string> warnings;         ///< coefficients far from what ships
-  double level = 0.8, low = 1, high = 1;     ///< interval, as factors of the prediction (planner/own_confidence.h)
+  double error_before = 0, error_after = 0;        ///< median of |predicted/measured − 1|; after: on what was held out,
+                                                   ///< 0
+                                                   ///< without
+  std::vector<std::string> warnings;               ///< coefficients far from what ships
+  double level = 0.8, low = 1, high = 1;           ///< interval, as factors of the prediction
+                                                   ///< (planner/own_confidence.h)
   std::int64_t devices_low = 0, devices_high = 0;  ///< devices of the smallest and the largest run
 };
 
@@ -64,8 +67,8 @@ void apply_fabric(Cluster& cluster, const std::vector<CalibratedLevel>& levels);
 /// Writes them over those of every device.
 void apply_overlap(Cluster& cluster, const MeasuredOverlap& overlap);
 
-/// A sentence for a coefficient that lies three prior sigmas or more from what ships: the prior holds such a machine for next to
-/// impossible, so that the runs measured something else, or are wrong. Empty: it lies nearer.
+/// A sentence for a coefficient that lies three prior sigmas or more from what ships: the prior holds such a machine
+/// for next to impossible, so that the runs measured something else, or are wrong. Empty: it lies nearer.
 std::string far_from_shipped(std::string_view name, double widths, double value, double shipped);
 
 }  // namespace espalier::job

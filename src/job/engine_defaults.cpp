@@ -11,8 +11,8 @@
 namespace espalier::job {
 namespace {
 
-/// The entry of the engine that holds without further words in a record; of a variant (torchtitan-compile) the one that its word chooses, or else
-/// that of the engine it is like.
+/// The entry of the engine that holds without further words in a record; of a variant (torchtitan-compile) the one that
+/// its word chooses, or else that of the engine it is like.
 const FrameworkDefault* entry_of(std::string_view engine) {
   const FrameworkDefault* variant = nullptr;
   for (const FrameworkDefault& f : run_defaults().frameworks) {

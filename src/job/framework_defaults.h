@@ -26,15 +26,17 @@ struct ArchitectureDefault {
   std::vector<std::string> match;
   std::string unsupported;  ///< why such a model cannot be described by a record; empty: it can
   DecoderShape shape;       ///< flags (and head_dim, where it is not hidden / heads); the sizes come from the record
-  std::string config;       ///< the model's published config.json, where dimensions alone do not describe it; empty: they do
+  std::string config;       ///< the model's published config.json, where dimensions alone do not describe it; empty:
+                            ///< they do
   std::string source;
 };
 
 /// What is known of the cluster of a source, whose records do not say it.
 struct ClusterDefault {
   std::vector<std::string> sources;
-  std::string
-      name;  ///< of networks: an entry of data/calibration/fabrics.yaml, fitted to collectives of it; of hosts: one of data/devices.yaml
+  std::string name;  ///< of networks: an entry of data/calibration/fabrics.yaml, fitted to collectives of it; of hosts:
+                     ///< one of
+                     ///< data/devices.yaml
   std::string source;
 };
 
@@ -42,8 +44,9 @@ struct FrameworkDefault {
   struct Value {
     std::string value, source;
   };
-  /// A recipe that the framework's authors publish for one model: its defaults come before the framework's own. It holds where each list
-  /// of words that it gives (of the model, the device, the table, the precision of the record) is mentioned.
+  /// A recipe that the framework's authors publish for one model: its defaults come before the framework's own. It
+  /// holds where each list of words that it gives (of the model, the device, the table, the precision of the record) is
+  /// mentioned.
   struct Recipe {
     std::vector<std::string> model, gpu, table, precision;
     std::map<std::string, Value> defaults;
@@ -66,7 +69,8 @@ struct FrameworkDefault {
   std::vector<Recipe> recipes;
   std::vector<std::string> unsupported_recompute;
   std::string unsupported_recompute_reason;
-  /// Samples are packed in bins of their length: batches stated with `binned_from` tokens a sample have `binned_to` in the mean.
+  /// Samples are packed in bins of their length: batches stated with `binned_from` tokens a sample have `binned_to` in
+  /// the mean.
   std::int64_t binned_from = 0, binned_to = 0;
   std::string binned_source;
   /// Tokens of a sequence, where several share a sample. 0: not known.

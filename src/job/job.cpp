@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Job files: model, cluster, training, engine, search (docs/file-formats.md), each input inline or a path (job/inputs.h).
+// Job files: model, cluster, training, engine, search (docs/file-formats.md), each input inline or a path
+// (job/inputs.h).
 #include <algorithm>
 #include <array>
 #include <filesystem>
@@ -29,7 +30,8 @@ using namespace job;
 
 namespace fs = std::filesystem;
 
-constexpr std::int64_t kMaxTokens = std::int64_t{1} << 31;  // sequence length: beyond any plausible one, products stay in 64 bits
+// sequence length: beyond any plausible one, products stay in 64 bits
+constexpr std::int64_t kMaxTokens = std::int64_t{1} << 31;
 constexpr std::int64_t kMaxSamples = std::int64_t{1} << 31;  // global batch
 
 /// Names by which other tools call what is written otherwise here, or is not planned.
@@ -115,8 +117,8 @@ void check_places(base::Reader& training, const Model& model, const Sequence& se
                   "the length of the text counts the places of its images; fewer images: training.images_per_sample");
 }
 
-/// Text with the places of its images, and the patches of those: images_per_sample times the patches of one where the model fixes
-/// them, else {main, encoder} of the job.
+/// Text with the places of its images, and the patches of those: images_per_sample times the patches of one where the
+/// model fixes them, else {main, encoder} of the job.
 Sequence read_text_and_images(base::Reader& training, const Model& model) {
   const char* const key = "sequence_length";
   Sequence sequence;
@@ -299,7 +301,8 @@ Result<std::shared_ptr<const Calibration>> read_calibration_key(base::Reader& jo
   return calibration;
 }
 
-/// What follows the JSON path `path` where `where` speaks of it or of something below it: "" or ".zero". Nothing where it does not.
+/// What follows the JSON path `path` where `where` speaks of it or of something below it: "" or ".zero". Nothing where
+/// it does not.
 std::optional<std::string> below_path(const std::string& where, const std::string& path) {
   const std::size_t at = where.find("($" + path);
   if (at == std::string::npos) return std::nullopt;
@@ -308,8 +311,8 @@ std::optional<std::string> below_path(const std::string& where, const std::strin
   return where.substr(next, where.rfind(')') - next);
 }
 
-/// A message about a value that came from the command line should say so, not point into the file. The last override of a path is the
-/// one that counts.
+/// A message about a value that came from the command line should say so, not point into the file. The last override of
+/// a path is the one that counts.
 Error blame_override(Error error, const std::vector<Override>& overrides) {
   for (auto it = overrides.rbegin(); it != overrides.rend(); ++it) {
     const Override& change = *it;

@@ -183,15 +183,16 @@ TEST(Job, DeviceMustSupportThePrecision) {
   EXPECT_THAT(job.error().message(), HasSubstr("v100-sxm-32gb does not support bf16"));
 }
 
-// A cluster file that names tables: the job's cluster source holds their rows, so that a plan needs no other file. In the job's own mapping they are looked for
-// beside the job.
+// A cluster file that names tables: the job's cluster source holds their rows, so that a plan needs no other file. In
+// the job's own mapping they are looked for beside the job.
 TEST(Job, TablesOfAClusterAreEmbedded) {
   const std::string clusters = ESPALIER_SOURCE_DIR "/examples/clusters";
   const std::string rest = "training: {sequence_length: 128, global_batch: 8, precision: fp16}\n";
   const auto job = load_job("model:\n" + std::string(kModel) + "cluster: two-sites.yaml\n" + rest, "job.yaml", clusters, {});
   ASSERT_TRUE(job) << job.error().message();
   EXPECT_THAT(job->cluster_source, testing::Not(HasSubstr(".csv")));
-  // One of its links spends a token bucket: the source keeps it as it was given, the job is planned at the rate that lasts.
+  // One of its links spends a token bucket: the source keeps it as it was given, the job is planned at the rate that
+  // lasts.
   ASSERT_TRUE(job->with_buckets);
   const auto again = load_cluster(job->cluster_source, "plan");
   ASSERT_TRUE(again) << again.error().message();
@@ -223,7 +224,8 @@ TEST(Job, SetChangesAnyValueAndIsBlamedForIt) {
   EXPECT_EQ(bad.error().where, "--set training.global_batch=lots");
 }
 
-// The segment that was chosen goes with the plan: 64 trays in racks of 18 are 16 a rack, whatever a later version would choose.
+// The segment that was chosen goes with the plan: 64 trays in racks of 18 are 16 a rack, whatever a later version would
+// choose.
 TEST(Job, ChosenSegmentIsPartOfTheClusterSource) {
   const auto job = load(job_text(), {"cluster={nodes: 64, device: gb200-nvl72}"});
   ASSERT_TRUE(job) << job.error().message();

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// `--set a.b.c=value`: changes to a parsed job before it is read, so that an override is checked like a line of the file.
+// `--set a.b.c=value`: changes to a parsed job before it is read, so that an override is checked like a line of the
+// file.
 //
-// The value is a YAML scalar or flow collection ("8", "[1, 2]", "{nodes: 2}"); an empty value takes the key away. Numbers in the
-// path index lists (cluster.groups.0.nodes). Missing mappings on the way are made.
+// The value is a YAML scalar or flow collection ("8", "[1, 2]", "{nodes: 2}"); an empty value takes the key away.
+// Numbers in the path index lists (cluster.groups.0.nodes). Missing mappings on the way are made.
 #pragma once
 
 #include <string>

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The restrictions of a job one by one, as its file states them: for messages, and for trying what happens without one of them.
+// The restrictions of a job one by one, as its file states them: for messages, and for trying what happens without one
+// of them.
 #pragma once
 
 #include <string>

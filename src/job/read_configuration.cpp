@@ -67,7 +67,8 @@ ScheduleKind read_schedule(const ConfigurationWords& f, Status& error) {
 
 std::int32_t default_virtual_stages(ScheduleKind kind) { return has_chunks(kind) ? 2 : 1; }
 
-/// dp, shard and micro-batches; then what depends on them: ZeRO needs several data ranks, overlaps something to overlap.
+/// dp, shard and micro-batches; then what depends on them: ZeRO needs several data ranks, overlaps something to
+/// overlap.
 void complete(const ConfigurationWords& f, const Job& job, const EngineDefaults& defaults, CompleteConfiguration& c) {
   CompleteConfiguration plain = c;
   complete_configuration(job, plain.strategy, plain.schedule);

@@ -73,8 +73,8 @@ std::optional<std::int64_t> read_value(base::Reader& reader, Dimension dimension
   return std::nullopt;
 }
 
-/// Every member name must be a dimension: unknown ones are reported by hand, because the reader's own "did you mean" knows only
-/// the names that somebody asked for.
+/// Every member name must be a dimension: unknown ones are reported by hand, because the reader's own "did you mean"
+/// knows only the names that somebody asked for.
 bool known_dimensions_only(base::Reader& part) {
   for (const auto& [key, node] : part.node().members) {
     if (parse_dimension(key)) continue;
@@ -86,8 +86,8 @@ bool known_dimensions_only(base::Reader& part) {
   return true;
 }
 
-/// `recompute: layernorm,moe_act`, or a list of such names: selective recomputation of these modules. Whether it is that, or wrong; else it is one of
-/// the dimension's values.
+/// `recompute: layernorm,moe_act`, or a list of such names: selective recomputation of these modules. Whether it is
+/// that, or wrong; else it is one of the dimension's values.
 bool read_modules(base::Reader& part, const base::Node& node, RecomputeModules& modules) {
   std::string names = node.kind == base::NodeKind::string ? node.text : "";
   for (const base::Node& item : node.items) names += item.text + ",";
@@ -119,7 +119,8 @@ RecomputeModules read_meaning(base::Reader& search) {
   return out;
 }
 
-/// `fix`, `allow`, `forbid`: dimension -> value or list of values. Where `modules` is given, recomputation may be named by modules.
+/// `fix`, `allow`, `forbid`: dimension -> value or list of values. Where `modules` is given, recomputation may be named
+/// by modules.
 std::map<std::string, std::vector<std::int64_t>> read_values(base::Reader& part, bool lists,
                                                              RecomputeModules* modules = nullptr) {
   std::map<std::string, std::vector<std::int64_t>> out;
@@ -246,7 +247,8 @@ Status mean_modules(Job& job) {
                  "modules that it recomputes: " + listed(engine->runs.recompute_modules),
                  "leave them out, or take another engine"};
   const bool one_policy = named == kPerOperator || named == engine->runs.recompute_modules;
-  const RecomputeModules absent = one_policy ? RecomputeModules{} : named.without(modules_of(job.model, engine->memory.fuses_norms));
+  const RecomputeModules absent =
+      one_policy ? RecomputeModules{} : named.without(modules_of(job.model, engine->memory.fuses_norms));
   if (absent.any())
     return Error{
         ErrorKind::bad_input, "search.fix.recompute", listed(absent),

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The `search:` part of a job file, and how a dimension's values are written there.
 //
-// A value is an integer (tp: 8), the name of an enum (sp: megatron) or, for overlap_*, true or false; SearchSpace keeps ordinals.
+// A value is an integer (tp: 8), the name of an enum (sp: megatron) or, for overlap_*, true or false; SearchSpace keeps
+// ordinals.
 #pragma once
 
 #include <cstdint>
@@ -21,12 +22,14 @@ std::string value_name(std::string_view name, std::int64_t value);
 /// The value that value_name writes so; nullopt when there is none.
 std::optional<std::int64_t> value_of_name(std::string_view name, std::string_view text);
 
-/// Reads `{objective: {minimise, budget_per_step, deadline}}`; nothing where there is none. Errors go to the reader's sink.
+/// Reads `{objective: {minimise, budget_per_step, deadline}}`; nothing where there is none. Errors go to the reader's
+/// sink.
 std::optional<Objective> read_objective(base::Reader& search);
 
 /// Reads `{space, fix, allow, forbid, limits, recompute_modules}`; errors go to the reader's sink.
 SearchSpace read_search_space(base::Reader& reader);
-/// Makes `selective` mean the modules that the job's space names. Error: its engine cannot run them again, or the model has none such.
+/// Makes `selective` mean the modules that the job's space names. Error: its engine cannot run them again, or the model
+/// has none such.
 Status mean_modules(Job& job);
 
 }  // namespace espalier::job

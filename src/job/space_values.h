@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Values under search.fix and search.allow that no configuration of this cluster, model and batch can have, whatever the other
-// dimensions are: tp 3 on 8 devices, pp 16 of a model with 14 layers, ep 2 without experts. They are bad input with a place, not an
-// infeasible search.
+// Values under search.fix and search.allow that no configuration of this cluster, model and batch can have, whatever
+// the other dimensions are: tp 3 on 8 devices, pp 16 of a model with 14 layers, ep 2 without experts. They are bad
+// input with a place, not an infeasible search.
 //
 //   tp cp dp etp shard    a divisor of the devices
 //   pp                    the same, and at most the layers (embedding and head counted)

@@ -2,7 +2,8 @@
 // `training.lengths` of a job: how long the sequences are that samples are made of.
 //
 //   lengths: {histogram: [[512, 3], [2048, 1]], packing: packed}     pairs of tokens and weight
-//   lengths: {histogram: lengths.tsv, packing: none}                 a file: two columns, tokens and weight; lines that begin with # are comments
+//   lengths: {histogram: lengths.tsv, packing: none}                 a file: two columns, tokens and weight; lines that
+//                                                                    begin with # are comments
 #pragma once
 
 #include <string>

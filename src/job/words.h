@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Words of a job file that users bring from elsewhere, for the one that this project writes.
 //
-// Case, '-', '_', '.', spaces and a leading "torch." do not count. An optimizer belongs to "adam" when its states are those of Adam,
-// two moments in fp32, which all that is predicted of an optimizer follows from: AdamW and the fused kernels are Adam here. Optimizers
-// with other states (8-bit moments, Adafactor's factors, Lion's one moment) are not: they would be predicted wrongly.
+// Case, '-', '_', '.', spaces and a leading "torch." do not count. An optimizer belongs to "adam" when its states are
+// those of Adam, two moments in fp32, which all that is predicted of an optimizer follows from: AdamW and the fused
+// kernels are Adam here. Optimizers with other states (8-bit moments, Adafactor's factors, Lion's one moment) are not:
+// they would be predicted wrongly.
 #pragma once
 
 #include <optional>

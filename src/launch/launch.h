@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// The processes of a run: what a launcher of a cluster says about this one, and ranks that are started on this machine. No libtorch here: the
-// ranks are another program.
+// The processes of a run: what a launcher of a cluster says about this one, and ranks that are started on this machine.
+// No libtorch here: the ranks are another program.
 //
-// All ranks end together. When one ends with an error, or by a signal, the others are asked to end, and killed after a grace of two seconds;
-// the error of the run is that of the rank that failed first, by its own word where several fail at once: a rank that only lost a peer speaks
-// last.
+// All ranks end together. When one ends with an error, or by a signal, the others are asked to end, and killed after a
+// grace of two seconds; the error of the run is that of the rank that failed first, by its own word where several fail
+// at once: a rank that only lost a peer speaks last.
 #pragma once
 
 #include <functional>
@@ -26,8 +26,9 @@ struct RankPlace {
 /// The value of an environment variable; nothing where it is not set.
 using Environment = std::function<std::optional<std::string>(const std::string&)>;
 
-/// torchrun: RANK, WORLD_SIZE; srun: SLURM_PROCID, SLURM_NTASKS; mpirun (Open MPI): OMPI_COMM_WORLD_RANK, OMPI_COMM_WORLD_SIZE; Hydra: PMI_RANK,
-/// PMI_SIZE. All of them with MASTER_ADDR and MASTER_PORT (29500 where it is not set). Nothing: no launcher speaks.
+/// torchrun: RANK, WORLD_SIZE; srun: SLURM_PROCID, SLURM_NTASKS; mpirun (Open MPI): OMPI_COMM_WORLD_RANK,
+/// OMPI_COMM_WORLD_SIZE; Hydra: PMI_RANK, PMI_SIZE. All of them with MASTER_ADDR and MASTER_PORT (29500 where it is not
+/// set). Nothing: no launcher speaks.
 Result<std::optional<RankPlace>> rank_of(const Environment& environment);
 
 /// Ranks to start here.

@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// Encoder-decoder pairs of the form of BART (Lewis et al. 2019): biases, LayerNorm, plain MLPs, learned or computed positions.
+// Encoder-decoder pairs of the form of BART (Lewis et al. 2019): biases, LayerNorm, plain MLPs, learned or computed
+// positions.
 //
 //   attention a = 4h² + 4h, MLP m = 2·h·f + f + h, norms 2h each
-//   encoder block a + m + 4h;  decoder block 2a + m + 6h;  each stack: positions p·h, norm of the embedding 2h, final norm 2h (where there are)
+//   encoder block a + m + 4h;  decoder block 2a + m + 6h;  each stack: positions p·h, norm of the embedding 2h, final
+//   norm 2h (where there are)
 //
-// Text: embedding (encoder's tokens), encoder, decoder, head; the first decoder block looks up its tokens in the same table. Whisper
-// (Radford et al. 2022): embedding (the decoder's tokens), encoder on frames of sound past which that travels, decoder, head; two convolutions
-// of three taps make d features of 2 · 80 mel bins a frame, whose keys have no bias. Layers and streams are those of t5.cpp.
+// Text: embedding (encoder's tokens), encoder, decoder, head; the first decoder block looks up its tokens in the same
+// table. Whisper (Radford et al. 2022): embedding (the decoder's tokens), encoder on frames of sound past which that
+// travels, decoder, head; two convolutions of three taps make d features of 2 · 80 mel bins a frame, whose keys have no
+// bias. Layers and streams are those of t5.cpp.
 #include <string>
 #include <utility>
 

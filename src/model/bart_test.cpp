@@ -27,7 +27,8 @@ TEST(Bart, ParametersByHand) {
   EXPECT_THAT(order(m), ElementsAre("embedding", "encoder", "encoder.last", "decoder.first", "decoder.last", "head"));
 }
 
-// The decoder's tokens come first and travel along past the encoder; keys have no bias; convolutions 3·4·8 + 8 and 3·8·8 + 8.
+// The decoder's tokens come first and travel along past the encoder; keys have no bias; convolutions 3·4·8 + 8 and
+// 3·8·8 + 8.
 TEST(Whisper, FramesAreTheEncodersSequence) {
   const Model m = load(small("whisper", R"(, "num_mel_bins": 4, "max_source_positions": 6, "max_target_positions": 5)"));
   const Sequence sequence{.main = 0, .encoder = 6, .decoder = 5};
@@ -45,7 +46,8 @@ TEST(Bart, TwoVocabulariesRefuse) {
   EXPECT_THAT(error_of(small("marian", R"(, "decoder_vocab_size": 16)")), HasSubstr("one table for both stacks"));
 }
 
-// DeepSeek-V3.2: the indexer's scores see every earlier token, attention the best of them. Of 64 tokens, all but the first 8 read 8.
+// DeepSeek-V3.2: the indexer's scores see every earlier token, attention the best of them. Of 64 tokens, all but the
+// first 8 read 8.
 TEST(SparseAttention, ReadsWhatTheIndexerChooses) {
   const std::string config =
       R"({"model_type": "deepseek_v32", "hidden_size": 32, "num_hidden_layers": 1, "num_attention_heads": 4,

@@ -6,8 +6,9 @@
 //   head        transform h² + h, LayerNorm 2h, tied decoder with bias V;
 //               for the architecture BertForPreTraining also pooler h² + h and next-sentence classifier 2h + 2
 //
-// ALBERT (Lan et al. 2019): a narrower embedding, e·(V + P + T) + 2e and e·h + h; blocks whose weights are used again, those of a group in all its
-// layers. Parameters are the first use's; later uses have the operators alone ("again.", operators.h), and a pipeline is refused for them.
+// ALBERT (Lan et al. 2019): a narrower embedding, e·(V + P + T) + 2e and e·h + h; blocks whose weights are used again,
+// those of a group in all its layers. Parameters are the first use's; later uses have the operators alone ("again.",
+// operators.h), and a pipeline is refused for them.
 #include <algorithm>
 #include <string>
 #include <utility>
@@ -124,7 +125,8 @@ std::string first_architecture(Fields& f) {
 
 }  // namespace
 
-/// bert, and families of its shape: roberta, xlm-roberta, camembert (whose position ids begin behind the padding id), ernie, electra.
+/// bert, and families of its shape: roberta, xlm-roberta, camembert (whose position ids begin behind the padding id),
+/// ernie, electra.
 void read_bert(Fields& f, Model& model) {
   Bert b;
   b.hidden = f.integer({"hidden_size"}, SizeLimits::width);
@@ -221,8 +223,8 @@ void read_albert(Fields& f, Model& model) {
   build_in_groups(b, g, model);
 }
 
-/// ModernBERT (Warner et al. 2024): norms without shift before both halves (none before the first attention), gated MLP, rotary
-/// positions, two windowed layers between full ones.
+/// ModernBERT (Warner et al. 2024): norms without shift before both halves (none before the first attention), gated
+/// MLP, rotary positions, two windowed layers between full ones.
 void read_modernbert(Fields& f, Model& model) {
   const std::int64_t hidden = f.integer({"hidden_size"}, SizeLimits::width),
                      count = f.integer({"num_hidden_layers"}, SizeLimits::layers);

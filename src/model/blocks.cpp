@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// The generic description: a model that no config.json says, as widths and a list of blocks (docs/models.md has every key).
+// The generic description: a model that no config.json says, as widths and a list of blocks (docs/models.md has every
+// key).
 //
 //   {hidden: 4096, vocabulary: 128256, repeat: 4, blocks: [
 //     {count: 7, mixer: mamba2, mamba_n_heads: 128, ffn: 14336},
 //     {heads: 32, kv_heads: 8, experts: 16, top_k: 2, ffn: 14336}]}
 //
-// Layers: token embedding, the list of blocks `repeat` times, final norm and logits. The file is ours, so that every key is read or refused.
+// Layers: token embedding, the list of blocks `repeat` times, final norm and logits. The file is ours, so that every
+// key is read or refused.
 #include <algorithm>
 #include <array>
 #include <string>

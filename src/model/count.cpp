@@ -126,8 +126,9 @@ Flops forward_flops(const LayerKind& kind, const Sequence& sequence, bool causal
 
 namespace {
 
-/// What training a layer computes beside three times its forward pass: less where gradients of weights, or all gradients, are not needed; more for
-/// adapters. Attention and scans have no weights: their backward is twice their forward whatever is trained.
+/// What training a layer computes beside three times its forward pass: less where gradients of weights, or all
+/// gradients, are not needed; more for adapters. Attention and scans have no weights: their backward is twice their
+/// forward whatever is trained.
 double beside_thrice_forward(const LayerKind& kind, const Sequence& sequence, bool causal_half) {
   const double tokens = static_cast<double>(tokens_per_sample(kind, sequence));
   double sum = 0;

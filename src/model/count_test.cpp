@@ -32,8 +32,8 @@ TEST(Count, TinyLlamaByHand) {
   EXPECT_EQ(parameter_count(kind(m, "decoder")), 592);
 }
 
-// Forward FLOPs of one block for 10 tokens: GEMMs 2·10·(128 + 64 + 384) = 11520; attention 2·2·(4 + 4)·10·10 = 3200, half of it
-// when only the causal half is counted. Head: 2·10·8·32 = 5120.
+// Forward FLOPs of one block for 10 tokens: GEMMs 2·10·(128 + 64 + 384) = 11520; attention 2·2·(4 + 4)·10·10 = 3200,
+// half of it when only the causal half is counted. Head: 2·10·8·32 = 5120.
 TEST(Count, TinyLlamaFlopsByHand) {
   const Model m = load(kTiny);
   const Sequence s{.main = 10};
@@ -44,8 +44,8 @@ TEST(Count, TinyLlamaFlopsByHand) {
   EXPECT_EQ(training_flops(m, s, true).count(), 3 * (2 * (11520 + 1600) + 5120));
 }
 
-// Of a frozen block that gradients pass through the weight gradients are missing: 3·(11520 + 3200) − 11520; of one that none come to all but the forward
-// pass. An adapter of rank 2 beside qkv (8 → 16) adds 3·2·10·2·(8 + 16) = 2880.
+// Of a frozen block that gradients pass through the weight gradients are missing: 3·(11520 + 3200) − 11520; of one that
+// none come to all but the forward pass. An adapter of rank 2 beside qkv (8 → 16) adds 3·2·10·2·(8 + 16) = 2880.
 TEST(Count, FrozenWeightsHaveNoGradients) {
   Model m = load(kTiny);
   const Sequence s{.main = 10};
@@ -116,8 +116,8 @@ TEST(Count, UnsplitPartIsBiasesOfRowLinearsNormsAndRouters) {
   EXPECT_EQ(list.front().parameters_unsplit, 32);
 }
 
-// A layer behind a merge of four patches: 64 patches of two images are 16 tokens, each attends to the 8 of its own image; beside its own
-// 16·4 features the embedded text of 10 tokens travels along, 6 features each.
+// A layer behind a merge of four patches: 64 patches of two images are 16 tokens, each attends to the 8 of its own
+// image; beside its own 16·4 features the embedded text of 10 tokens travels along, 6 features each.
 TEST(Streams, PatchesOfImagesAndWhatTravelsAlong) {
   LayerKind layer;
   layer.stream = TokenStream::encoder;

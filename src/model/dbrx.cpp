@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// DBRX (Databricks 2024): mixtures in every block, norms without shift, no biases; sizes of attention and experts stand in mappings of their own.
+// DBRX (Databricks 2024): mixtures in every block, norms without shift, no biases; sizes of attention and experts stand
+// in mappings of their own.
 //
 //   block = h·(H + 2·KV)·d + h² + h·E + 3·E·h·f + 2h        d = h / H
 #include <algorithm>

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// DeBERTa V2 and V3 (He et al. 2021, arXiv 2006.03654 and 2111.09543): BERT whose scores have two more terms, of a token's query with the keys of
-// relative positions and of a token's key with their queries, from one table of R = 2 · position_buckets rows that all layers share.
+// DeBERTa V2 and V3 (He et al. 2021, arXiv 2006.03654 and 2111.09543): BERT whose scores have two more terms, of a
+// token's query with the keys of relative positions and of a token's key with their queries, from one table of R = 2 ·
+// position_buckets rows that all layers share.
 //
-//   block   4h² + 4h + 2hf + f + h + 4h, without share_att_key 2h² + 2h more; the terms cost 2·T·R·h each and no weights
-//   table   R·h (and its norm 2h), counted with the embedding; conv_kernel_size: a convolution k·h² + 3h beside the first block
+//   block   4h² + 4h + 2hf + f + h + 4h, without share_att_key 2h² + 2h more; the terms cost 2·T·R·h each and no
+//           weights
+//   table   R·h (and its norm 2h), counted with the embedding; conv_kernel_size: a convolution k·h² + 3h beside the
+//           first block
 //
 // Not in the work: projections of that table, once a micro-batch; its copies on later stages are not in their memory.
 #include <algorithm>

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Families of decoders that differ in switches, one row each, by type. Facts: the configuration and modelling classes of Hugging Face
-// transformers 5.23 (src/transformers/models/<type>); of internlm2, kimi_k2 and other types that live on the hub, their own files.
+// Families of decoders that differ in switches, one row each, by type. Facts: the configuration and modelling classes
+// of Hugging Face transformers 5.23 (src/transformers/models/<type>); of internlm2, kimi_k2 and other types that live
+// on the hub, their own files.
 #include <algorithm>
 #include <array>
 #include <span>

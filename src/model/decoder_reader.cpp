@@ -72,7 +72,8 @@ void read_unused_window(Fields& f, const Traits& t) {
   }
 }
 
-/// Every how many layers one attends to everything: a number, or letters of which the last one stands for that layer ("LLLG").
+/// Every how many layers one attends to everything: a number, or letters of which the last one stands for that layer
+/// ("LLLG").
 std::int64_t read_pattern(Fields& f, const Traits& t) {
   const base::Node* node = f.reader().find("sliding_window_pattern");
   if (node != nullptr && node->kind == base::NodeKind::string && !node->text.empty() && node->text.size() < 64)
@@ -108,8 +109,8 @@ std::vector<std::int64_t> read_windows(Fields& f, const Traits& t, std::int64_t 
   return windows;
 }
 
-/// Which layers are mixtures of experts: by a list, after some dense ones, every so often (qwen3_moe: decoder_sparse_step and
-/// mlp_only_layers; ernie4_5_moe: from one layer to another), else all.
+/// Which layers are mixtures of experts: by a list, after some dense ones, every so often (qwen3_moe:
+/// decoder_sparse_step and mlp_only_layers; ernie4_5_moe: from one layer to another), else all.
 std::vector<bool> read_sparse_layers(Fields& f, const Traits& t, std::int64_t layers, std::int64_t experts) {
   std::vector<bool> sparse(static_cast<std::size_t>(layers), experts > 0);
   const std::int64_t dense_first =
@@ -167,7 +168,8 @@ void read_experts(Fields& f, const Traits& t, Decoder& d) {
   }
 }
 
-/// Layers that mix tokens in another way than by attention: those that a list names, else all but some (jamba: period and offset;
+/// Layers that mix tokens in another way than by attention: those that a list names, else all but some (jamba: period
+/// and offset;
 /// bamba: the indices that attend).
 std::vector<bool> read_mixes(Fields& f, const Traits& t, std::int64_t layers) {
   std::vector<bool> mixes(static_cast<std::size_t>(layers), false);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Decoders that differ in switches: token embedding, then blocks of norm, grouped-query attention with rotary positions, norm, MLP or
-// mixture of experts; final norm, logits. A family is one row of Traits (decoder_families.cpp), read by read_decoder.
+// Decoders that differ in switches: token embedding, then blocks of norm, grouped-query attention with rotary
+// positions, norm, MLP or mixture of experts; final norm, logits. A family is one row of Traits (decoder_families.cpp),
+// read by read_decoder.
 //
 //   dense block parameters = h·(H + 2·KV)·d + H·d·h + 3·h·f + norms (+ biases)
 //   MoE block              = attention + h·E + E·3·h·f
@@ -75,15 +76,17 @@ struct Traits {
   bool shared_gate = false, expert_bias = false;
   std::string_view first_dense{};  ///< key of a number of dense layers before the mixtures
   std::int64_t dense_layers = 0;
-  bool every_layer_sparse = false;  ///< no intermediate_size of dense layers in the file
-  ReadMixer mixer = nullptr;        ///< what some layers have in place of attention
-  std::int64_t attention_every =
-      0;                          ///< without a list of layer types every so-many-th layer attends; 0 = by the family's own keys
-  bool beside = false;            ///< falcon_h1: attention and mixer side by side in every block
-  std::string_view mixer_word{};  ///< of layer_types; empty = "linear_attention"
-  bool chunks = false;            ///< llama4: layers that layer_types calls chunked attend inside pieces; mixtures every so often
-  bool adjusts_width = false;     ///< lfm2: two thirds of intermediate_size, rounded up to block_multiple_of
-  std::string_view prediction{};  ///< key of a number of multi-token-prediction modules; empty = none are read
+  bool every_layer_sparse = false;   ///< no intermediate_size of dense layers in the file
+  ReadMixer mixer = nullptr;         ///< what some layers have in place of attention
+  std::int64_t attention_every = 0;  ///< without a list of layer types every so-many-th layer attends; 0 = by the
+                                     ///< family's
+                                     ///< own keys
+  bool beside = false;               ///< falcon_h1: attention and mixer side by side in every block
+  std::string_view mixer_word{};     ///< of layer_types; empty = "linear_attention"
+  bool chunks = false;               ///< llama4: layers that layer_types calls chunked attend inside pieces; mixtures
+                                     ///< every so often
+  bool adjusts_width = false;        ///< lfm2: two thirds of intermediate_size, rounded up to block_multiple_of
+  std::string_view prediction{};     ///< key of a number of multi-token-prediction modules; empty = none are read
 };
 
 void read_decoder(Fields& fields, Model& model, const Traits& traits);

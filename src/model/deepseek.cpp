@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// DeepSeek-V3 (DeepSeek-AI 2024, arXiv 2412.19437): multi-head latent attention and mixture of experts with shared experts.
+// DeepSeek-V3 (DeepSeek-AI 2024, arXiv 2412.19437): multi-head latent attention and mixture of experts with shared
+// experts.
 //
 //   MLA: q = q_b(norm(q_a(x)))  or q(x) without q_lora_rank;  c, k_rope = kv_a(x);  k_nope, v = kv_b(norm(c))
 //        q_a [h, r_q], q_b [r_q, H(n + p)], kv_a [h, r_kv + p], kv_b [r_kv, H(n + v)], out [H·v, h]
-//        n qk_nope_head_dim, p qk_rope_head_dim, v v_head_dim; after kv_b every head has its own keys (num_key_value_heads void)
+//        n qk_nope_head_dim, p qk_rope_head_dim, v v_head_dim; after kv_b every head has its own keys
+//        (num_key_value_heads void)
 //   Under tensor parallelism q_a and kv_a are replicated, q_b and kv_b split by heads.
 //   Layer i is a mixture of experts iff i ≥ first_k_dense_replace and i mod moe_layer_freq = 0.
-//   The router's correction bias is set by a rule, not by gradients: no parameter here. Modules of multi-token prediction are in
+//   The router's correction bias is set by a rule, not by gradients: no parameter here. Modules of multi-token
+//   prediction are in
 //   prediction.cpp.
 //   V3.2 (sparse attention): indexer q [r_q, H_i·d_i], k [h, d_i], weights [h, H_i], LayerNorm d_i.
 #include <string>
@@ -30,9 +33,9 @@ struct DeepSeek {
   ExpertShape experts;
 };
 
-/// DeepSeek-V3.2: an indexer scores every earlier token, and attention reads the best `index_top` of them. The first of those queries see
-/// fewer, as those of a window do. Its weights are whole on every rank of a tensor group; its scores are products like attention's.
-/// These projections stand beside those of queries and keys that read the same tensors.
+/// DeepSeek-V3.2: an indexer scores every earlier token, and attention reads the best `index_top` of them. The first of
+/// those queries see fewer, as those of a window do. Its weights are whole on every rank of a tensor group; its scores
+/// are products like attention's. These projections stand beside those of queries and keys that read the same tensors.
 void add_indexer(Operators& list, const Latent& a) {
   if (a.index_heads == 0) return;
   const std::int64_t from = a.q_rank > 0 ? a.q_rank : a.hidden;

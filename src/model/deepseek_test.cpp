@@ -11,7 +11,8 @@ using namespace model::testing;
 using ::testing::ElementsAre;
 
 // hidden 32, 4 heads, q rank 12, kv rank 10, rope 2, nope 6, value 5:
-//   q_a 32·12, norm 12, q_b 12·4·8, kv_a 32·12, norm 10, kv_b 10·4·11, out 4·5·32 = 384 + 12 + 384 + 384 + 10 + 440 + 640 = 2254
+//   q_a 32·12, norm 12, q_b 12·4·8, kv_a 32·12, norm 10, kv_b 10·4·11, out 4·5·32 = 384 + 12 + 384 + 384 + 10 + 440 +
+//   640 = 2254
 std::string small(const std::string& more = "") {
   return R"({"model_type": "deepseek_v3", "hidden_size": 32, "num_hidden_layers": 3, "num_attention_heads": 4, "intermediate_size": 48,
     "vocab_size": 64, "q_lora_rank": 12, "kv_lora_rank": 10, "qk_rope_head_dim": 2, "qk_nope_head_dim": 6, "v_head_dim": 5,

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// One reader per model family: from the fields of a config.json to layers. The families that differ only in switches share a
-// file (llama.cpp, gpt.cpp). Facts about the families come from the configuration and modelling classes of Hugging Face
-// transformers (huggingface/transformers, src/transformers/models/<family>), which define what the keys mean.
+// One reader per model family: from the fields of a config.json to layers. The families that differ only in switches
+// share a file (llama.cpp, gpt.cpp). Facts about the families come from the configuration and modelling classes of
+// Hugging Face transformers (huggingface/transformers, src/transformers/models/<family>), which define what the keys
+// mean.
 #pragma once
 
 #include <string>
@@ -57,11 +58,13 @@ AttentionShape read_gemma_attention(Fields& fields, std::int64_t hidden, std::in
 
 /// Notes of routing that is limited to some groups of experts (n_group, topk_group): it is read and not modelled.
 void read_routing_groups(Fields& fields);
-/// Adds `modules` of multi-token prediction to the head, where frameworks run them: each looks the next tokens up again, norms them and the
-/// hidden state, projects both 2h → h, runs `block` and a final norm, and uses the head's logits and loss again (DeepSeek-V3, arXiv
+/// Adds `modules` of multi-token prediction to the head, where frameworks run them: each looks the next tokens up
+/// again, norms them and the hidden state, projects both 2h → h, runs `block` and a final norm, and uses the head's
+/// logits and loss again (DeepSeek-V3, arXiv
 /// 2412.19437, 2.2). Model::mtp_parameters says how many of the model's parameters are theirs.
 void add_prediction(Model& model, std::int64_t modules, const LayerKind& block);
-/// One value per layer from `layer_types`: the window of a sliding layer, 0 for full attention; empty when the key is absent.
+/// One value per layer from `layer_types`: the window of a sliding layer, 0 for full attention; empty when the key is
+/// absent.
 std::vector<std::int64_t> windows_of_layer_types(Fields& fields, std::int64_t layers, std::int64_t window);
 /// The strings of a list with one entry per layer, each one of `allowed`; empty when the key is absent or null.
 std::vector<std::string> per_layer_list(Fields& fields, std::string_view key, std::int64_t layers,

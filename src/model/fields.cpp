@@ -11,7 +11,8 @@
 namespace espalier::model {
 namespace {
 
-/// Keys about tokens, generation, training runs and numerics: nothing that a size, a time or a byte depends on. Sorted (binary search).
+/// Keys about tokens, generation, training runs and numerics: nothing that a size, a time or a byte depends on. Sorted
+/// (binary search).
 constexpr std::array kHarmless = std::to_array<std::string_view>({
     "_attn_implementation",
     "_espalier_provenance",
@@ -218,7 +219,8 @@ bool in_use(const base::Node& value) {
 
 namespace {
 
-/// Whether the name of a key speaks of sizes or work: those words, and none that turns it into a rate, a token or a name.
+/// Whether the name of a key speaks of sizes or work: those words, and none that turns it into a rate, a token or a
+/// name.
 bool speaks_of_size(const std::string& key) {
   constexpr std::array kWords = std::to_array<std::string_view>({"expert",
                                                                  "moe",

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Fields of a config.json: one value under one of several names, range-checked, with a note for each value the file did not hold.
+// Fields of a config.json: one value under one of several names, range-checked, with a note for each value the file did
+// not hold.
 //
 // The format distinguishes absent from null (class default against "derive it"); `integer_or` treats them alike,
-// `integer_nullable` does not. After the first error every getter still returns a value inside its range, so that readers stay
-// straight lists; nothing may be built before `ok()` was asked.
+// `integer_nullable` does not. After the first error every getter still returns a value inside its range, so that
+// readers stay straight lists; nothing may be built before `ok()` was asked.
 #pragma once
 
 #include <cstdint>
@@ -41,7 +42,8 @@ class Fields {
 
   [[nodiscard]] bool ok() const { return reader_->sink().ok(); }
   [[nodiscard]] base::Reader& reader() const { return *reader_; }
-  /// What `integer` takes for keys that are absent, with a note: a file inside another that leaves out what its class assumes.
+  /// What `integer` takes for keys that are absent, with a note: a file inside another that leaves out what its class
+  /// assumes.
   void assume(std::vector<std::pair<std::string_view, std::int64_t>> values) { assumed_ = std::move(values); }
 
   /// Must be there, under one of the names; null is absent.
@@ -57,7 +59,8 @@ class Fields {
   bool positive_rate(Names names, double fallback);
   double real(Names names, double low, double high, double fallback);
   std::string text(Names names, std::string fallback);
-  /// `max_position_embeddings` of a model that computes its positions: only a remark rests on it, so 0 for whatever is no count.
+  /// `max_position_embeddings` of a model that computes its positions: only a remark rests on it, so 0 for whatever is
+  /// no count.
   std::int64_t context_length();
 
   void fail(std::string_view key, std::int64_t found, std::string expected, std::string hint = "");
@@ -77,9 +80,9 @@ class Fields {
 
 /// Whether a key is in use: neither null, false, 0 nor empty.
 bool in_use(const base::Node& value);
-/// Judges the keys that nobody read. Known to have no bearing on size or cost: nothing. A name that speaks of sizes or work (experts,
-/// layers, windows, towers, multi-token prediction) with a value in use: an error, since planning without it would plan another
-/// model; where the value is text, which is no size, a note. All others: a note.
+/// Judges the keys that nobody read. Known to have no bearing on size or cost: nothing. A name that speaks of sizes or
+/// work (experts, layers, windows, towers, multi-token prediction) with a value in use: an error, since planning
+/// without it would plan another model; where the value is text, which is no size, a note. All others: a note.
 void judge_unread(Fields& fields, const std::string& family);
 
 }  // namespace espalier::model

@@ -1,21 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
-// The texts of Gemma 4 (Google 2026) and, of the same form, Gemma 3n (2025): norms before and after each half, norms of queries, keys and (without weights) values, windows on all layers
-// but every sixth. Layers that see everything have heads of their own width and, with attention_k_eq_v, keys that are values too.
+// The texts of Gemma 4 (Google 2026) and, of the same form, Gemma 3n (2025): norms before and after each half, norms of
+// queries, keys and (without weights) values, windows on all layers but every sixth. Layers that see everything have
+// heads of their own width and, with attention_k_eq_v, keys that are values too.
 //
 //   sliding   2·h·d·(H + KV) + 2d      full   h·D·(2·H + 2·G), with k = v h·D·(2·H + G), + 2D      dense 3·h·f + 4h
 //   mixture   beside the dense MLP: experts 3·E·h·m, router h·E + h + E, three more norms
 //   d head_dim, D global_head_dim, G num_global_key_value_heads, m moe_intermediate_size
 //
 //   own embeddings   table v·L·p, h·L·p, p; a block 2·h·p + h         p hidden_size_per_layer_input, L layers, v vocab_size_per_layer_input
-//   shared keys      the last num_kv_shared_layers blocks have no projections of keys and values: those of the last sliding and the last full block
+//   shared keys      the last num_kv_shared_layers blocks have no projections of keys and values: those of the last
+//                    sliding and the last full block
 //                    before them are used; with use_double_wide_mlp their MLPs are twice as wide
 //
-//   Gemma 3n         n = altup_num_inputs streams of h features pass from block to block (AltUp, Baykal et al. 2023); a block works on one, predicts
-//                    and corrects all: n³ + n² + h·n + 2h; beside attention a low-rank pair 2·h·r + h (LAuReL); (n − 1)·h² at both ends
+//   Gemma 3n         n = altup_num_inputs streams of h features pass from block to block (AltUp, Baykal et al. 2023); a
+//                    block works on one, predicts
+//                    and corrects all: n³ + n² + h·n + 2h; beside attention a low-rank pair 2·h·r + h (LAuReL); (n −
+//                    1)·h² at both ends
 //
-// Embeddings of each layer and shared keys travel along from where they are made to the last block (carried_hidden). The table of own embeddings is
-// whole on every rank, as in the class. What shared blocks keep of their keys is counted with each of them. Facts: classes Gemma4TextModel and
-// Gemma3nTextModel of Hugging Face transformers 5.23.
+// Embeddings of each layer and shared keys travel along from where they are made to the last block (carried_hidden).
+// The table of own embeddings is whole on every rank, as in the class. What shared blocks keep of their keys is counted
+// with each of them. Facts: classes Gemma4TextModel and Gemma3nTextModel of Hugging Face transformers 5.23.
 #include <algorithm>
 #include <string>
 #include <utility>
@@ -49,7 +53,8 @@ double rotary_share(Fields& f) {
   return node != nullptr && node->real >= 0 && node->real <= 1 ? node->real : 0.25;
 }
 
-/// What transformers writes of full layers in place of global_head_dim and num_global_key_value_heads: the same mapping for each of them.
+/// What transformers writes of full layers in place of global_head_dim and num_global_key_value_heads: the same mapping
+/// for each of them.
 void read_layer_config(Fields& f, const std::vector<std::int64_t>& windows, AttentionShape& full) {
   const base::Node* layers = f.reader().find("per_layer_config");
   f.reader().ignore({"per_layer_config"});
@@ -135,7 +140,8 @@ void read_travelling(Fields& f, Gemma4& g, std::int64_t shared) {
   f.reader().ignore({"use_bidirectional_attention"});
 }
 
-/// The dense MLP and the experts, side by side: each with a norm behind it, added, before the norm that closes the half.
+/// The dense MLP and the experts, side by side: each with a norm behind it, added, before the norm that closes the
+/// half.
 void add_mixture(Operators& list, const Gemma4& g) {
   list.push_back(norm("mlp.dense_norm", g.hidden, 1));
   list.push_back(norm("mlp.router_norm", g.hidden, 0));
@@ -148,7 +154,8 @@ void add_mixture(Operators& list, const Gemma4& g) {
   list.push_back(residual("mlp.add", g.hidden));
 }
 
-/// Features a token that travel along behind block i (-1: the embedding): own embeddings, and keys and values that are used again.
+/// Features a token that travel along behind block i (-1: the embedding): own embeddings, and keys and values that are
+/// used again.
 std::int64_t travelling(const Gemma4& g, std::int64_t i) {
   if (i + 1 == g.layers) return 0;
   std::int64_t features = times(g.layers, g.own);

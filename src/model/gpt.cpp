@@ -3,7 +3,8 @@
 //
 //   block parameters with all biases = 4h² + 4h + 2hf + h + f + 4h  (= 12h² + 13h for f = 4h)
 //   gpt2: learned positions.  opt: learned positions (2 rows more than max_position_embeddings), optional post-norm and
-//   projections between embedding width and hidden width.  bloom: ALiBi, LayerNorm after the embedding.  gpt_neox: rotary,
+//   projections between embedding width and hidden width.  bloom: ALiBi, LayerNorm after the embedding.  gpt_neox:
+//   rotary,
 //   untied.
 #include <string>
 #include <utility>
@@ -157,7 +158,8 @@ void read_gpt_neox(Fields& f, Model& model) {
   g.hidden_dropout = f.positive_rate({"hidden_dropout"}, 0);
   g.embedding_dropout = g.hidden_dropout;
   g.attention.score_dropout = f.positive_rate({"attention_dropout"}, 0);
-  // Parallel residual sums attention and MLP into one stream; both forms read and write the same elements twice a block.
+  // Parallel residual sums attention and MLP into one stream; both forms read and write the same elements twice a
+  // block.
   f.reader().ignore({"use_parallel_residual", "hidden_act", "attention_probs_dropout_prob",
                      "hidden_dropout_prob"});  // the last two stand in hub files; no class reads them
   const std::int64_t context_length = f.context_length();
@@ -166,7 +168,8 @@ void read_gpt_neox(Fields& f, Model& model) {
   build(g, model);
 }
 
-/// gptj and codegen: one norm, attention without biases beside an MLP with them, rotary positions, a bias on the logits.
+/// gptj and codegen: one norm, attention without biases beside an MLP with them, rotary positions, a bias on the
+/// logits.
 void read_gptj(Fields& f, Model& model) {
   Gpt g = read_sizes(f, {"n_embd", "hidden_size"}, {"n_layer", "num_hidden_layers"}, {"n_head", "num_attention_heads"});
   g.ffn = f.integer_or({"n_inner", "intermediate_size"}, SizeLimits::width, 4 * g.hidden, "4 · n_embd");
@@ -185,7 +188,8 @@ void read_gptj(Fields& f, Model& model) {
   build(g, model);
 }
 
-/// gpt_neo: no biases on q, k, v; layers with a window between those without (attention_types: [[["global", "local"], 12]]).
+/// gpt_neo: no biases on q, k, v; layers with a window between those without (attention_types: [[["global", "local"],
+/// 12]]).
 void read_gpt_neo(Fields& f, Model& model) {
   Gpt g = read_sizes(f, {"hidden_size"}, {"num_layers", "num_hidden_layers"}, {"num_heads", "num_attention_heads"});
   g.ffn = f.integer_or({"intermediate_size"}, SizeLimits::width, 4 * g.hidden, "4 · hidden_size");
@@ -227,7 +231,8 @@ void read_gpt_bigcode(Fields& f, Model& model) {
   build(g, model);
 }
 
-/// falcon: one norm and one key/value head (7B), or two norms of the same input and groups of heads (40B, 180B); biases by `bias`.
+/// falcon: one norm and one key/value head (7B), or two norms of the same input and groups of heads (40B, 180B); biases
+/// by `bias`.
 void read_falcon(Fields& f, Model& model) {
   Gpt g = read_sizes(f, {"hidden_size", "n_embed"}, {"num_hidden_layers", "n_layer"}, {"num_attention_heads", "n_head"});
   g.ffn = f.integer_or({"ffn_hidden_size"}, SizeLimits::width, 4 * g.hidden, "4 · hidden_size");

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Pairs of towers under a contrastive loss: CLIP (Radford et al. 2021) and SigLIP (Zhai et al. 2023). An encoder of text (LayerNorm, biases, learned
-// positions; causal in CLIP) and one of images (tower.h), each ending in one vector a sample.
+// Pairs of towers under a contrastive loss: CLIP (Radford et al. 2021) and SigLIP (Zhai et al. 2023). An encoder of
+// text (LayerNorm, biases, learned positions; causal in CLIP) and one of images (tower.h), each ending in one vector a
+// sample.
 //
 //   text   V·h + P·h + blocks (4h² + 2hf + 9h + f) + 2h + h·p (SigLIP: + p)      image   tower + w·p (SigLIP: a pooling head of 4w² + 2wf + …)
 //
-// Order: embedding (text), the tower (the embedded text travels along), its pooling and projection (one token an image), blocks of text, head. Of the
-// head's work one token a sample is in; the products of all vectors of a batch with each other, 2·p·batch a sample, are not, nor is the travel
-// of an image's vector of p features past the text.
+// Order: embedding (text), the tower (the embedded text travels along), its pooling and projection (one token an
+// image), blocks of text, head. Of the head's work one token a sample is in; the products of all vectors of a batch
+// with each other, 2·p·batch a sample, are not, nor is the travel of an image's vector of p features past the text.
 #include <algorithm>
 #include <string>
 #include <utility>
@@ -81,7 +82,8 @@ Operators class_projection(const TowerShape& t, std::int64_t projected) {
           linear("projector.linear", t.hidden, projected, TpSplit::none, false)};
 }
 
-/// SigLIP: one learned query attends to all patches; an MLP follows. Keys and values are made of every patch of the image.
+/// SigLIP: one learned query attends to all patches; an MLP follows. Keys and values are made of every patch of the
+/// image.
 Operators attention_pooling(const TowerShape& t) {
   const std::int64_t w = t.hidden, all = times(t.merge, w);
   Operator query = linear("projector.query", w, w, TpSplit::none, true);

@@ -30,7 +30,8 @@ TEST(Llama, BlockIsCompleteAndInOrder) {
   EXPECT_THAT(order(m), ElementsAre("embedding", "decoder", "decoder", "decoder", "decoder", "head"));
 }
 
-// head_dim 64/8 = 8: qkv 64 -> (8 + 2·2)·8 = 96, rotary over (8 + 2)·8 = 80, out 64 -> 64, gate_up 64 -> 192, down 96 -> 64.
+// head_dim 64/8 = 8: qkv 64 -> (8 + 2·2)·8 = 96, rotary over (8 + 2)·8 = 80, out 64 -> 64, gate_up 64 -> 192, down 96
+// -> 64.
 TEST(Llama, Shapes) {
   const Model m = load(small("llama"));
   const LayerKind& block = kind(m, "decoder");

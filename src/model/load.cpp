@@ -28,7 +28,8 @@ struct ModelFamily {
   const model::TowerFamily* tower = nullptr;  ///< of a family with text and images
 };
 
-/// Families with a reader of their own; rows of switches are in decoder_families.cpp, those with towers in tower_families.cpp.
+/// Families with a reader of their own; rows of switches are in decoder_families.cpp, those with towers in
+/// tower_families.cpp.
 constexpr std::array kReaders = std::to_array<ModelFamily>({
     {"albert", "Albert", model::read_albert},
     {"bert", "Bert", model::read_bert},
@@ -140,8 +141,9 @@ bool swapped(const std::string& a, const std::string& b) {
          a.compare(at + 2, std::string::npos, b, at + 2) == 0;
 }
 
-/// The family that is spelt otherwise here; empty when there is none. Never a family whose name merely resembles: llama4, mllama,
-/// mt5, bart and gptj have other layers than llama, t5, bert and gpt2, and edit distance does not know that.
+/// The family that is spelt otherwise here; empty when there is none. Never a family whose name merely resembles:
+/// llama4, mllama, mt5, bart and gptj have other layers than llama, t5, bert and gpt2, and edit distance does not know
+/// that.
 std::string same_family(const std::string& type) {
   constexpr std::size_t kLongest = 40;
   if (type.size() > kLongest) return "";
@@ -298,8 +300,8 @@ std::vector<std::string> known_model_families() {
 
 namespace {
 
-/// Python's json writes Infinity and NaN, which JSON has not; in the hub's files they are limits of time steps. Each becomes a number of
-/// the same length, so that positions in messages hold; inside strings nothing changes.
+/// Python's json writes Infinity and NaN, which JSON has not; in the hub's files they are limits of time steps. Each
+/// becomes a number of the same length, so that positions in messages hold; inside strings nothing changes.
 std::string without_python_numbers(std::string_view json) {
   std::string text(json);
   bool quoted = false;
@@ -353,7 +355,8 @@ Result<Model> load_model_file(const std::string& path) {
   if (!text.ok()) return text.error();
   const std::string extension = std::filesystem::path(file).extension().string();
   if (extension != ".yaml" && extension != ".yml") return load_model(*text, file);
-  const Result<base::Document> document = base::read_yaml(*text, file);  // a description in blocks; config.json files are JSON
+  // a description in blocks; config.json files are JSON
+  const Result<base::Document> document = base::read_yaml(*text, file);
   if (!document.ok()) return document.error();
   return load_model(base::to_json(document->root), file);
 }

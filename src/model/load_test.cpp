@@ -137,7 +137,8 @@ TEST(LoadModel, UnknownKeysAreBounded) {
   EXPECT_LE(load(text + "}").notes.size(), 60u);
 }
 
-/// What a family builds is well formed: one embedding in front, one head at the end, unique operator names, used kinds only.
+/// What a family builds is well formed: one embedding in front, one head at the end, unique operator names, used kinds
+/// only.
 TEST(LoadModel, ModelsAreWellFormed) {
   const Model m = load(R"({"model_type": "gpt2", "n_embd": 64, "n_layer": 3, "n_head": 4, "vocab_size": 10})");
   EXPECT_EQ(m.layer(0).role, LayerRole::embedding);

@@ -1,15 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-// MobileNet-V5 (timm: mobilenetv5_300m_enc), through which Gemma 3n sees: units of convolutions and attention over an image that becomes smaller
-// from stage to stage. The file names the network; its sizes are those of timm 1.0 (timm/models/mobilenetv5.py), for images of 768 by 768.
+// MobileNet-V5 (timm: mobilenetv5_300m_enc), through which Gemma 3n sees: units of convolutions and attention over an
+// image that becomes smaller from stage to stage. The file names the network; its sizes are those of timm 1.0
+// (timm/models/mobilenetv5.py), for images of 768 by 768.
 //
 //   fused     3×3 c → e·c, pointwise e·c → o, two norms:                   9·c·e·c + e·c·o + e·c + o
 //   inverted  [depthwise a×a] pointwise c → e·c [depthwise k×k] pointwise → o, a norm each, a scale o
-//   attention norm c, queries c → h·d, one key and value c → d each (on a quarter of the places: depthwise 3×3 and norm before), out, a scale c
-//   fusion    features of stages 3 and 4, side by side on the places of stage 3: pointwise 1920 → 3840 → 2048, norms, a mean over 3 by 3 places
+//   attention norm c, queries c → h·d, one key and value c → d each (on a quarter of the places: depthwise 3×3 and norm
+//   before), out, a scale c
+//   fusion    features of stages 3 and 4, side by side on the places of stage 3: pointwise 1920 → 3840 → 2048, norms, a
+//             mean over 3 by 3 places
 //
-// Tokens are the places of the first convolution, 384² an image; a stage of half the side has a quarter of them (tokens_divisor). An operator that
-// reads more places than it writes reads so many features more. What stage 3 hands past stage 4 to the fusion is part of what stage 4's layers hand on.
-// Kernels over 3×3 places are products over their unfolded input.
+// Tokens are the places of the first convolution, 384² an image; a stage of half the side has a quarter of them
+// (tokens_divisor). An operator that reads more places than it writes reads so many features more. What stage 3 hands
+// past stage 4 to the fusion is part of what stage 4's layers hand on. Kernels over 3×3 places are products over their
+// unfolded input.
 #include <string>
 #include <utility>
 

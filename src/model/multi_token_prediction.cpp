@@ -17,7 +17,8 @@ Operators module_operators(const Model& model, std::int64_t index, const LayerKi
   Operators list;
   add_token_embedding(list, model.vocabulary, h);
   list.back().parameters = list.back().parameters_unsplit = 0;  // the embedding's table
-  Operator norms = norm("norms", 2 * h, 1);                     // of the tokens and of the hidden state, beside each other
+  // of the tokens and of the hidden state, beside each other
+  Operator norms = norm("norms", 2 * h, 1);
   list.push_back(std::move(norms));
   list.push_back(linear("projection", 2 * h, h, TpSplit::none, false));
   list.insert(list.end(), block.operators.begin(), block.operators.end());

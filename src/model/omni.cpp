@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Qwen2.5-Omni (Qwen 2025, arXiv 2503.20215): a thinker that reads, sees and hears, a talker that speaks its answers as codes, and what makes sound of
-// those. The three are trained apart; the thinker is what is planned, and a note says how many parameters the talker has:
+// Qwen2.5-Omni (Qwen 2025, arXiv 2503.20215): a thinker that reads, sees and hears, a talker that speaks its answers as
+// codes, and what makes sound of those. The three are trained apart; the thinker is what is planned, and a note says
+// how many parameters the talker has:
 //
 //   talker = a qwen2 of its own sizes, rows e wide in its table, and e·h + h from the thinker's features;   e embedding_size
 #include <algorithm>

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Operators and the groups of them that model families share: attention, MLP, mixture of experts, embedding, head.
 //
-// Parameters of a linear: in·out (+ out with bias). Under tensor parallelism a column linear splits weight and bias, a row linear
-// splits the weight and keeps the bias whole (it is added once, after the reduction), `none` keeps all whole. Gated MLPs
-// (SwiGLU, GeGLU) have one fused gate_up of width 2·ffn. Lists are in execution order and complete: time, launches and saved
-// activations are derived from them.
+// Parameters of a linear: in·out (+ out with bias). Under tensor parallelism a column linear splits weight and bias, a
+// row linear splits the weight and keeps the bias whole (it is added once, after the reduction), `none` keeps all
+// whole. Gated MLPs (SwiGLU, GeGLU) have one fused gate_up of width 2·ffn. Lists are in execution order and complete:
+// time, launches and saved activations are derived from them.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,8 @@ namespace espalier::model {
 
 using Operators = std::vector<Operator>;
 
-/// Products and sums of sizes saturate here: hostile sizes end in the "too many parameters" error of finish_model, never in overflow.
+/// Products and sums of sizes saturate here: hostile sizes end in the "too many parameters" error of finish_model,
+/// never in overflow.
 inline constexpr std::int64_t kHuge = std::int64_t{1} << 60;
 /// a·b, saturating at kHuge.
 std::int64_t times(std::int64_t a, std::int64_t b);
@@ -47,7 +48,8 @@ struct AttentionShape {
   bool sinks = false;            ///< one learned score a head that takes part in every softmax (gpt_oss)
   bool qk_norm_whole = false;    ///< with qk_norm: weights for all features of all heads, not for those of one
   int qk_norm_weights = 1;       ///< 2 with a bias, 0 without any
-  std::int64_t gate = 0;         ///< width of a gate on the attention's output, computed from the block's input; 0 = none
+  std::int64_t gate = 0;         ///< width of a gate on the attention's output, computed from the block's input; 0 =
+                                 ///< none
   int sub_norm = 0;              ///< weights a feature of a norm before the output projection; 0 = no norm
   bool value_norm = false;       ///< RMSNorm without weights over each head's values (gemma4)
   bool keys_are_values = false;  ///< one projection makes both (gemma4)
@@ -83,8 +85,8 @@ void add_experts(Operators& list, const ExpertShape& shape);
 void add_token_embedding(Operators& list, std::int64_t vocabulary, std::int64_t width);
 /// A learned table added to the token embedding: its lookup and its addition.
 void add_extra_embedding(Operators& list, const std::string& name, std::int64_t rows, std::int64_t width);
-/// What makes tokens of sound: two convolutions of three taps, the second of stride two, so that of each token 2 frames of `bins` go in. `list`
-/// opens with them.
+/// What makes tokens of sound: two convolutions of three taps, the second of stride two, so that of each token 2 frames
+/// of `bins` go in. `list` opens with them.
 void add_sound_convolutions(Operators& list, std::int64_t bins, std::int64_t width);
 /// head.logits (0 parameters when tied, but for the bias), head.loss
 void add_logits(Operators& list, std::int64_t width, std::int64_t vocabulary, bool tied, bool bias = false);

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Phi-4-multimodal as the hub's own class has it (Microsoft 2025, arXiv 2503.01743): Phi-3's text, SigLIP's and a conformer's tower (sound_towers.cpp),
-// and low-rank adapters for each way of sensing on the projections of every block:
+// Phi-4-multimodal as the hub's own class has it (Microsoft 2025, arXiv 2503.01743): Phi-3's text, SigLIP's and a
+// conformer's tower (sound_towers.cpp), and low-rank adapters for each way of sensing on the projections of every
+// block:
 //
-//   adapters of a block   r·(in + out) of queries, keys and values, output, gate and up, down;  r = vision_lora.r, speech_lora.r
+//   adapters of a block   r·(in + out) of queries, keys and values, output, gate and up, down;  r = vision_lora.r,
+//                         speech_lora.r
 //
-// They are parameters of the model like others. A sample with images runs those of vision, beside recordings too; those of speech are held. The tower of
-// images stands in the class and not in the file: SigLIP so400m of patches of 14, images of 448. The file of transformers (phi4_multimodal) has the
-// towers and no adapters.
+// They are parameters of the model like others. A sample with images runs those of vision, beside recordings too; those
+// of speech are held. The tower of images stands in the class and not in the file: SigLIP so400m of patches of 14,
+// images of 448. The file of transformers (phi4_multimodal) has the towers and no adapters.
 #include <string>
 #include <string_view>
 #include <utility>

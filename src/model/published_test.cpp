@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// The models under models/: trainable parameters, exactly. Tied weights once, no buffers, no quantisation scales, multi-token
-// prediction not counted. Sources of the counts:
-//   hub    number of parameters that the Hugging Face model page states for the safetensors files (tied tensors are stored once)
-//   code   what PyTorch counts for the family's class with this configuration (num_parameters of transformers, timm, torchvision)
+// The models under models/: trainable parameters, exactly. Tied weights once, no buffers, no quantisation scales,
+// multi-token prediction not counted. Sources of the counts:
+//   hub    number of parameters that the Hugging Face model page states for the safetensors files (tied tensors are
+//          stored once)
+//   code   what PyTorch counts for the family's class with this configuration (num_parameters of transformers, timm,
+//          torchvision)
 //   card   printed in the model's own card or repository
 //   sizes  computed by hand from the published sizes; no exact count is published
 #include <gtest/gtest.h>
@@ -27,32 +29,34 @@ struct Published {
 void PrintTo(const Published& p, std::ostream* out) { *out << p.name; }
 
 const Published kPublished[] = {
-    {"bert-base-uncased", "bert", 109'514'298},       // code: BertForMaskedLM (with pooler and next sentence: 110,106,428)
-    {"bert-large-uncased", "bert", 335'174'458},      // code: BertForMaskedLM
-    {"bloom-176b", "bloom", 176'247'271'424},         // card: bigscience/bloom; hub
-    {"bloom-7b1", "bloom", 7'069'016'064},            // card: bigscience/bloom-7b1; hub
-    {"deepseek-v3", "deepseek_v3", 671'026'404'352},  // hub 684,489,845,504 − MTP and its copies of embedding and head − 58·256
-                                                      // router biases, which are buffers (DeepSeekV3.Derivation below)
-    {"flan-t5-xxl", "t5", 11'135'332'352},            // code: T5ForConditionalGeneration
-    {"gemma-2-27b", "gemma2", 27'227'128'320},        // hub: google/gemma-2-27b
-    {"gemma-2-9b", "gemma2", 9'241'705'984},          // hub: google/gemma-2-9b
-    {"gemma-3-1b", "gemma3_text", 999'885'952},       // hub: google/gemma-3-1b-pt
-    {"gemma-7b", "gemma", 8'537'680'896},             // hub: google/gemma-7b
-    {"gpt-neox-20b", "gpt_neox", 20'554'567'680},     // card: EleutherAI/gpt-neox-20b
-    {"gpt2", "gpt2", 124'439'808},                    // code: GPT2LMHeadModel
-    {"gpt2-xl", "gpt2", 1'557'611'200},               // code: GPT2LMHeadModel
-    {"gpt3-175b", "gpt2", 174'604'259'328},           // sizes: 96·(12h² + 13h) + (50257 + 2048)·h + 2h, h = 12288
-    {"llama-2-13b", "llama", 13'015'864'320},         // hub: meta-llama/Llama-2-13b-hf
-    {"llama-2-70b", "llama", 68'976'648'192},         // hub: meta-llama/Llama-2-70b-hf
-    {"llama-2-7b", "llama", 6'738'415'616},           // hub: meta-llama/Llama-2-7b-hf
-    {"llama-3-70b", "llama", 70'553'706'496},         // hub: meta-llama/Meta-Llama-3-70B
-    {"llama-3-8b", "llama", 8'030'261'248},           // hub: meta-llama/Meta-Llama-3-8B
-    {"llama-3.1-405b", "llama", 405'853'388'800},     // hub: meta-llama/Llama-3.1-405B
-    {"llama-3.1-70b", "llama", 70'553'706'496},       // hub: meta-llama/Llama-3.1-70B
-    {"llama-3.1-8b", "llama", 8'030'261'248},         // hub: meta-llama/Llama-3.1-8B
-    {"llama-3.2-1b", "llama", 1'235'814'400},         // hub: meta-llama/Llama-3.2-1B
-    {"llama-3.2-3b", "llama", 3'212'749'824},         // hub: meta-llama/Llama-3.2-3B
-    {"mistral-7b", "mistral", 7'241'732'096},         // hub: mistralai/Mistral-7B-v0.1
+    // code: BertForMaskedLM (with pooler and next sentence: 110,106,428)
+    {"bert-base-uncased", "bert", 109'514'298},
+    {"bert-large-uncased", "bert", 335'174'458},  // code: BertForMaskedLM
+    {"bloom-176b", "bloom", 176'247'271'424},     // card: bigscience/bloom; hub
+    {"bloom-7b1", "bloom", 7'069'016'064},        // card: bigscience/bloom-7b1; hub
+    // hub 684,489,845,504 − MTP and its copies of embedding and head − 58·256
+    {"deepseek-v3", "deepseek_v3", 671'026'404'352},
+    // router biases, which are buffers (DeepSeekV3.Derivation below)
+    {"flan-t5-xxl", "t5", 11'135'332'352},              // code: T5ForConditionalGeneration
+    {"gemma-2-27b", "gemma2", 27'227'128'320},          // hub: google/gemma-2-27b
+    {"gemma-2-9b", "gemma2", 9'241'705'984},            // hub: google/gemma-2-9b
+    {"gemma-3-1b", "gemma3_text", 999'885'952},         // hub: google/gemma-3-1b-pt
+    {"gemma-7b", "gemma", 8'537'680'896},               // hub: google/gemma-7b
+    {"gpt-neox-20b", "gpt_neox", 20'554'567'680},       // card: EleutherAI/gpt-neox-20b
+    {"gpt2", "gpt2", 124'439'808},                      // code: GPT2LMHeadModel
+    {"gpt2-xl", "gpt2", 1'557'611'200},                 // code: GPT2LMHeadModel
+    {"gpt3-175b", "gpt2", 174'604'259'328},             // sizes: 96·(12h² + 13h) + (50257 + 2048)·h + 2h, h = 12288
+    {"llama-2-13b", "llama", 13'015'864'320},           // hub: meta-llama/Llama-2-13b-hf
+    {"llama-2-70b", "llama", 68'976'648'192},           // hub: meta-llama/Llama-2-70b-hf
+    {"llama-2-7b", "llama", 6'738'415'616},             // hub: meta-llama/Llama-2-7b-hf
+    {"llama-3-70b", "llama", 70'553'706'496},           // hub: meta-llama/Meta-Llama-3-70B
+    {"llama-3-8b", "llama", 8'030'261'248},             // hub: meta-llama/Meta-Llama-3-8B
+    {"llama-3.1-405b", "llama", 405'853'388'800},       // hub: meta-llama/Llama-3.1-405B
+    {"llama-3.1-70b", "llama", 70'553'706'496},         // hub: meta-llama/Llama-3.1-70B
+    {"llama-3.1-8b", "llama", 8'030'261'248},           // hub: meta-llama/Llama-3.1-8B
+    {"llama-3.2-1b", "llama", 1'235'814'400},           // hub: meta-llama/Llama-3.2-1B
+    {"llama-3.2-3b", "llama", 3'212'749'824},           // hub: meta-llama/Llama-3.2-3B
+    {"mistral-7b", "mistral", 7'241'732'096},           // hub: mistralai/Mistral-7B-v0.1
     {"mistral-nemo-12b", "mistral", 12'247'782'400},    // hub: mistralai/Mistral-Nemo-Base-2407
     {"mixtral-8x22b", "mixtral", 140'620'634'112},      // hub: mistral-community/Mixtral-8x22B-v0.1
     {"mixtral-8x7b", "mixtral", 46'702'792'704},        // hub: mistralai/Mixtral-8x7B-v0.1
@@ -69,8 +73,10 @@ const Published kPublished[] = {
     {"swin-tiny", "swin", 28'288'354},                  // code: torchvision, timm (swin_tiny_patch4_window7_224)
     {"t5-11b", "t5", 11'307'321'344},                   // code: T5ForConditionalGeneration
     {"t5-base", "t5", 222'903'552},                     // code: T5ForConditionalGeneration
-    {"tiny-llama-test", "llama", 4'196'608},            // sizes: 2·2048·256 + 4·(256·512 + 256² + 3·256·768 + 512) + 256
-    {"vit-base-patch16-224", "vit", 86'567'656},  // code: timm (vit_base_patch16_224), ViTForImageClassification, 1000 classes
+    // sizes: 2·2048·256 + 4·(256·512 + 256² + 3·256·768 + 512) + 256
+    {"tiny-llama-test", "llama", 4'196'608},
+    // code: timm (vit_base_patch16_224), ViTForImageClassification, 1000 classes
+    {"vit-base-patch16-224", "vit", 86'567'656},
 };
 
 std::string folder() { return std::string(ESPALIER_SOURCE_DIR) + "/models/"; }
@@ -124,7 +130,8 @@ TEST(PublishedModels, EveryFolderIsTested) {
   EXPECT_EQ(found, tested);
 }
 
-/// Models by their sizes alone, beside those that have folders (tests/models/published.json says where each count is from).
+/// Models by their sizes alone, beside those that have folders (tests/models/published.json says where each count is
+/// from).
 TEST(PublishedModels, BySizesAreExact) {
   const std::string path = std::string(ESPALIER_SOURCE_DIR) + "/tests/models/published.json";
   const auto text = base::read_file(path);
@@ -148,9 +155,9 @@ TEST(PublishedModels, BySizesAreExact) {
   EXPECT_GE(names.size() + std::size(kPublished), 80u);
 }
 
-// The files of DeepSeek-V3 hold 684,489,845,504 weights (Hugging Face model page; fp8 scales not counted): the model, one
-// multi-token-prediction module, that module's copies of embedding and head (2·129280·7168), and 256 router biases in each of
-// 58 + 1 mixtures of experts.
+// The files of DeepSeek-V3 hold 684,489,845,504 weights (Hugging Face model page; fp8 scales not counted): the model,
+// one multi-token-prediction module, that module's copies of embedding and head (2·129280·7168), and 256 router biases
+// in each of 58 + 1 mixtures of experts.
 TEST(PublishedModels, DeepSeekV3Derivation) {
   const auto m = load_model_file(folder() + "deepseek-v3/config.json");
   ASSERT_TRUE(m.ok());
@@ -158,8 +165,8 @@ TEST(PublishedModels, DeepSeekV3Derivation) {
   EXPECT_EQ(parameter_count(*m) + copies + router_biases, 684'489'845'504);
 }
 
-// Mixtral 8x7B: two of eight experts, "12.9B parameters per token" (model announcement). Qwen3: "3.3B" and "22B activated" (model
-// cards). DeepSeek-V3: "37B activated for each token" (arXiv 2412.19437).
+// Mixtral 8x7B: two of eight experts, "12.9B parameters per token" (model announcement). Qwen3: "3.3B" and "22B
+// activated" (model cards). DeepSeek-V3: "37B activated for each token" (arXiv 2412.19437).
 TEST(PublishedModels, ActiveParameters) {
   const std::map<std::string, double> billions = {
       {"mixtral-8x7b", 12.9}, {"qwen3-30b-a3b", 3.35}, {"qwen3-235b-a22b", 22.2}, {"deepseek-v3", 37.55}};
@@ -173,8 +180,8 @@ TEST(PublishedModels, ActiveParameters) {
   }
 }
 
-// Forward multiply-adds of one image: ViT-B/16 17.6 G (Touvron et al. 2021 and timm: 17.56), Swin-T 4.5 G and Swin-B 15.4 G (Liu
-// et al. 2021, table 1). The papers count windows' scores and the classifier as here; two FLOPs each.
+// Forward multiply-adds of one image: ViT-B/16 17.6 G (Touvron et al. 2021 and timm: 17.56), Swin-T 4.5 G and Swin-B
+// 15.4 G (Liu et al. 2021, table 1). The papers count windows' scores and the classifier as here; two FLOPs each.
 TEST(PublishedModels, VisionFlops) {
   const std::map<std::string, double> giga = {{"vit-base-patch16-224", 17.56}, {"swin-tiny", 4.5}, {"swin-base", 15.4}};
   for (const auto& [name, expected] : giga) {
@@ -184,8 +191,9 @@ TEST(PublishedModels, VisionFlops) {
   }
 }
 
-// Llama 3 (arXiv 2407.21783): 3.8e25 FLOPs for 405B parameters on 15.6 T tokens, which is 6·N·tokens without attention's scores
-// (12·L·h·s per token). The GEMMs here come 0.5 % below, because the embedding of 2.1 G parameters does none.
+// Llama 3 (arXiv 2407.21783): 3.8e25 FLOPs for 405B parameters on 15.6 T tokens, which is 6·N·tokens without
+// attention's scores (12·L·h·s per token). The GEMMs here come 0.5 % below, because the embedding of 2.1 G parameters
+// does none.
 TEST(PublishedModels, Llama405Flops) {
   const auto m = load_model_file(folder() + "llama-3.1-405b/config.json");
   ASSERT_TRUE(m.ok());

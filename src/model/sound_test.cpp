@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Models that see and hear, conformers, MobileNet-V5 and the adapters of Phi-4, counted by hand on small sizes; hostile sizes of each.
+// Models that see and hear, conformers, MobileNet-V5 and the adapters of Phi-4, counted by hand on small sizes; hostile
+// sizes of each.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -34,7 +35,8 @@ TEST(TwoTowers, StandBehindEachOther) {
   EXPECT_EQ(op(kind(m, "tower.sound.last"), "attn.core").chunk, 5);
 }
 
-// A block: norms 2·16, qkv 8·24 + 24 without the keys' 8, out 8·8 + 8, up 8·12 + 12, down 12·8 + 8. Convolutions 3·4·8 + 8 and 3·8·8 + 8. The
+// A block: norms 2·16, qkv 8·24 + 24 without the keys' 8, out 8·8 + 8, up 8·12 + 12, down 12·8 + 8. Convolutions 3·4·8
+// + 8 and 3·8·8 + 8. The
 // projector: norm 16, 8·16 + 16, two rows of 16.
 TEST(TwoTowers, ParametersByHand) {
   const Model m = load(omni());
@@ -81,8 +83,8 @@ std::string gemma4(const std::string& audio) {
          audio + "}}";
 }
 
-// Two MLPs 8·8² + 2·8, attention 5·8² + 4 features a head + 2·8, convolution 3·8² + 3·8 + 2·8, the norm behind; before them kernels 9·128 + 128 and
-// 9·128·4 + 4, a matrix 128·8; behind them 8·6 + 6. Attention reaches 12 + 13 − 1 tokens.
+// Two MLPs 8·8² + 2·8, attention 5·8² + 4 features a head + 2·8, convolution 3·8² + 3·8 + 2·8, the norm behind; before
+// them kernels 9·128 + 128 and 9·128·4 + 4, a matrix 128·8; behind them 8·6 + 6. Attention reaches 12 + 13 − 1 tokens.
 TEST(Conformer, OfGemmaByHand) {
   const Model m = load(gemma4(R"("subsampling_conv_channels": [128, 4])"));
   const LayerKind& block = kind(m, "tower.first.last");
@@ -97,7 +99,8 @@ TEST(Conformer, OfGemmaByHand) {
   EXPECT_DOUBLE_EQ(forward_flops(block, {.main = 64, .encoder = 100}, true).count(), 100 * (kernels + products + 32 * 24));
 }
 
-// Attention of stage 3: 48·48 queries of 12 heads on 24·24 keys of one. (All of the network's parameters: class_defaults_test.cpp.)
+// Attention of stage 3: 48·48 queries of 12 heads on 24·24 keys of one. (All of the network's parameters:
+// class_defaults_test.cpp.)
 TEST(MobileNet, IsATowerWhoseTokensBecomeFewer) {
   const std::string text =
       R"({"model_type": "gemma3n", "text_config": {"hidden_size": 16, "intermediate_size": 24, "num_hidden_layers": 5,
@@ -129,7 +132,8 @@ std::string phi4mm(const std::string& speech = R"("r": 3)", const std::string& a
          audio + "}}}";
 }
 
-// Projections 16 → 32, 16 → 16, 16 → 48, 24 → 16: each modality r·(48 + 32 + 64 + 40) a block. Vision's run, speech's are held.
+// Projections 16 → 32, 16 → 16, 16 → 48, 24 → 16: each modality r·(48 + 32 + 64 + 40) a block. Vision's run, speech's
+// are held.
 TEST(Phi4, AdaptersOfEachModalityAreParameters) {
   const Model m = load(phi4mm());
   const LayerKind& block = kind(m, "decoder");
@@ -163,7 +167,8 @@ TEST(Conformer, HostileSizesRefuse) {
   EXPECT_THAT(error_of(R"({"model_type": "qwen2_5_omni", "thinker_config": )" + omni() + ", " + talker), HasSubstr("2^50"));
 }
 
-// ---- weights that several layers use -------------------------------------------------------------------------------------------
+// ---- weights that several layers use
+// -------------------------------------------------------------------------------------------
 
 std::string albert(const std::string& more) {
   return R"({"model_type": "albert", "hidden_size": 16, "embedding_size": 4, "num_hidden_layers": 4, "num_attention_heads": 2,
@@ -171,7 +176,8 @@ std::string albert(const std::string& more) {
          more + "}";
 }
 
-// Embedding 4·(32 + 8 + 2) + 8 + 4·16 + 16; a block 4·16² + 4·16 + 2·16·24 + 24 + 16 + 4·16, once for each of two groups; head 16·4 + 4 + 8 + 32.
+// Embedding 4·(32 + 8 + 2) + 8 + 4·16 + 16; a block 4·16² + 4·16 + 2·16·24 + 24 + 16 + 4·16, once for each of two
+// groups; head 16·4 + 4 + 8 + 32.
 TEST(Albert, CountsTheBlockOfAGroupOnce) {
   const Model m = load(albert(R"("num_hidden_groups": 2)"));
   EXPECT_THAT(order(m), ElementsAre("embedding", "encoder", "encoder.again", "encoder", "encoder.again", "head"));
@@ -195,8 +201,8 @@ std::string zamba2(const std::string& types, const std::string& more = "") {
          types + more + "}";
 }
 
-// Shared: 3·16·16 + 16·8, norms 16 + 8, MLP 3·8·16. A place: 8·8, adapters 2·(8 + 32), and Mamba-2: norm 8, in 8·(16 + 24 + 4), conv 24·5, 3·4,
-// norm 16, out 16·8. The embedded tokens, 8 features, travel along to the last place.
+// Shared: 3·16·16 + 16·8, norms 16 + 8, MLP 3·8·16. A place: 8·8, adapters 2·(8 + 32), and Mamba-2: norm 8, in 8·(16 +
+// 24 + 4), conv 24·5, 3·4, norm 16, out 16·8. The embedded tokens, 8 features, travel along to the last place.
 TEST(Zamba2, CountsTheSharedBlockOnce) {
   const Model m = load(zamba2(R"(["hybrid", "mamba", "hybrid"])"));
   EXPECT_THAT(order(m), ElementsAre("embedding", "hybrid", "mamba2", "hybrid.again.last", "head"));

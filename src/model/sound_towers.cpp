@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// Towers that hear. Whisper's encoder (qwen2_audio, voxtral, qwen2_5_omni) is a ViT whose tokens two convolutions make of mel frames (tower.h).
-// Conformers (Gulati et al. 2020; gemma3n, gemma4, phi4) have two MLPs around attention and a convolution, each half a layer:
+// Towers that hear. Whisper's encoder (qwen2_audio, voxtral, qwen2_5_omni) is a ViT whose tokens two convolutions make
+// of mel frames (tower.h). Conformers (Gulati et al. 2020; gemma3n, gemma4, phi4) have two MLPs around attention and a
+// convolution, each half a layer:
 //
 //   gemma   2·(8w² + 2w) + 5w² + d + 2w + 3w² + k·w + 2w + w          w width, k taps of the depthwise convolution, d features a head
-//           the fifth matrix of attention makes keys of distances; attention reaches `left` tokens back from pieces of `chunk`
+//           the fifth matrix of attention makes keys of distances; attention reaches `left` tokens back from pieces of
+//           `chunk`
 //   phi4    2·(3w·f + 3f + 2w) + 4w² + 4w + (2w² + 4w + k·w + w + 2w² + 2w) + norms 10w       gated MLPs of f features, biases
 //
-// Convolutions of two dimensions before the blocks are products over their unfolded input, so many positions a token. Not in the work: keys of
-// distances, once for each of a few distances. Facts: Gemma3nAudioEncoder, Gemma4AudioModel, Phi4MultimodalAudioModel and
-// Qwen2_5OmniAudioEncoder of Hugging Face transformers 5.23.
+// Convolutions of two dimensions before the blocks are products over their unfolded input, so many positions a token.
+// Not in the work: keys of distances, once for each of a few distances. Facts: Gemma3nAudioEncoder, Gemma4AudioModel,
+// Phi4MultimodalAudioModel and Qwen2_5OmniAudioEncoder of Hugging Face transformers 5.23.
 #include <algorithm>
 #include <string>
 #include <utility>
@@ -19,7 +21,8 @@
 namespace espalier::model {
 namespace {
 
-// ---- of Whisper's form ---------------------------------------------------------------------------------------------------------
+// ---- of Whisper's form
+// ---------------------------------------------------------------------------------------------------------
 
 /// Whisper's encoder, without its last norm; positions are computed. `merge`: tokens that the projector makes one of.
 TowerShape read_whisper(Fields& v, std::int64_t merge) {
@@ -42,7 +45,8 @@ TowerShape read_whisper(Fields& v, std::int64_t merge) {
   return t;
 }
 
-// ---- conformers ----------------------------------------------------------------------------------------------------------------
+// ---- conformers
+// ----------------------------------------------------------------------------------------------------------------
 
 struct Conformer {
   std::int64_t hidden = 0, ffn = 0, layers = 0;
@@ -114,7 +118,8 @@ void read_heads(Fields& a, Conformer& c, std::string_view key, std::int64_t abse
   c.attention.head_dim = std::max<std::int64_t>(1, c.hidden / c.attention.heads);
 }
 
-// ---- Gemma's -------------------------------------------------------------------------------------------------------------------
+// ---- Gemma's
+// -------------------------------------------------------------------------------------------------------------------
 
 /// Two numbers under `key`, which may be absent.
 std::pair<std::int64_t, std::int64_t> read_channels(Fields& a, std::string_view key) {
@@ -179,9 +184,11 @@ Conformer read_gemma(Fields& a, std::int64_t width, const char* layers, const ch
   return c;
 }
 
-// ---- Phi-4's -------------------------------------------------------------------------------------------------------------------
+// ---- Phi-4's
+// -------------------------------------------------------------------------------------------------------------------
 
-/// Frames of `bins` become tokens: a convolution, then pairs of a depthwise and a pointwise one, each halving time and bins.
+/// Frames of `bins` become tokens: a convolution, then pairs of a depthwise and a pointwise one, each halving time and
+/// bins.
 void add_phi_opening(Conformer& c, std::int64_t bins, std::int64_t channels, std::int64_t halvings) {
   Operators& list = c.opening;
   std::int64_t positions = std::int64_t{1} << halvings;
@@ -294,7 +301,8 @@ TowerShape read_gemma4_sound(Fields&, Fields& a, std::int64_t width) {
   Conformer c = read_gemma(a, 1024, "num_hidden_layers", "num_attention_heads", "", "conv_kernel_size");
   const auto channels = read_channels(a, "subsampling_conv_channels");
   constexpr std::int64_t kBins = 128;
-  add_gemma_opening(c, kBins, channels, times(channels.first / 4, channels.second));  // the class takes bins for channels
+  // the class takes bins for channels
+  add_gemma_opening(c, kBins, channels, times(channels.first / 4, channels.second));
   if (a.ok() && channels.first != kBins) a.fail("subsampling_conv_channels", channels.first, "128, as many as mel bins");
   const std::int64_t out = a.integer_or({"output_proj_dims"}, SizeLimits::width, 1536);
   c.closing = {linear("tower.output", c.hidden, out, TpSplit::none, true)};
@@ -305,7 +313,8 @@ TowerShape read_gemma4_sound(Fields&, Fields& a, std::int64_t width) {
   return t;
 }
 
-/// Phi-4: two ways to the text's width, one for recordings alone and one for those beside images; one of them is held and not run.
+/// Phi-4: two ways to the text's width, one for recordings alone and one for those beside images; one of them is held
+/// and not run.
 TowerShape read_phi4_sound(Fields&, Fields& a, std::int64_t width) {
   Conformer c;
   c.hidden = a.integer_or({"hidden_size", "attention_dim"}, SizeLimits::width, 1024);

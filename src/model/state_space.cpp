@@ -22,7 +22,8 @@ Operator causal_conv(std::string name, std::int64_t width, std::int64_t taps, bo
 namespace {
 
 constexpr std::int64_t kCheckpointedTokens = 2048;  ///< tokens between the states that mamba's selective scan keeps
-constexpr std::int64_t kDeltaChunk = 64;            ///< flash-linear-attention's and transformers' chunk_size of the delta rule
+constexpr std::int64_t kDeltaChunk = 64;            ///< flash-linear-attention's and transformers' chunk_size of the
+                                                    ///< delta rule
 
 struct ScanSizes {
   std::int64_t heads = 0, groups = 0, states = 0, features = 0, chunk = 0, parameters = 0;
@@ -280,7 +281,8 @@ void read_mamba2(Fields& f, Model& model) {
 
 namespace {
 
-/// One word a layer: of layers_block_type, or of the letters of hybrid_override_pattern (M scan, * attention, - MLP, E experts).
+/// One word a layer: of layers_block_type, or of the letters of hybrid_override_pattern (M scan, * attention, - MLP, E
+/// experts).
 std::vector<std::string> read_blocks(Fields& f) {
   const base::Node* letters = f.reader().find("hybrid_override_pattern");
   const base::Node* words = f.reader().find("layers_block_type");

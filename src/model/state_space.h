@@ -28,9 +28,11 @@ void ignore_steps(Fields& fields);
 /// A file's mixer of a block of width `hidden`.
 using ReadMixer = Operators (*)(Fields& fields, std::int64_t hidden);
 
-Operators read_mamba2_mixer(Fields& fields, std::int64_t hidden);     ///< keys mamba_n_heads … (bamba, granitemoehybrid)
+Operators read_mamba2_mixer(Fields& fields, std::int64_t hidden);     ///< keys mamba_n_heads … (bamba,
+                                                                      ///< granitemoehybrid)
 Operators read_mamba_mixer(Fields& fields, std::int64_t hidden);      ///< keys mamba_d_state … (jamba)
-Operators read_delta_mixer(Fields& fields, std::int64_t hidden);      ///< keys linear_num_value_heads … (qwen3_next, qwen3_5)
+Operators read_delta_mixer(Fields& fields, std::int64_t hidden);      ///< keys linear_num_value_heads … (qwen3_next,
+                                                                      ///< qwen3_5)
 Operators read_lightning_mixer(Fields& fields, std::int64_t hidden);  ///< block_size (minimax)
 Operators read_conv_mixer(Fields& fields, std::int64_t hidden);       ///< conv_L_cache (lfm2)
 

@@ -17,8 +17,8 @@ const std::string kMamba2 =
     R"({"model_type": "mamba2", "vocab_size": 100, "hidden_size": 8, "num_hidden_layers": 1, "num_heads": 4,
   "head_dim": 4, "n_groups": 2, "state_size": 3, "conv_kernel": 4, "chunk_size": 16, "time_step_limit": [0.0, Infinity]})";
 
-// Inner width 4·4 = 16, convolution 16 + 2·2·3 = 28 features. in 8·(16 + 28 + 4) = 384; conv 28·(4 + 1) = 140; dt, A, D 3·4 = 12;
-// norm 16; out 16·8 = 128; the block's norm 8.
+// Inner width 4·4 = 16, convolution 16 + 2·2·3 = 28 features. in 8·(16 + 28 + 4) = 384; conv 28·(4 + 1) = 140; dt, A, D
+// 3·4 = 12; norm 16; out 16·8 = 128; the block's norm 8.
 TEST(Mamba2, ParametersByHand) {
   const Model m = load(kMamba2);
   const LayerKind& block = kind(m, "mamba2");
@@ -27,8 +27,8 @@ TEST(Mamba2, ParametersByHand) {
   EXPECT_EQ(parameter_count(block), 384 + 140 + 12 + 16 + 128 + 8);
 }
 
-// Per token: in 2·8·48 = 768 and out 2·16·8 = 256 of products; conv 2·28·4 = 224; scan 4 heads · (2·16·(3 + 4) + 4·3·4) = 4·272 = 1088,
-// with half of each triangle 4·(16·7 + 48) = 640.
+// Per token: in 2·8·48 = 768 and out 2·16·8 = 256 of products; conv 2·28·4 = 224; scan 4 heads · (2·16·(3 + 4) + 4·3·4)
+// = 4·272 = 1088, with half of each triangle 4·(16·7 + 48) = 640.
 TEST(Mamba2, FlopsByHand) {
   const LayerKind& block = kind(load(kMamba2), "mamba2");
   EXPECT_DOUBLE_EQ(forward_flops(block, {.main = 32}, false).count(), 32.0 * (768 + 256 + 224 + 1088));

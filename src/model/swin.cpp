@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Swin (Liu et al. 2021): windows of attention on a grid that shrinks from stage to stage, the natural model of unequal layers.
+// Swin (Liu et al. 2021): windows of attention on a grid that shrinks from stage to stage, the natural model of unequal
+// layers.
 //
-//   stage s has width C·2^s, a grid of half the side, windows of w² tokens with a table of relative biases (2w−1)²·heads per
+//   stage s has width C·2^s, a grid of half the side, windows of w² tokens with a table of relative biases
+//   (2w−1)²·heads per
 //   block; between stages four neighbours merge: LayerNorm(4h) and a linear 4h → 2h
-//   Swin V2 (Liu et al. 2022): norms after the halves, cosine scores with a scale for each head, biases from an MLP 2 → 512 → heads, keys without
-//   bias; merging normalises the 2h that it makes. The MLP of biases works once a block on (2w−1)² pairs: parameters, hardly any work
+//   Swin V2 (Liu et al. 2022): norms after the halves, cosine scores with a scale for each head, biases from an MLP 2 →
+//   512 → heads, keys without
+//   bias; merging normalises the 2h that it makes. The MLP of biases works once a block on (2w−1)² pairs: parameters,
+//   hardly any work
 //
 // Merging is counted at the start of the next stage's first block, where it runs on that stage's tokens.
 #include <algorithm>

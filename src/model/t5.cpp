@@ -3,12 +3,13 @@
 //
 //   attention a = 4·h·(H·k)      h d_model, H num_heads, k d_kv (H·k may differ from h)
 //   MLP       m = 2·h·f, or 3·h·f when gated
-//   encoder block a + m + 2h;  decoder block 2a + m + 3h;  each stack: relative bias buckets·H in its first block, final norm h
+//   encoder block a + m + 2h;  decoder block 2a + m + 3h;  each stack: relative bias buckets·H in its first block,
+//   final norm h
 //
-// Pipeline order: embedding (encoder tokens), encoder blocks, decoder blocks, head. The first decoder block looks up the
-// decoder's tokens in the same table (0 parameters: tied). The last encoder block holds the encoder's final norm. Every decoder
-// block needs the encoder's output, so it travels along until the last one. Keys and values of cross-attention are computed from
-// the encoder's output: `cross` marks that linear, whose tokens are the encoder's.
+// Pipeline order: embedding (encoder tokens), encoder blocks, decoder blocks, head. The first decoder block looks up
+// the decoder's tokens in the same table (0 parameters: tied). The last encoder block holds the encoder's final norm.
+// Every decoder block needs the encoder's output, so it travels along until the last one. Keys and values of
+// cross-attention are computed from the encoder's output: `cross` marks that linear, whose tokens are the encoder's.
 #include <string>
 #include <utility>
 

@@ -50,8 +50,8 @@ TEST(T5, TwoSequencesAndWhatTravels) {
   EXPECT_EQ(boundary_elements(kind(m, "decoder.last"), s), 6 * 32);  // the head does not need the encoder
 }
 
-// Decoder block, 6 tokens, encoder 20: self attention GEMMs 2·6·8192 and scores 2·4·32·6·6 (half: ·3); cross: q and out 2·6·4096,
-// keys and values 2·20·4096, scores 2·4·32·6·20; MLP 2·6·3072.
+// Decoder block, 6 tokens, encoder 20: self attention GEMMs 2·6·8192 and scores 2·4·32·6·6 (half: ·3); cross: q and out
+// 2·6·4096, keys and values 2·20·4096, scores 2·4·32·6·20; MLP 2·6·3072.
 TEST(T5, CrossAttentionFlops) {
   const Model m = load(small());
   const double self = 2 * 6 * 8192 + 256 * 6 * 6, cross = 2 * 6 * 4096 + 2 * 20 * 4096 + 256 * 6 * 20, mlp = 2 * 6 * 3072;

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// T5Gemma (Zhang et al. 2025, arXiv 2504.06225): an encoder and a decoder of Gemma 2's blocks, each with a table of its own; the decoder's is also
-// the output projection. Norms stand before and after each part; windows alternate in both stacks.
+// T5Gemma (Zhang et al. 2025, arXiv 2504.06225): an encoder and a decoder of Gemma 2's blocks, each with a table of its
+// own; the decoder's is also the output projection. Norms stand before and after each part; windows alternate in both
+// stacks.
 //
 //   encoder block = attention + 3·h·f + 4h;   decoder block adds cross-attention to the encoder's output and 2h
 //
-// Layers and streams are those of t5.cpp. The decoder's table is counted where its tokens are looked up, in the first decoder block. Of a pipeline the
-// head's stage holds a copy more, as for tied tables everywhere, also where that block is on the same stage: one table too many there.
+// Layers and streams are those of t5.cpp. The decoder's table is counted where its tokens are looked up, in the first
+// decoder block. Of a pipeline the head's stage holds a copy more, as for tied tables everywhere, also where that block
+// is on the same stage: one table too many there.
 #include <string>
 #include <utility>
 

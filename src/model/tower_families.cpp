@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Readers of vision-language models: the keys of their towers and projectors (tower.h). The text is read as the family that
-// text_config.model_type names.
+// Readers of vision-language models: the keys of their towers and projectors (tower.h). The text is read as the family
+// that text_config.model_type names.
 #include <algorithm>
 
 #include "model/decoder_traits.h"
@@ -49,7 +49,8 @@ std::int64_t read_merge(Fields& f, std::string_view key, std::int64_t absent) {
   return side * side;
 }
 
-// ---- Qwen --------------------------------------------------------------------------------------------------------------------
+// ---- Qwen
+// --------------------------------------------------------------------------------------------------------------------
 
 TowerShape read_qwen_tower(Fields& v, std::int64_t patch) {
   TowerShape t = read_common(v, patch, 0);
@@ -111,7 +112,8 @@ TowerShape read_qwen3_tower(Fields& v, std::int64_t width) {
   return t;
 }
 
-/// Qwen3-VL: mergers of their own for the features of some layers (deepstack), which are added to those of the first text blocks.
+/// Qwen3-VL: mergers of their own for the features of some layers (deepstack), which are added to those of the first
+/// text blocks.
 TowerShape read_qwen3_vl(Fields&, Fields& v, std::int64_t width) {
   TowerShape t = read_qwen3_tower(v, width);
   auto deep = v.reader().optional_int_list("deepstack_visual_indexes", 0, SizeLimits::layers);
@@ -138,7 +140,8 @@ TowerShape read_qwen3_5(Fields&, Fields& v, std::int64_t width) {
   return t;
 }
 
-// ---- towers of CLIP, SigLIP, InternViT and Pixtral ----------------------------------------------------------------------------------
+// ---- towers of CLIP, SigLIP, InternViT and Pixtral
+// ----------------------------------------------------------------------------------
 
 }  // namespace
 
@@ -290,8 +293,8 @@ TowerShape read_mistral3(Fields& top, Fields& v, std::int64_t width) {
   return t;
 }
 
-/// Llama 4: patches without bias, rotary positions beside learned ones; neighbouring patches are put together, an MLP makes them as wide as the
-/// tower's output, which a matrix makes as wide as the text.
+/// Llama 4: patches without bias, rotary positions beside learned ones; neighbouring patches are put together, an MLP
+/// makes them as wide as the tower's output, which a matrix makes as wide as the text.
 TowerShape read_llama4(Fields& top, Fields& v, std::int64_t width) {
   TowerShape t = read_common(v, 14, 448);
   t.ffn = v.integer({"intermediate_size"}, SizeLimits::width);
@@ -348,7 +351,8 @@ TowerShape read_gemma4(Fields& top, Fields& v, std::int64_t width) {
   return t;
 }
 
-// ---- text and tower together -------------------------------------------------------------------------------------------------
+// ---- text and tower together
+// -------------------------------------------------------------------------------------------------
 
 /// Text models that stand under a name of their own inside another: qwen2_vl_text is a qwen2.
 std::string_view text_family(std::string_view type) {

@@ -11,7 +11,8 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-/// Text of width 16, two blocks; a tower of width 8, three blocks, windows of 2·2 patches but in the last; patches of 3·2·2·2 features.
+/// Text of width 16, two blocks; a tower of width 8, three blocks, windows of 2·2 patches but in the last; patches of
+/// 3·2·2·2 features.
 std::string small_qwen(const std::string& more = "", int out = 16) {
   return R"({"model_type": "qwen2_5_vl", "hidden_size": 16, "intermediate_size": 24, "num_hidden_layers": 2, "num_attention_heads": 2,
     "num_key_value_heads": 1, "vocab_size": 32, "tie_word_embeddings": false, "vision_config": {"depth": 3, "hidden_size": 8,
@@ -30,7 +31,8 @@ TEST(Tower, StandsBetweenEmbeddingAndBlocks) {
   EXPECT_EQ(m.encoder_tokens, 0);  // images of any size
 }
 
-// A block: norms 2·8, qkv 8·24 + 24, out 8·8 + 8, gate and up 8·20 + 20, down 10·8 + 8. Patches 24·8. Projector on four patches, 32 wide:
+// A block: norms 2·8, qkv 8·24 + 24, out 8·8 + 8, gate and up 8·20 + 20, down 10·8 + 8. Patches 24·8. Projector on four
+// patches, 32 wide:
 // one norm's 8 weights, 32² + 32, 32·16 + 16.
 TEST(Tower, ParametersByHand) {
   const Model m = load(small_qwen());
@@ -58,7 +60,8 @@ TEST(Tower, CarriesTheTextAlong) {
   EXPECT_EQ(boundary_elements(kind(m, "decoder"), kTwoImages), 64 * 16);
 }
 
-// Scores: 2·2 heads·(4 + 4) per token and key; windows of 4 patches, the last layer all 64 of an image. Products: 2·in·out.
+// Scores: 2·2 heads·(4 + 4) per token and key; windows of 4 patches, the last layer all 64 of an image. Products:
+// 2·in·out.
 TEST(Tower, FlopsByHand) {
   const Model m = load(small_qwen());
   const double products = 2.0 * (8 * 24 + 8 * 8 + 8 * 20 + 10 * 8);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What image classifiers share. Token counts follow from the image size, so their layers have fixed streams. The head works once
-// a sample: its stream is one token, and its norm and pooling are as wide as all tokens together.
+// What image classifiers share. Token counts follow from the image size, so their layers have fixed streams. The head
+// works once a sample: its stream is one token, and its norm and pooling are as wide as all tokens together.
 #pragma once
 
 #include <cstdint>

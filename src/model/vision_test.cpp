@@ -14,7 +14,8 @@ using ::testing::HasSubstr;
 const std::string kVit = R"({"model_type": "vit", "hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4,
   "intermediate_size": 256, "image_size": 32, "patch_size": 8)";
 
-// 16 patches of 3·8·8 = 192 features: patch 192·64 + 64, class token 64, positions 17·64, blocks 49984, norm 128, classes 10·64 + 10.
+// 16 patches of 3·8·8 = 192 features: patch 192·64 + 64, class token 64, positions 17·64, blocks 49984, norm 128,
+// classes 10·64 + 10.
 TEST(Vit, CountAndTokensByHand) {
   const Model m =
       load(kVit + R"(, "id2label": {"0": "a", "1": "b", "2": "c", "3": "d", "4": "e", "5": "f", "6": "g", "7": "h", "8": "i",

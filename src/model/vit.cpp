@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Vision transformer (Dosovitskiy et al. 2020) as an image classifier; DINOv2 (Oquab et al. 2023) with layer scales h each, a mask token h
-// and a classifier on class token and mean, 2h wide.
+// Vision transformer (Dosovitskiy et al. 2020) as an image classifier; DINOv2 (Oquab et al. 2023) with layer scales h
+// each, a mask token h and a classifier on class token and mean, 2h wide.
 //
-//   tokens (image/patch)² + 1; patch embedding c·p²·h + h, class token h, positions tokens·h; blocks as GPT's (12h² + 13h for
+//   tokens (image/patch)² + 1; patch embedding c·p²·h + h, class token h, positions tokens·h; blocks as GPT's (12h² +
+//   13h for
 //   f = 4h); final LayerNorm; classifier on the class token
 #include <string>
 #include <utility>

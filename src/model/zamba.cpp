@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Zamba2 (Glorioso et al. 2024, arXiv 2411.15242): Mamba-2 blocks, before some of which a transformer block stands that several of them share. It
-// reads the block's input beside the embedded tokens, 2h features, and ends in a matrix of the place's own; each place has low-rank adapters of its own
-// on gate and up projection, and, where the file says so, on queries, keys and values.
+// Zamba2 (Glorioso et al. 2024, arXiv 2411.15242): Mamba-2 blocks, before some of which a transformer block stands that
+// several of them share. It reads the block's input beside the embedded tokens, 2h features, and ends in a matrix of
+// the place's own; each place has low-rank adapters of its own on gate and up projection, and, where the file says so,
+// on queries, keys and values.
 //
 //   shared      attention 2h·(H + 2·KV)·d + H·d·h, d = 2h / H; MLP 3·h·f (+ biases); norms 2h + h      once for each of num_mem_blocks
 //   each place  h·h + r·(h + 2f) (+ 3·r·4h), and the Mamba-2 block (state_space.h)                        r adapter_rank
 //
-// Later uses have the operators of the first and none of its parameters ("again.", operators.h); a pipeline is refused for them. Facts: class
-// Zamba2Model of Hugging Face transformers 5.23.
+// Later uses have the operators of the first and none of its parameters ("again.", operators.h); a pipeline is refused
+// for them. Facts: class Zamba2Model of Hugging Face transformers 5.23.
 #include <algorithm>
 #include <string>
 #include <utility>
@@ -56,7 +57,8 @@ Operators transformer(const Zamba& z, bool again) {
   return list;
 }
 
-/// `first`: the shared block is used here for the first time; `along`: features of the embedded tokens that later blocks read.
+/// `first`: the shared block is used here for the first time; `along`: features of the embedded tokens that later
+/// blocks read.
 LayerKind block(const Zamba& z, bool hybrid, bool first, std::int64_t along) {
   std::string name = hybrid ? (first ? "hybrid" : "hybrid.again") : "mamba2";
   if (along == 0) name += ".last";

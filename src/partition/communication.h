@@ -2,16 +2,24 @@
 // What an operator's devices send each other under a partition sequence, derived from the slice indices alone.
 //
 // Let tile_X^φ(D, t) be the slice indices of tensor X's axes on device D at step t of phase φ.
-//   transfers    An operand whose tile of step t + 1 differs from that of step t is received during the compute of step t from a
-//                device that has it (double buffers). After the last step it goes where its next phase reads it: a stash (I:
-//                forward → gradient), W forward → backward, and W back to its place of the first forward step; a gradient dW to
-//                the place of W, so that the optimizer updates in place. With P all of these are in place already but the way
-//                back of W. An output whose tile changes from step t − 1 to t is an accumulator that is passed on during step t,
+//   transfers    An operand whose tile of step t + 1 differs from that of step t is received during the compute of step
+//                t from a
+//                device that has it (double buffers). After the last step it goes where its next phase reads it: a
+//                stash (I:
+//                forward → gradient), W forward → backward, and W back to its place of the first forward step; a
+//                gradient dW to
+//                the place of W, so that the optimizer updates in place. With P all of these are in place already but
+//                the way
+//                back of W. An output whose tile changes from step t − 1 to t is an accumulator that is passed on
+//                during step t,
 //                before the product of step t is added (dW, once).
-//                Sender: of the devices that have the tile the one of least reach, then of fewest differing bits, then lowest id;
+//                Sender: of the devices that have the tile the one of least reach, then of fewest differing bits, then
+//                lowest id;
 //                it is then a permutation: every device sends to one and receives from one.
-//   reductions   Devices with the same output tile whose summed slices differ add up their parts (all-reduce) after the last
-//                step. They are the devices that agree in all bits outside a group indicator, a subset of the bits of the device
+//   reductions   Devices with the same output tile whose summed slices differ add up their parts (all-reduce) after the
+//                last
+//                step. They are the devices that agree in all bits outside a group indicator, a subset of the bits of
+//                the device
 //                id (PrimePar, ASPLOS 2024).
 // The derived transfers of P are the paper's Table 1 (communication_test.cpp). Edges between operators: layout.h.
 #pragma once
@@ -33,7 +41,8 @@ struct TileTransfer {
   Phase phase = Phase::forward;
   int step = 0;  ///< whose compute hides it
   TensorUse tensor;
-  bool accumulator = false;          ///< moves before the step's product is added; otherwise it is wanted for the step after
+  bool accumulator = false;          ///< moves before the step's product is added; otherwise it is wanted for the step
+                                     ///< after
   std::int64_t elements = 0;         ///< one tile
   int reach = 0;                     ///< largest over devices (layout.h)
   std::vector<std::int16_t> sender;  ///< [receiver]; itself where nothing moves
@@ -56,7 +65,8 @@ struct Communication {
 /// The sequence must be legal for the operator.
 Communication communication(const OperatorShape& op, const PartitionSequence& sequence);
 
-/// What one device passes on of a tensor during a step: it sends to `to` and receives from `from`; itself where nothing moves for it.
+/// What one device passes on of a tensor during a step: it sends to `to` and receives from `from`; itself where nothing
+/// moves for it.
 struct Shift {
   TensorUse tensor;
   bool accumulator = false;

@@ -22,8 +22,10 @@ const TileTransfer* find(const Communication& all, Phase phase, int step, Tensor
   return nullptr;
 }
 
-// P_{2×2} on 4 devices, linear 8×8×8×8 (B M N K). I is 8·8·8, a tile a quarter: 128; W a quarter of 64: 16. Forward, step 0:
-// device (0, 0) = 0 gets I from (0, 1) = 1 and W from (1, 0) = 2. Eight transfers: F I, W; B dO, W, W back; G I, dO, dW.
+// P_{2×2} on 4 devices, linear 8×8×8×8 (B M N K). I is 8·8·8, a tile a quarter: 128; W a quarter of 64: 16. Forward,
+// step 0:
+// device (0, 0) = 0 gets I from (0, 1) = 1 and W from (1, 0) = 2. Eight transfers: F I, W; B dO, W, W back; G I, dO,
+// dW.
 TEST(Communication, IsTheSmallestExampleByHand) {
   const Communication all = communication(linear_shape("linear", 8, 8, 8, 8), {primitive(1)});
   EXPECT_TRUE(all.reductions.empty());
@@ -77,7 +79,8 @@ struct Torus {
   [[nodiscard]] int around(int x) const { return (x + side()) % side(); }
 };
 
-// Table 1 of the paper: receiver (r, c) ← sender (r + dr, c + dc), for every step of every phase, k = 1 … 4, and nothing besides.
+// Table 1 of the paper: receiver (r, c) ← sender (r + dr, c + dc), for every step of every phase, k = 1 … 4, and
+// nothing besides.
 TEST(Communication, IsTableOneOfThePaper) {
   for (int k = 1; k <= 4; ++k) {
     const Torus torus{k};
@@ -154,8 +157,8 @@ GroupIndicator bits_of(const PartitionSequence& sequence, std::string_view dimen
   return mask;
 }
 
-// No collective comes from P: reductions are over the split bits of N (forward), K (backward), B and M (gradient) alone, and
-// their groups are exactly the devices that end on the same output tile.
+// No collective comes from P: reductions are over the split bits of N (forward), K (backward), B and M (gradient)
+// alone, and their groups are exactly the devices that end on the same output tile.
 TEST(CommunicationProperty, ReductionsComeFromSplitsAlone) {
   const OperatorShape op = linear();
   const std::map<Phase, std::pair<std::string, int>> summed = {
@@ -180,8 +183,8 @@ TEST(CommunicationProperty, ReductionsComeFromSplitsAlone) {
   }
 }
 
-// No replication comes from P: at every step of every phase a tile is on as many devices as the splits of other dimensions give
-// copies, so among the devices of the P's tiles are a bijection.
+// No replication comes from P: at every step of every phase a tile is on as many devices as the splits of other
+// dimensions give copies, so among the devices of the P's tiles are a bijection.
 TEST(CommunicationProperty, PrimitiveReplicatesNothing) {
   const OperatorShape op = linear();
   const std::vector<std::string> others = {"K", "BM", "N"};  // dimensions that I, W, O lack
@@ -201,7 +204,8 @@ TEST(CommunicationProperty, PrimitiveReplicatesNothing) {
   }
 }
 
-// I: forward's last = gradient's first. W: forward's last = backward's first. dO: backward's last = gradient's first. dW:
+// I: forward's last = gradient's first. W: forward's last = backward's first. dO: backward's last = gradient's first.
+// dW:
 // gradient's last = W at forward's first. O: forward's last = dO at backward's first.
 TEST(CommunicationProperty, PhasesAreAligned) {
   const OperatorShape op = linear();
@@ -222,7 +226,8 @@ TEST(CommunicationProperty, PhasesAreAligned) {
   }
 }
 
-// Every transfer is a permutation of the devices inside the blocks that the splits leave, and brings what the next step needs.
+// Every transfer is a permutation of the devices inside the blocks that the splits leave, and brings what the next step
+// needs.
 TEST(CommunicationProperty, TransfersArePermutationsThatBringTheTile) {
   const OperatorShape op = linear();
   for (const PartitionSequence& sequence : composed()) {
@@ -293,7 +298,8 @@ TEST(Communication, OtherOperatorsReduceWhatTheySum) {
   EXPECT_EQ(reductions(fused_attention_shape("core", gqa), "H,H,M"), "dK(d2,d3)512 dV(d2,d3)512");
 }
 
-// P_{2×2} on (r, c) = 0 … 3: in step 0 of the forward (0,0) receives I from (0,1) and W from (1,0), and sends to the same two, as q = 2.
+// P_{2×2} on (r, c) = 0 … 3: in step 0 of the forward (0,0) receives I from (0,1) and W from (1,0), and sends to the
+// same two, as q = 2.
 TEST(Communication, ShiftsOfOneDevice) {
   const OperatorShape op = linear_shape("linear", 4, 4, 4, 4);
   const Communication all = communication(op, {primitive(1)});

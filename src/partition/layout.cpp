@@ -28,7 +28,8 @@ std::array<std::int8_t, kMaxAxes> finest(const Layout& a, const Layout& b) {
 
 int sum(const std::array<std::int8_t, kMaxAxes>& bits) { return bits[0] + bits[1] + bits[2] + bits[3]; }
 
-/// Units of 2^−Σ unit in which two tiles agree: 0 or the product of the shorter slices, as slices are nested or disjoint.
+/// Units of 2^−Σ unit in which two tiles agree: 0 or the product of the shorter slices, as slices are nested or
+/// disjoint.
 std::int64_t overlap(const Tile& a, const Tile& b, int unit_bits) {
   int bits = 0;
   for (std::size_t axis = 0; axis < kAxes; ++axis) {

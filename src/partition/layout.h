@@ -1,16 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where the tiles of a tensor lie, and what moves when the next operator wants them elsewhere (PrimePar, equations 8 and 9).
+// Where the tiles of a tensor lie, and what moves when the next operator wants them elsewhere (PrimePar, equations 8
+// and 9).
 //
-// A layout says for every device which tile it holds: on each axis one of 2^b equal slices. Slices of two layouts of one tensor
-// are nested or disjoint, since all counts are powers of two. Redistribution from `held` (S¹) to `needed` (S²):
+// A layout says for every device which tile it holds: on each axis one of 2^b equal slices. Slices of two layouts of
+// one tensor are nested or disjoint, since all counts are powers of two. Redistribution from `held` (S¹) to `needed`
+// (S²):
 //     fetched(D) = V − Π_X |S¹_X(D) ∩ S²_X(D)|,     V = Π_X |S²_X(D)|          (9)
-// A tile that a device lacks comes from the nearest device that holds it. `reach` r of two devices: the smallest r for which both
-// lie in one aligned block of 2^r devices, that is n + 1 − (position of the farthest bit that differs), 0 for the same device; a
-// node of 2^j devices is left when r > j.
+// A tile that a device lacks comes from the nearest device that holds it. `reach` r of two devices: the smallest r for
+// which both lie in one aligned block of 2^r devices, that is n + 1 − (position of the farthest bit that differs), 0
+// for the same device; a node of 2^j devices is left when r > j.
 //
-// Forward: O as the producer leaves it (its last forward step) to what the consumer's first forward step reads. Backward: dI as
-// the consumer leaves it to the dO that the producer's first backward step reads. Chained linears with P are not aligned: O ends
-// at (M, K) = (r, c), and I begins at (r, r + c), a skew inside each row of the torus, as in Cannon's algorithm.
+// Forward: O as the producer leaves it (its last forward step) to what the consumer's first forward step reads.
+// Backward: dI as the consumer leaves it to the dO that the producer's first backward step reads. Chained linears with
+// P are not aligned: O ends at (M, K) = (r, c), and I begins at (r, r + c), a skew inside each row of the torus, as in
+// Cannon's algorithm.
 #pragma once
 
 #include <array>
@@ -45,8 +48,8 @@ struct Layout {
 /// Where the tiles of a tensor (or its gradient: `phase` decides) lie at one step of a phase.
 Layout layout_at(const OperatorShape& op, const PartitionSequence& sequence, int tensor, Phase phase, int step);
 
-/// At the edges of an operator. `tensor`: index of an input. The gradient of an input is left by the last step of its product's
-/// phase.
+/// At the edges of an operator. `tensor`: index of an input. The gradient of an input is left by the last step of its
+/// product's phase.
 Layout forward_needed(const OperatorShape& op, const PartitionSequence& sequence, int tensor);
 Layout forward_held(const OperatorShape& op, const PartitionSequence& sequence);
 Layout backward_needed(const OperatorShape& op, const PartitionSequence& sequence);
@@ -59,15 +62,15 @@ int reach(int a, int b);
 struct Redistribution {
   int unit_bits = 0;
   std::vector<std::int64_t> fetched;  ///< [device]: units needed and not held (9)
-  /// [reach 0 … n]: units fetched from the nearest holder at that reach by the device that fetches most there, and by all
-  /// devices. Entry 0 is 0.
+  /// [reach 0 … n]: units fetched from the nearest holder at that reach by the device that fetches most there, and by
+  /// all devices. Entry 0 is 0.
   std::array<std::int64_t, kMaxBits + 1> largest{}, total{};
   [[nodiscard]] std::int64_t fetched_total() const;
   bool operator==(const Redistribution&) const = default;
 };
 
-/// The tiles of a layout gathered by aligned blocks of devices, as few boxes as possible: what redistribution looks up. Build it
-/// once for each layout that is asked for often.
+/// The tiles of a layout gathered by aligned blocks of devices, as few boxes as possible: what redistribution looks up.
+/// Build it once for each layout that is asked for often.
 class Coverage {
  public:
   explicit Coverage(Layout layout);
@@ -92,8 +95,8 @@ Redistribution redistribution(const Layout& held, const Layout& needed);
 /// Only Σ_D fetched(D), as a share of the tensor (equation 9): cheaper.
 double redistribution_total(const Layout& held, const Layout& needed);
 
-/// One message of a redistribution: `tile` (in units of both layouts' finest slices) from the nearest holder, of several the one
-/// with the lowest id that differs in fewest bits.
+/// One message of a redistribution: `tile` (in units of both layouts' finest slices) from the nearest holder, of
+/// several the one with the lowest id that differs in fewest bits.
 struct TileMove {
   int from = 0, to = 0;
   Tile tile;

@@ -17,8 +17,8 @@ PartitionSequence sequence_of(std::string_view text, std::string_view letters = 
 }
 OperatorShape linear() { return linear_shape("linear", 64, 64, 64, 64); }
 
-// Two devices. O[B, M, K] is split by K, the next linear wants I[B, M, N] split by M: each device holds one half of its half and
-// fetches a quarter of the tensor from the other. Unit: slices of M and K halved, a quarter.
+// Two devices. O[B, M, K] is split by K, the next linear wants I[B, M, N] split by M: each device holds one half of its
+// half and fetches a quarter of the tensor from the other. Unit: slices of M and K halved, a quarter.
 TEST(Redistribution, IsTheSmallestExampleByHand) {
   const Layout held = forward_held(linear(), {split('K')});
   const Layout needed = forward_needed(linear(), {split('M')}, 0);
@@ -34,8 +34,8 @@ TEST(Redistribution, IsTheSmallestExampleByHand) {
   EXPECT_EQ(redistribution_moves(held, needed), expected);
 }
 
-// Replicated by N (after the all-reduce), wanted split: nothing moves. Split, wanted whole: the other three quarters, one from
-// the neighbour, two from the other node.
+// Replicated by N (after the all-reduce), wanted split: nothing moves. Split, wanted whole: the other three quarters,
+// one from the neighbour, two from the other node.
 TEST(Redistribution, ReplicasCostNothingAndGatheringCostsTheRest) {
   const Layout whole = forward_held(linear(), sequence_of("N,N"));
   const Layout quarters = forward_needed(linear(), sequence_of("N,N"), 0);
@@ -48,8 +48,8 @@ TEST(Redistribution, ReplicasCostNothingAndGatheringCostsTheRest) {
   EXPECT_EQ(gather.total[2], 8);
 }
 
-// P_{2×2} after P_{2×2}. Forward: O lies as (M, K) = (r, c), I begins at (r, r + c): row 0 is in place, the devices of row 1 swap
-// their tiles. Backward: dI lies as (r, r + c − 1), dO begins at (r, c): row 1 is in place, row 0 swaps.
+// P_{2×2} after P_{2×2}. Forward: O lies as (M, K) = (r, c), I begins at (r, r + c): row 0 is in place, the devices of
+// row 1 swap their tiles. Backward: dI lies as (r, r + c − 1), dO begins at (r, c): row 1 is in place, row 0 swaps.
 TEST(Redistribution, ChainedPrimitivesAreSkewedInsideRows) {
   const PartitionSequence p2 = {primitive(1)};
   const auto exchange = [](int a, int b, const Layout& needed) {
@@ -63,8 +63,8 @@ TEST(Redistribution, ChainedPrimitivesAreSkewedInsideRows) {
   EXPECT_EQ(redistribution(slope, wanted).total[1], 2);
 }
 
-// P_{2^k×2^k} in general: row r of the torus shifts by r forward and by r − 1 backward, so all but one of 2^k rows move whole
-// tiles, and never out of the row.
+// P_{2^k×2^k} in general: row r of the torus shifts by r forward and by r − 1 backward, so all but one of 2^k rows move
+// whole tiles, and never out of the row.
 TEST(Redistribution, SkewMovesAllRowsButOne) {
   for (int k = 1; k <= 4; ++k) {
     const PartitionSequence p = {primitive(k)};
@@ -80,8 +80,8 @@ TEST(Redistribution, SkewMovesAllRowsButOne) {
   }
 }
 
-// fc1 {K, P2}, element-wise {feature, position, feature}, fc2 {N, P2} (PrimePar, figure 9): O and dI of the element-wise are in
-// place between fc1 and it; fc2 takes the skew.
+// fc1 {K, P2}, element-wise {feature, position, feature}, fc2 {N, P2} (PrimePar, figure 9): O and dI of the
+// element-wise are in place between fc1 and it; fc2 takes the skew.
 TEST(Redistribution, PublishedMlpPlan) {
   const OperatorShape op = elementwise_shape("relu", 64, 64, 64);
   const PartitionSequence fc1 = sequence_of("K,P2"), relu = sequence_of("N,M,N", "BMN"), fc2 = sequence_of("N,P2");

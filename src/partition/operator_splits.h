@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a partition sequence may do to each kind of operator, and which tensors its phases read, write and sum.
 //
-// An operator is described by its dimensions (letters), its tensors (which dimensions index them) and its products: one line for
-// each thing that a phase computes, out = Σ_{summed} f(operands). All communication follows from this and the slice indices
-// (communication.h, layout.h); no operator has rules of its own.
+// An operator is described by its dimensions (letters), its tensors (which dimensions index them) and its products: one
+// line for each thing that a phase computes, out = Σ_{summed} f(operands). All communication follows from this and the
+// slice indices (communication.h, layout.h); no operator has rules of its own.
 //
 //     operator                dimensions (may be split)       tensors and products
 //     linear                  B M N K, and P                  F  O[BMK] = Σ_N I[BMN]·W[NK]; B dI = Σ_K dO·W; G dW = Σ_BM I·dO
@@ -17,14 +17,15 @@
 //     add                     B M N
 //     embedding               B M V N                         O[BMN] = Σ_V onehot·W[VN]; dW = Σ_BM
 //     cross-entropy           B M K                           statistics[BM] = Σ_K …: maximum, Σ exp, the label's logit
-// B samples, M (query) positions, N and K features in and out, H query heads, L key positions, V rows of the table. The features
-// E of a head are never split and count as the tensor's `width`. A summed dimension that is split means a reduction over those
-// devices. Grouped-query attention: K and V have fewer heads than H; slices of H beyond them share (replicate) a head of K and V.
-// Gated MLP: gate and up share their input: one linear whose weight and output have width 2 (K = ffn), a slice of K holds both.
+// B samples, M (query) positions, N and K features in and out, H query heads, L key positions, V rows of the table. The
+// features E of a head are never split and count as the tensor's `width`. A summed dimension that is split means a
+// reduction over those devices. Grouped-query attention: K and V have fewer heads than H; slices of H beyond them share
+// (replicate) a head of K and V. Gated MLP: gate and up share their input: one linear whose weight and output have
+// width 2 (K = ffn), a slice of K holds both.
 //
-// Tensors on an edge match by position of their axes: [batch, positions, features or heads, …]: O[BMK] of a linear feeds I[BMN]
-// of the next, Q[BMH] or K[BLH] of attention. The features of a QKV linear are ordered by groups of heads, so that a slice of K
-// holds Q, K and V of the same heads; each of the three is an edge of its own.
+// Tensors on an edge match by position of their axes: [batch, positions, features or heads, …]: O[BMK] of a linear
+// feeds I[BMN] of the next, Q[BMH] or K[BLH] of attention. The features of a QKV linear are ordered by groups of heads,
+// so that a slice of K holds Q, K and V of the same heads; each of the three is an edge of its own.
 #pragma once
 
 #include <cstdint>
@@ -45,7 +46,8 @@ struct OperatorDimension {
   bool operator==(const OperatorDimension&) const = default;
 };
 
-/// A dimension as an axis of a tensor. `size` is smaller than the dimension's where devices share slices (heads of K and V).
+/// A dimension as an axis of a tensor. `size` is smaller than the dimension's where devices share slices (heads of K
+/// and V).
 struct Axis {
   char letter = 0;
   std::int64_t size = 0;
@@ -63,7 +65,8 @@ struct Tensor {
   std::string name;  ///< "I", "W", "O", "Q" …
   TensorRole role = TensorRole::input;
   std::vector<Axis> axes;
-  std::int64_t width = 1;  ///< elements for each index: features that are never split, gate and up, number of statistics
+  std::int64_t width = 1;  ///< elements for each index: features that are never split, gate and up, number of
+                           ///< statistics
   bool operator==(const Tensor&) const = default;
 };
 
@@ -114,16 +117,16 @@ OperatorShape embedding_shape(std::string name, std::int64_t batch, std::int64_t
                               std::int64_t features);
 OperatorShape cross_entropy_shape(std::string name, std::int64_t batch, std::int64_t positions, std::int64_t classes);
 
-/// The shape of a model's operator on `batch` samples of `positions` tokens each; biases of linears are left out (small). Error
-/// for what has none: mixture of experts, cross-attention, pooling.
+/// The shape of a model's operator on `batch` samples of `positions` tokens each; biases of linears are left out
+/// (small). Error for what has none: mixture of experts, cross-attention, pooling.
 Result<OperatorShape> shape_of(const Operator& op, std::int64_t batch, std::int64_t positions);
 
 /// Elements of the whole tensor: width · Π sizes.
 std::int64_t elements(const Tensor& tensor);
 /// Letters that may be split, in the operator's order.
 std::string splittable_dimensions(const OperatorShape& op);
-/// The sequence splits only what it may, and every slice is of equal length: slices divide the size of each axis, or the axis
-/// (heads of K and V) is a power of two that divides them.
+/// The sequence splits only what it may, and every slice is of equal length: slices divide the size of each axis, or
+/// the axis (heads of K and V) is a power of two that divides them.
 bool is_legal(const OperatorShape& op, const PartitionSequence& sequence);
 /// All legal sequences of `bits` bits, in the order of enumerate_sequences.
 std::vector<PartitionSequence> partition_space(const OperatorShape& op, int bits);

@@ -16,7 +16,8 @@ std::vector<std::string> texts(const std::vector<PartitionSequence>& all) {
   return text;
 }
 
-// A linear of 1 sample, 4 positions, 6 → 8 features on 4 devices: B cannot be split, N once only, and P2 needs M, N and K halved.
+// A linear of 1 sample, 4 positions, 6 → 8 features on 4 devices: B cannot be split, N once only, and P2 needs M, N and
+// K halved.
 TEST(PartitionSpace, IsTheSmallestExampleByHand) {
   const OperatorShape op = linear_shape("linear", 1, 4, 6, 8);
   EXPECT_EQ(texts(partition_space(op, 2)),
@@ -49,8 +50,8 @@ TEST(PartitionSpace, EachKindSplitsWhatItMay) {
   EXPECT_FALSE(is_legal(softmax_shape("", sizes), {split('L')}));
 }
 
-// 24 query heads on 6 heads of K and V: two slices hold 12 on 3; four would cut a head of K and V in half. On 8 heads of K and V
-// (a power of two) sixteen slices of 32 query heads share them by pairs.
+// 24 query heads on 6 heads of K and V: two slices hold 12 on 3; four would cut a head of K and V in half. On 8 heads
+// of K and V (a power of two) sixteen slices of 32 query heads share them by pairs.
 TEST(PartitionSpace, GroupedHeadsAreNeverCut) {
   const OperatorShape six = fused_attention_shape("", {1, 8, 8, 24, 6, 64});
   EXPECT_TRUE(is_legal(six, {split('H')}));

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Training steps of linear → tanh → linear on simulated devices that hold only their tiles, moved exactly as communication.h and
-// layout.h say. The devices multiply what lies before them and know no global index: a misplaced tile is a wrong number.
+// Training steps of linear → tanh → linear on simulated devices that hold only their tiles, moved exactly as
+// communication.h and layout.h say. The devices multiply what lies before them and know no global index: a misplaced
+// tile is a wrong number.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -38,7 +39,8 @@ std::int64_t volume(const std::vector<std::int64_t>& sizes) {
   return n;
 }
 
-/// Calls f(offset in a, offset in b) for every element of the box `part` inside the boxes `a` and `b`, which contain it.
+/// Calls f(offset in a, offset in b) for every element of the box `part` inside the boxes `a` and `b`, which contain
+/// it.
 void for_each(const std::vector<std::int64_t>& sizes, const Tile& a, const Tile& b, const Tile& part,
               const std::function<void(std::size_t, std::size_t)>& f) {
   std::vector<std::int64_t> at(sizes.size(), 0), length(sizes.size());
@@ -121,7 +123,8 @@ Spread redistribute(const Spread& held, const Tensor& tensor, const Layout& need
   return result;
 }
 
-/// One operator with its sequence on the devices: tiles that stay between phases, and the three phases of a bilinear product.
+/// One operator with its sequence on the devices: tiles that stay between phases, and the three phases of a bilinear
+/// product.
 class Worker {
  public:
   Worker(const OperatorShape& op, const PartitionSequence& sequence, Traffic& traffic)
@@ -391,7 +394,8 @@ Sequences sequences_of(std::string_view first, std::string_view wave, std::strin
   return {*parse_sequence(first, "BMNK", true), *parse_sequence(wave, "BMN", false), *parse_sequence(second, "BMNK", true)};
 }
 
-/// Ring messages of one step by the closed formula: with T steps 2(T − 1) forward, 2(T − 1) and W back, 2(T − 1) and dW.
+/// Ring messages of one step by the closed formula: with T steps 2(T − 1) forward, 2(T − 1) and W back, 2(T − 1) and
+/// dW.
 std::int64_t ring_messages(const PartitionSequence& sequence) {
   const int turns = steps(sequence);
   return turns == 1 ? 0 : std::int64_t{sequence.devices()} * (6 * (turns - 1) + 2);
@@ -420,9 +424,9 @@ void expect_exact(const Sequences& by) {
   EXPECT_EQ(outcome.all.redistribution, 2 * outcome.first_step.redistribution) << text;
 }
 
-// Four devices, P_{2×2} twice, tanh split by positions and features as O lies. A device of each linear sends 8 tiles: 2, 3, 3.
-// Between tanh and the second linear row 1 of the torus swaps its tiles forward, row 0 backward: 2 + 2 messages.
-// No all-reduce.
+// Four devices, P_{2×2} twice, tanh split by positions and features as O lies. A device of each linear sends 8 tiles:
+// 2, 3, 3. Between tanh and the second linear row 1 of the torus swaps its tiles forward, row 0 backward: 2 + 2
+// messages. No all-reduce.
 TEST(PartitionNumeric, IsTheSmallestExampleByHand) {
   const Outcome outcome = run(sequences_of("P2", "M,N", "P2"));
   EXPECT_LT(outcome.error, 1e-12);
@@ -481,9 +485,9 @@ TEST(PartitionNumeric, RandomSequencesEqualTheDenseResult) {
   EXPECT_GT(rings, 70);
 }
 
-// Attention scores of 8 query heads on 2 heads of K, one feature each: S[b,m,h,l] = Q[b,m,h]·K[b,l,h/4], under all legal
-// sequences of 8 devices. dQ sums over l, dK over m and over the four query heads of a group, also where the group is spread over
-// devices.
+// Attention scores of 8 query heads on 2 heads of K, one feature each: S[b,m,h,l] = Q[b,m,h]·K[b,l,h/4], under all
+// legal sequences of 8 devices. dQ sums over l, dK over m and over the four query heads of a group, also where the
+// group is spread over devices.
 TEST(PartitionNumeric, GroupedQueryAttentionEqualsTheDenseResult) {
   const AttentionSizes size{8, 8, 8, 8, 2, 1};
   const OperatorShape op = attention_scores_shape("qk", size);

@@ -1,16 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 // Partition sequences: how one operator is spread over 2^n devices (PrimePar, ASPLOS 2024).
 //
-// Device ids are bits D = (d_1, …, d_n), d_1 the most significant: devices that differ in d_1 are farthest apart (the slow
-// links). A sequence is a list of basic partitions that use up the bits from left to right:
+// Device ids are bits D = (d_1, …, d_n), d_1 the most significant: devices that differ in d_1 are farthest apart (the
+// slow links). A sequence is a list of basic partitions that use up the bits from left to right:
 //     split X           1 bit: dimension X in two halves
-//     P_{2^k×2^k}       2k bits: the spatial-temporal primitive. 2^{2k} devices form a torus (r, c); M, N and K of a linear are
-//                       cut in 2^k slices each, and a device works on one (M, N, K) sub-product after the other in 2^k steps
+//     P_{2^k×2^k}       2k bits: the spatial-temporal primitive. 2^{2k} devices form a torus (r, c); M, N and K of a
+//                       linear are
+//                       cut in 2^k slices each, and a device works on one (M, N, K) sub-product after the other in 2^k
+//                       steps
 //                       while the tiles it needs travel around rings. It replicates nothing and needs no collective.
-// Number of sequences over four dimensions: a(n) = 4·a(n−1) + Σ_{k≥1} a(n−2k), a(0) = 1: 4, 17, 72, 306, 1300, 5524 from 2 to 64.
+// Number of sequences over four dimensions: a(n) = 4·a(n−1) + Σ_{k≥1} a(n−2k), a(0) = 1: 4, 17, 72, 306, 1300, 5524
+// from 2 to 64.
 //
-// Text: parts joined by commas, a dimension by its letter, P_{2^k×2^k} by P and 2^k: "K,P2" = K split by d_1, P_{2×2} over (d_2,
-// d_3). The empty sequence (one device) is "-".
+// Text: parts joined by commas, a dimension by its letter, P_{2^k×2^k} by P and 2^k: "K,P2" = K split by d_1, P_{2×2}
+// over (d_2, d_3). The empty sequence (one device) is "-".
 #pragma once
 
 #include <array>
@@ -64,8 +67,8 @@ std::string to_string(const PartitionSequence& sequence);
 /// Reads what to_string writes. Letters must be among `dimensions`; P only when `with_primitive`.
 Result<PartitionSequence> parse_sequence(std::string_view text, std::string_view dimensions, bool with_primitive);
 
-/// All sequences of exactly `bits` bits over the dimensions (distinct letters) and, `with_primitive`, P's. Order: by first part
-/// (dimensions as given, then P_{2×2}, P_{4×4} …), then by the second, and so on.
+/// All sequences of exactly `bits` bits over the dimensions (distinct letters) and, `with_primitive`, P's. Order: by
+/// first part (dimensions as given, then P_{2×2}, P_{4×4} …), then by the second, and so on.
 std::vector<PartitionSequence> enumerate_sequences(int bits, std::string_view dimensions, bool with_primitive);
 /// Their number, without building them.
 std::int64_t count_sequences(int bits, int dimensions, bool with_primitive);

@@ -14,7 +14,8 @@ int every_other_bit(int device, int bits, int first, int k) {
   return value;
 }
 
-/// The digit that P appends to the index of a dimension, before reduction mod 2^k; 0 for dimensions that P leaves alone (unused).
+/// The digit that P appends to the index of a dimension, before reduction mod 2^k; 0 for dimensions that P leaves alone
+/// (unused).
 int primitive_digit(char dimension, Phase phase, int r, int c, int t, bool last) {
   const int delta = last ? 1 : 0;
   switch (dimension) {

@@ -1,18 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-// Dimension slice indices I_X^φ(D, t): which slice of dimension X device D works on at step t of phase φ (PrimePar, Algorithm 1).
+// Dimension slice indices I_X^φ(D, t): which slice of dimension X device D works on at step t of phase φ (PrimePar,
+// Algorithm 1).
 //
 // All indices start at 0; each part of the sequence appends a digit (base 2, or 2^k for P) to the dimensions it cuts:
 //     split X by bit d           I_X ← 2·I_X + d                               in every phase
-//     P_{2^k×2^k}, q = 2^k       r = bits 1, 3, 5 … of its 2k bits, c = bits 2, 4, 6 …, most significant first; digits mod q:
+//     P_{2^k×2^k}, q = 2^k       r = bits 1, 3, 5 … of its 2k bits, c = bits 2, 4, 6 …, most significant first; digits
+//                                mod q:
 //         forward   M: r         N: r + c + t          K: c
 //         backward  M: r         N: r + c − 1          K: c + t
 //         gradient  M: r + t     N: r + c − 1 + δ      K: c − 1 + δ            δ = 1 in the last step, else 0
 // Slices are of equal length |X| / slices(X).
 //
-// Several P in one sequence (Espalier's definition): time has one level per P. Steps are counted t = 0 … T−1, T = Π q_j,
-// with digits t_j in base q_j, the first (outermost) P the most significant: outer tiles move once per full turn of the inner
-// ring, so the slow links carry the least. δ is one flag for all levels, set in the last step of all: the accumulator of dW moves
-// once. The alignment of phases holds digit by digit, hence for the whole (partition tests).
+// Several P in one sequence (Espalier's definition): time has one level per P. Steps are counted t = 0 … T−1, T = Π
+// q_j, with digits t_j in base q_j, the first (outermost) P the most significant: outer tiles move once per full turn
+// of the inner ring, so the slow links carry the least. δ is one flag for all levels, set in the last step of all: the
+// accumulator of dW moves once. The alignment of phases holds digit by digit, hence for the whole (partition tests).
 #pragma once
 
 #include <array>

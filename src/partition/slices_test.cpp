@@ -12,8 +12,8 @@ namespace {
 PartitionSequence sequence_of(std::string_view text) { return *parse_sequence(text, "BMNK", true); }
 
 // P_{2×2}, devices (r, c) = (d1, d2), two steps. Forward: device (0, 1) works on O tile (M, K) = (0, 1) with the slices
-// N = 0 + 1 + t: first 1, then 0. Backward: dI tile (M, N) = (0, 0), K = 1, then 0. Gradient: first on dW tile (N, K) = (0, 0)
-// with M = 0; in the last step (δ = 1) on (1, 1) with M = 1.
+// N = 0 + 1 + t: first 1, then 0. Backward: dI tile (M, N) = (0, 0), K = 1, then 0. Gradient: first on dW tile (N, K) =
+// (0, 0) with M = 0; in the last step (δ = 1) on (1, 1) with M = 1.
 TEST(SliceIndex, PrimitiveByHand) {
   const PartitionSequence p2 = {primitive(1)};
   EXPECT_EQ(steps(p2), 2);
@@ -45,7 +45,8 @@ TEST(SliceIndex, SplitsAppendBits) {
   }
 }
 
-// P_{4×4}: bits r1 c1 r2 c2. Device 1001: r = 2·1 + 0 = 2, c = 2·0 + 1 = 1. With K before: d1 is the leading digit of K.
+// P_{4×4}: bits r1 c1 r2 c2. Device 1001: r = 2·1 + 0 = 2, c = 2·0 + 1 = 1. With K before: d1 is the leading digit of
+// K.
 TEST(SliceIndex, RowsAndColumnsInterleave) {
   const PartitionSequence sequence = sequence_of("K,P4");
   const int device = 0b11001;
@@ -68,8 +69,9 @@ TEST(SliceIndex, TimeHasALevelForEachPrimitive) {
   EXPECT_EQ(slice_index(sequence, 'K', Phase::gradient, 0, 7), 0);
 }
 
-// Every sub-product (B, M, N, K slice) of every phase is done exactly once over devices and steps: the partition is complete and
-// nothing is computed twice. All sequences of up to 4 bits (16 devices), all of 6 bits that hold two or three P's.
+// Every sub-product (B, M, N, K slice) of every phase is done exactly once over devices and steps: the partition is
+// complete and nothing is computed twice. All sequences of up to 4 bits (16 devices), all of 6 bits that hold two or
+// three P's.
 TEST(SliceIndex, EverySubProductIsDoneOnce) {
   int checked = 0;
   const auto check = [&](const PartitionSequence& sequence) {

@@ -1,19 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which part of a micro-batch a rank holds between two layers, and how it gets what another strategy, or another stage, wants.
+// Which part of a micro-batch a rank holds between two layers, and how it gets what another strategy, or another stage,
+// wants.
 //
-// An activation is [tokens, samples, features]. A rank of place (t, c, d) in its tensor, context and data dimensions holds the box
+// An activation is [tokens, samples, features]. A rank of place (t, c, d) in its tensor, context and data dimensions
+// holds the box
 //     samples   those of replica d: [d·b, (d+1)·b), or as Stage::samples_per_replica deals them
-//     tokens    of the sequence S, or with context parallelism: all-to-all [c·S/cp, (c+1)·S/cp); ring slices c and 2cp−1−c of 2cp, zig-zag, so
-//               that under a causal mask all have as many scores to compute (Brandon et al. 2023); where 2cp does not divide S as all-to-all.
+//     tokens    of the sequence S, or with context parallelism: all-to-all [c·S/cp, (c+1)·S/cp); ring slices c and
+//               2cp−1−c of 2cp, zig-zag, so
+//               that under a causal mask all have as many scores to compute (Brandon et al. 2023); where 2cp does not
+//               divide S as all-to-all.
 //               With sequence parallelism the t-th of tp equal parts of these, one after the other
 //     features  all
-// Where the operators of a block are partitioned (Strategy::partition) the box of its replica is cut as the block leaves the residual
-// stream (BlockPartition::boundary). Ranks that hold equal boxes hold equal copies; the gradient of an activation lies as the
-// activation does, so that both directions are moved alike.
+// Where the operators of a block are partitioned (Strategy::partition) the box of its replica is cut as the block
+// leaves the residual stream (BlockPartition::boundary). Ranks that hold equal boxes hold equal copies; the gradient of
+// an activation lies as the activation does, so that both directions are moved alike.
 //
-// From one layout to another, inside a stage or between two: every rank asks for its new box cell by cell (a cell is one box of the old
-// layout); it takes a cell that it holds itself, otherwise from copy number (its place mod copies). Sender and receiver compute the same list,
-// and no rank gets two boxes from one other.
+// From one layout to another, inside a stage or between two: every rank asks for its new box cell by cell (a cell is
+// one box of the old layout); it takes a cell that it holds itself, otherwise from copy number (its place mod copies).
+// Sender and receiver compute the same list, and no rank gets two boxes from one other.
 #pragma once
 
 #include <algorithm>
@@ -71,7 +75,8 @@ TokenRuns tokens_of_context(const Strategy& strategy, std::int64_t c, std::int64
 /// Of all samples of a micro-batch those of a replica.
 Extent samples_of_replica(const ActivationShape& shape, std::int64_t replica);
 
-/// The box of a position; `block`: between two blocks, where a partition of operators cuts it, not beside the embedding or the head.
+/// The box of a position; `block`: between two blocks, where a partition of operators cuts it, not beside the embedding
+/// or the head.
 ActivationBox box_of(const Strategy& strategy, std::int64_t position, const ActivationShape& shape, bool block);
 /// Those of positions 0 … `positions` − 1.
 std::vector<ActivationBox> boxes_of(const Strategy& strategy, std::int64_t positions, const ActivationShape& shape, bool block);
@@ -82,8 +87,8 @@ struct BoxMove {
   ActivationBox box;
   bool operator==(const BoxMove&) const = default;
 };
-/// All moves from layout `old_boxes` to `new_boxes` (by position), in one order. `same_stage`: a position of both is one rank, which keeps
-/// what it has; otherwise everything is sent.
+/// All moves from layout `old_boxes` to `new_boxes` (by position), in one order. `same_stage`: a position of both is
+/// one rank, which keeps what it has; otherwise everything is sent.
 std::vector<BoxMove> moves_between(const std::vector<ActivationBox>& old_boxes, const std::vector<ActivationBox>& new_boxes,
                                    bool same_stage = true);
 

@@ -24,8 +24,9 @@ std::vector<Box> boxes(const Strategy& s, std::int64_t samples, std::int64_t tok
   return boxes_of(s, s.devices(), {samples, {}, tokens, 1}, true);
 }
 
-// Four devices, 4 samples of 8 tokens. TP2·DP2: positions 0 and 1 hold samples 0 and 1, 2 and 3 the others; DP4: one sample each. Every position
-// of DP4 finds its sample at home or not at all: 0 and 1 hold 0 and 1, 2 and 3 hold 2 and 3.
+// Four devices, 4 samples of 8 tokens. TP2·DP2: positions 0 and 1 hold samples 0 and 1, 2 and 3 the others; DP4: one
+// sample each. Every position of DP4 finds its sample at home or not at all: 0 and 1 hold 0 and 1, 2 and 3 hold 2 and
+// 3.
 TEST(ActivationLayout, SmallestExample) {
   const auto moves = moves_between(boxes(spread(2, 2), 2, 8), boxes(spread(1, 4), 1, 8));
   const std::vector<Move> expected{
@@ -75,7 +76,8 @@ TEST(ActivationLayout, MovesCoverWhatIsWanted) {
     }
 }
 
-// 16 tokens over four ranks of a ring: rank 0 has the first and the last eighth, rank 3 two neighbouring ones; all-to-all: quarters.
+// 16 tokens over four ranks of a ring: rank 0 has the first and the last eighth, rank 3 two neighbouring ones;
+// all-to-all: quarters.
 TEST(ActivationLayout, ContextRanks) {
   const auto ring = boxes(context(spread(1, 1), 4), 1, 16);
   EXPECT_EQ(ring[0].tokens, (TokenRuns{{0, 2}, {14, 16}}));
@@ -99,8 +101,8 @@ TEST(ActivationLayout, OrderOfContextAndReplicas) {
   EXPECT_EQ(place_in_stage(s, 1).d, 1);
 }
 
-// Unequal replicas: of five samples three, one and one. To a stage of two ranks with four of five samples and the last: everything is sent,
-// though positions 0 and 1 exist on both sides.
+// Unequal replicas: of five samples three, one and one. To a stage of two ranks with four of five samples and the last:
+// everything is sent, though positions 0 and 1 exist on both sides.
 TEST(ActivationLayout, BetweenStagesOfUnequalShares) {
   const auto here = boxes_of(spread(1, 3), 3, {0, {3, 1, 1}, 8, 1}, true);
   EXPECT_EQ(here[1].samples, (Extent{3, 4}));
@@ -109,7 +111,8 @@ TEST(ActivationLayout, BetweenStagesOfUnequalShares) {
   EXPECT_EQ(moves_between(here, there, false), expected);
 }
 
-// Four devices whose blocks leave halves of the tokens (first bit) and of the features (second bit); embedding and head are whole.
+// Four devices whose blocks leave halves of the tokens (first bit) and of the features (second bit); embedding and head
+// are whole.
 TEST(ActivationLayout, PartitionedBlocksCutTheStream) {
   Strategy s = spread(4, 1);
   s.partition = BlockPartition("attn.residual M,N");

@@ -151,7 +151,8 @@ int node_beside(const SpreadBlock& block, const Operator& op) {
   return 0;
 }
 
-/// Bits of the place that change what is seen of the letters `seen` and leave the slices of `kept` as they are, on every place.
+/// Bits of the place that change what is seen of the letters `seen` and leave the slices of `kept` as they are, on
+/// every place.
 GroupIndicator sees_otherwise(const PartitionSequence& sequence, std::string_view seen, std::string_view kept) {
   const auto same = [&](std::string_view letters, int a, int b) {
     return std::all_of(letters.begin(), letters.end(), [&](char letter) {

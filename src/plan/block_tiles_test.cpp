@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Counted by hand on a block of two heads: hidden 4, heads of 2 features, ffn 8, four tokens, on four places (r, c) = (0,0), (0,1), (1,0), (1,1).
+// Counted by hand on a block of two heads: hidden 4, heads of 2 features, ffn 8, four tokens, on four places (r, c) =
+// (0,0), (0,1), (1,0), (1,1).
 #include "plan/block_tiles.h"
 
 #include <gtest/gtest.h>
@@ -113,7 +114,8 @@ TEST(BlockTiles, OnlyBiasesAndNormsAreSummedUnderP) {
   ASSERT_EQ(sums.size(), 2u);
   EXPECT_EQ(sums[0], (GradientSum{{{0, 4}}, 0b10}));    // the norm has seen half of the tokens: over d1
   EXPECT_EQ(sums[1], (GradientSum{{{54, 56}}, 0b10}));  // so have the biases: over r
-  EXPECT_TRUE(summed_indicators(b) == std::vector<partition::GroupIndicator>{0b01});  // keys and values, whose queries M splits
+  // keys and values, whose queries M splits
+  EXPECT_TRUE(summed_indicators(b) == std::vector<partition::GroupIndicator>{0b01});
   const SpreadBlock spatial = spread(kind, "norm R,R; qkv M,K; attn.core H,M; out M,N; add R,R", 4);
   std::map<std::int64_t, partition::GroupIndicator> of;
   for (const GradientSum& sum : gradient_sums(spatial, kind, 0)) of[sum.elements.front().first] = sum.indicator;

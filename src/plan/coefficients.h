@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The fitted coefficients of engines as a table: name, physical range, prior. One place for the reader, the fit and the docs.
+// The fitted coefficients of engines as a table: name, physical range, prior. One place for the reader, the fit and the
+// docs.
 #pragma once
 
 #include <span>
@@ -13,8 +14,8 @@
 
 namespace espalier {
 
-/// One coefficient. Multipliers (`additive` false) are fitted as logarithms: log(x/prior) ~ N(0, sigma). Additive ones in their own
-/// unit around the prior with `sigma` of that unit. Neither leaves [low, high].
+/// One coefficient. Multipliers (`additive` false) are fitted as logarithms: log(x/prior) ~ N(0, sigma). Additive ones
+/// in their own unit around the prior with `sigma` of that unit. Neither leaves [low, high].
 struct CoefficientField {
   std::string_view name;
   double FrameworkCoefficients::*member;

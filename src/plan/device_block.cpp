@@ -44,8 +44,8 @@ bool spread_over(const Stage& stage, std::int64_t devices) {
   return true;
 }
 
-/// Whether all layers are spread and sharded alike. Stages of unlike layouts exchange messages between groups by the busier end (cost/cluster_costs.h), and
-/// the same stages inside a group are one plan with those.
+/// Whether all layers are spread and sharded alike. Stages of unlike layouts exchange messages between groups by the
+/// busier end (cost/cluster_costs.h), and the same stages inside a group are one plan with those.
 bool one_layout(const Pipeline& pipeline) {
   Strategy first = pipeline.strategy();
   for (const Stage& stage : pipeline.stages)

@@ -2,9 +2,9 @@
 // Plans that use a run of neighbouring devices of one node group as if the group were a cluster of its own.
 //
 // Stages lie one after the other as RankOrder numbers them, counted from the first device of the run. Where that device
-// begins a domain of every level of the group's fabric but the outermost one, groups and messages cross the same levels as
-// on the group's first devices. The plan then costs what it costs there. Devices behind the run do not matter. On a cluster
-// of several groups all layers have one strategy but for recomputation.
+// begins a domain of every level of the group's fabric but the outermost one, groups and messages cross the same levels
+// as on the group's first devices. The plan then costs what it costs there. Devices behind the run do not matter. On a
+// cluster of several groups all layers have one strategy but for recomputation.
 #pragma once
 
 #include <cstdint>

@@ -14,8 +14,8 @@ constexpr std::array<std::string_view, kDimensions> kDimensionNames = {
     "pp",          "vpp",         "schedule", "tp",    "sp",    "cp",        "cp_kind",          "ep",           "etp",
     "dp",          "micro_batch", "zero",     "shard", "order", "recompute", "recompute_layers", "overlap_grad", "overlap_param",
     "overlap_p2p", "overlap_tp",  "offload"};
-// Short forms for canonical text and its widths: 1 digit for enums and flags, 10 for the micro-batch (any int32), 7 for counts
-// (validate() bounds them by 4,194,304 devices and 65,536 layers).
+// Short forms for canonical text and its widths: 1 digit for enums and flags, 10 for the micro-batch (any int32), 7 for
+// counts (validate() bounds them by 4,194,304 devices and 65,536 layers).
 constexpr std::array<std::string_view, kDimensions> kShort = {"pp", "vpp", "sched", "tp", "sp",   "cp",    "kind",
                                                               "ep", "etp", "dp",    "mb", "zero", "shard", "order",
                                                               "rc", "rl",  "og",    "oq", "op",   "ot",    "off"};

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The dimensions of the uniform space, in canonical order (that of Plan::canonical_text), as numbers.
 //
-// Enums and flags count by ordinal. The number of micro-batches is no dimension: it follows from the batch, micro_batch and dp.
-// Names are those of the job file (search.fix, allow, forbid, limits).
+// Enums and flags count by ordinal. The number of micro-batches is no dimension: it follows from the batch, micro_batch
+// and dp. Names are those of the job file (search.fix, allow, forbid, limits).
 #pragma once
 
 #include <cstdint>
@@ -59,8 +59,8 @@ constexpr DimensionSet dimension_set(Ds... ds) {
   return (bit(ds) | ... | DimensionSet{0});
 }
 
-/// Plan::canonical_text of a uniform configuration: fixed-width numbers, so that text order = order of the dimensions. Offload stands in it
-/// where there is some.
+/// Plan::canonical_text of a uniform configuration: fixed-width numbers, so that text order = order of the dimensions.
+/// Offload stands in it where there is some.
 std::string canonical_text(const Strategy& strategy, const Schedule& schedule);
 /// The same order without text: < 0, 0 or > 0.
 int canonical_compare(const Strategy& a, const Schedule& sa, const Strategy& b, const Schedule& sb);

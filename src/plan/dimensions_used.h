@@ -11,8 +11,8 @@
 
 namespace espalier {
 
-/// Of a uniform configuration. It never falls when a dimension leaves its plainest value, so that a choice of some dimensions, the others
-/// plain, bounds all configurations below it.
+/// Of a uniform configuration. It never falls when a dimension leaves its plainest value, so that a choice of some
+/// dimensions, the others plain, bounds all configurations below it.
 std::int32_t dimensions_used(const Strategy& strategy, const Schedule& schedule);
 /// Of a plan: a dimension counts once if any layer uses it.
 std::int32_t dimensions_used(const Plan& plan);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Engines: what each framework can run (a restriction of the space, rules by name) and what it does with memory (policies). Data: every
-// figure is from data/engines.yaml (plan/engine_reader.h), where its source stands beside it.
+// Engines: what each framework can run (a restriction of the space, rules by name) and what it does with memory
+// (policies). Data: every figure is from data/engines.yaml (plan/engine_reader.h), where its source stands beside it.
 // The cost model reads the policies; the search reads the restrictions; `check --engine` reports broken rules.
 #pragma once
 
@@ -47,8 +47,10 @@ struct EngineRuns {
   bool uneven_stages = true;                                     ///< layer counts may differ between stages
   bool selective_recompute = true;                               ///< can recompute parts of a block
   RecomputeModules recompute_modules = RecomputeModules::all();  ///< which of them
-  bool partial_recompute = true;                                 ///< can recompute some blocks of a chunk and not others
-  bool operator_partitions = false;                              ///< operators split in space and time (docs/partition.md)
+  bool partial_recompute = true;                                 ///< can recompute some blocks of a chunk and not
+                                                                 ///< others
+  bool operator_partitions = false;                              ///< operators split in space and time
+                                                                 ///< (docs/partition.md)
   bool listed_devices = false;       ///< ranks run on the devices that a stage lists, whatever their order
   bool fused_bucket_overlap = true;  ///< can overlap gradient reduction
   bool zero_grad_overlap = true;     ///< gradient reduction can overlap with ZeRO ≥ 1
@@ -74,28 +76,34 @@ struct EngineMemory {
   StatePolicy states;
   LossPolicy loss;
   WorkspacePolicy workspace;
-  /// FlashAttention-2 returns [batch, sequence, …]; where layers are [sequence, batch, …] the output projection keeps a copy of it.
+  /// FlashAttention-2 returns [batch, sequence, …]; where layers are [sequence, batch, …] the output projection keeps a
+  /// copy of it.
   bool copies_attention_output = false;
-  /// Queries and keys are rotated into new tensors, and values are a view into the product of all three, which stays whole with them: queries and keys
-  /// are kept twice.
+  /// Queries and keys are rotated into new tensors, and values are a view into the product of all three, which stays
+  /// whole with them: queries and keys are kept twice.
   bool copies_rotated = false;
-  /// Blocks that the host starts ahead of the device. What row linears of them put out before it is reduced and scattered is used on the stream of the
-  /// collective, so that its blocks of memory cannot be used again before the device is through (cost/queued_outputs.h). 0: they can.
+  /// Blocks that the host starts ahead of the device. What row linears of them put out before it is reduced and
+  /// scattered is used on the stream of the collective, so that its blocks of memory cannot be used again before the
+  /// device is through (cost/queued_outputs.h). 0: they can.
   std::int32_t queued_blocks = 0;
-  /// Under offload of activations: share of what blocks keep for the backward pass that waits in host memory, and how many blocks of the model
-  /// keep theirs on the device all the same (spread over all blocks, as the copies are).
+  /// Under offload of activations: share of what blocks keep for the backward pass that waits in host memory, and how
+  /// many blocks of the model keep theirs on the device all the same (spread over all blocks, as the copies are).
   double offloaded_activations = 1;
   std::int32_t blocks_on_device = 0;
   /// The meaning of `recompute: selective`: which modules run again, of those that a model has.
   RecomputeModules selective = {RecomputeModule::layernorm, RecomputeModule::act};
-  bool fuses_norms = false;  ///< norms before products that are split by columns run inside them (plan/recompute_modules.h)
+  bool fuses_norms = false;  ///< norms before products that are split by columns run inside them
+                             ///< (plan/recompute_modules.h)
   /// A gated MLP in separate kernels keeps the activated gate as well as its inputs and their product.
   bool eager_gate = false;
-  /// Both matrices of an adapter are divided over tp (NeMo's ParallelLinearAdapter); else the one at the divided side of its linear (PEFT).
+  /// Both matrices of an adapter are divided over tp (NeMo's ParallelLinearAdapter); else the one at the divided side
+  /// of its linear (PEFT).
   bool splits_adapters = false;
-  /// Copies of tokens are weighted between the two products of an expert: nothing of them is kept for the combination after it.
+  /// Copies of tokens are weighted between the two products of an expert: nothing of them is kept for the combination
+  /// after it.
   bool weighs_inside_experts = false;
-  /// Unfused: the scores before the softmax are written into one buffer that stays from the first step on (Megatron's global memory buffer).
+  /// Unfused: the scores before the softmax are written into one buffer that stays from the first step on (Megatron's
+  /// global memory buffer).
   bool keeps_score_buffer = false;
   bool eight_bit_activations = false;    ///< 8-bit training keeps inputs of activations in one byte too
   double allocator_reserve = 0.06;       ///< fraction of the tensor peak lost to fragmentation and rounding (prior)
@@ -107,19 +115,23 @@ struct EngineKernels {
   AttentionKernel attention_kernel = AttentionKernel::vendor;
   /// Weight gradients are added to the accumulated ones by the GEMM, not by a pass of their own.
   bool fused_gradient_accumulation = true;
-  double host_launches = 1.0;  ///< host time per kernel in bare launches: 1 where nothing lies between them, 9 for eager PyTorch
-  /// Share of the host time of kernels outside routed experts (attention, norms, router, preparation of the dispatch) that remains: 0 where
-  /// CUDA graphs replay them. What a kernel occupies on the device stays.
+  double host_launches = 1.0;  ///< host time per kernel in bare launches: 1 where nothing lies between them, 9 for
+                               ///< eager PyTorch
+  /// Share of the host time of kernels outside routed experts (attention, norms, router, preparation of the dispatch)
+  /// that remains: 0 where CUDA graphs replay them. What a kernel occupies on the device stays.
   double graphed_launches = 1.0;
   /// Experts run one after the other, each of their linears a module of its own: what that takes is not predicted.
   bool looped_experts = false;
   bool fused_experts = false;        ///< casts and activation of routed experts run inside their grouped products
-  double eager_launches = 1.0;       ///< kernels of a layer relative to the operator table, where operators are split further
-  double elementwise_traffic = 1.0;  ///< bytes of memory-bound operators, copies included, relative to the operator table
+  double eager_launches = 1.0;       ///< kernels of a layer relative to the operator table, where operators are split
+                                     ///< further
+  double elementwise_traffic = 1.0;  ///< bytes of memory-bound operators, copies included, relative to the operator
+                                     ///< table
   double loss_forward_bytes = 14, loss_backward_bytes = 6;  ///< bytes per logit that the loss moves
   /// Bytes per element of the rank's whole gradient moved once a step (clipping, zeroing), ZeRO or not.
   double whole_gradient_bytes = 0;
-  /// ZeRO ≥ 2 beside its collectives, bytes a gathered parameter and a gradient: copies into and out of the buffers, casts, averaging.
+  /// ZeRO ≥ 2 beside its collectives, bytes a gathered parameter and a gradient: copies into and out of the buffers,
+  /// casts, averaging.
   double gather_copy_bytes = 0, reduce_copy_bytes = 0;
 };
 
@@ -127,24 +139,27 @@ struct EngineKernels {
 struct EngineCommunication {
   /// Messages between stages that all tensor-parallel ranks hold are sent in tp parts and gathered by the receivers.
   bool scattered_messages = false;
-  /// Calls of the host at each end of a pipeline message that the stage waits for (shapes sent first), in bare launches: calls of the driver, no
-  /// modules of a framework.
+  /// Calls of the host at each end of a pipeline message that the stage waits for (shapes sent first), in bare
+  /// launches: calls of the driver, no modules of a framework.
   std::int32_t message_host_calls = 0;
-  /// Seconds that each pipeline message blocks both stages beside these calls, whatever its size (a state that runs of nanotron were seen in).
+  /// Seconds that each pipeline message blocks both stages beside these calls, whatever its size (a state that runs of
+  /// nanotron were seen in).
   double message_block_s = 0;
   double reduce_bucket_bytes = 0;  ///< gradients on the wire per bucket when reduction overlaps; 0 = a layer
   /// Token copies for several experts of one node (or, inside a node, of one rank) are sent once (DeepEP, HybridEP).
   bool deduplicates_dispatch = false;
-  /// All-to-alls of experts run beside the compute of another micro-batch (DualPipe, --overlap-moe-expert-parallel-comm): each of the four
-  /// of a layer beside a quarter of its forward and backward compute.
+  /// All-to-alls of experts run beside the compute of another micro-batch (DualPipe,
+  /// --overlap-moe-expert-parallel-comm): each of the four of a layer beside a quarter of its forward and backward
+  /// compute.
   bool overlaps_experts = false;
   bool zero1_all_reduces = false;  ///< ZeRO 1 all-reduces gradients instead of scattering them
-  /// Under offload gradients go to the host beside the backward pass, and parameters come back beside the host's update.
+  /// Under offload gradients go to the host beside the backward pass, and parameters come back beside the host's
+  /// update.
   bool overlaps_offload = false;
   /// Collectives of tensor parallelism stand between computations: nothing runs beside them.
   bool blocking_tensor = false;
-  /// A rank keeps its own tile of a weight while tiles of a partitioned linear go round (P_{2^k×2^k}): none is brought back after the backward, and
-  /// the one that the forward ends with is held until then.
+  /// A rank keeps its own tile of a weight while tiles of a partitioned linear go round (P_{2^k×2^k}): none is brought
+  /// back after the backward, and the one that the forward ends with is held until then.
   bool weights_stay = false;
 };
 
@@ -154,13 +169,15 @@ struct EngineOption {
   std::string note;
   bool numerics = false;  ///< it changes what is computed, not only how: results of a run differ
   bool script = false;    ///< the script that trains sets it, or its environment: no file of the engine says it
-  /// As the engine's launch command says it, each a flag and its value, if it has one: "--cuda-graph-impl full_iteration". Empty: no command says it.
+  /// As the engine's launch command says it, each a flag and its value, if it has one: "--cuda-graph-impl
+  /// full_iteration". Empty: no command says it.
   std::vector<std::string> flags{};
 };
 
 struct EngineModel {
-  std::string
-      name;  ///< "generic", "megatron-core", "megatron-core+cuda-graphs", …: the engine, then its options in the order of the catalogue
+  std::string name;  ///< "generic", "megatron-core", "megatron-core+cuda-graphs", …: the engine, then its options in
+                     ///< the order
+                     ///< of the catalogue
   std::string base;  ///< the engine without options: what rules, coefficients and intervals are kept for
   std::string like;  ///< the engine that it equals in all that it does not state itself; empty: none
   std::string note;  ///< what it is; figures have their sources in data/engines.yaml
@@ -178,20 +195,23 @@ struct EngineModel {
   EngineKernels kernels;
   EngineCommunication communication;
   FrameworkCoefficients coefficients;  ///< fitted; see above
-  /// Times of operators as they were measured on the devices of the job (profile/measured_operators.h); null: those of the device model.
+  /// Times of operators as they were measured on the devices of the job (profile/measured_operators.h); null: those of
+  /// the device model.
   std::shared_ptr<const profile::MeasuredOperators> measured;
 };
 
 /// Bytes per element of the states of what is trained under a precision (fp32: no separate master copy).
 StatePolicy states_of(const EngineModel& engine, const Training& training);
-/// Bytes of an element that is not trained: in the type of compute, or as the adapter's `base` says of a linear of a block. NF4: 4 bits, an 8-bit
-/// constant for 64 of them, and a 32-bit one for 256 of those (Dettmers et al. 2023, "double quantization": 4.127 bits); int8: 8 bits and a
-/// 32-bit constant for each output feature, which are not counted (Dettmers et al. 2022).
+/// Bytes of an element that is not trained: in the type of compute, or as the adapter's `base` says of a linear of a
+/// block. NF4: 4 bits, an 8-bit constant for 64 of them, and a 32-bit one for 256 of those (Dettmers et al. 2023,
+/// "double quantization": 4.127 bits); int8: 8 bits and a 32-bit constant for each output feature, which are not
+/// counted (Dettmers et al. 2022).
 double frozen_bytes(const StatePolicy& states, const Training& training, const LayerKind& kind, const Operator& op);
 
 /// Engines without options.
 const std::vector<EngineModel>& engine_catalogue();
-/// An engine of the catalogue, or one with options ("nemo+flex-dispatcher+cuda-graphs", in any order); null: there is none.
+/// An engine of the catalogue, or one with options ("nemo+flex-dispatcher+cuda-graphs", in any order); null: there is
+/// none.
 const EngineModel* find_engine(std::string_view name);
 /// `name` up to its first option.
 std::string_view base_engine(std::string_view name);

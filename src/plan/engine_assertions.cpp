@@ -21,7 +21,8 @@ using C = const Schedule&;
 bool is_deepspeed(E e) { return e.family == EngineFamily::deepspeed; }
 bool is_megatron_deepspeed(E e) { return e.family == EngineFamily::megatron_deepspeed; }
 
-// ---- the problem -------------------------------------------------------------------------------------------------------------
+// ---- the problem
+// -------------------------------------------------------------------------------------------------------------
 
 bool trains_model(E e, F f, S, C) { return f.family.empty() || contains(e.model_types, f.family); }
 std::string trains_model_text(E e, F f, S, C) {
@@ -47,7 +48,8 @@ std::string equal_nodes_text(E e, F f, S, C) {
   return cat(e.base, " starts as many processes on every node, and there are ", sizes, " devices");
 }
 
-// ---- degrees -----------------------------------------------------------------------------------------------------------------
+// ---- degrees
+// -----------------------------------------------------------------------------------------------------------------
 
 bool whole_experts(E, F, S s, C) { return s.etp == 1; }
 std::string whole_experts_text(E e, F, S s, C) {
@@ -81,7 +83,8 @@ std::string tower_first_text(E e, F f, S, C c) {
 bool whole_operators(E, F, S s, C) { return s.partition.empty(); }
 std::string whole_operators_text(E e, F, S, C) { return cat(e.base, " does not split operators in space and time"); }
 
-// ---- states and communication ------------------------------------------------------------------------------------------------
+// ---- states and communication
+// ------------------------------------------------------------------------------------------------
 
 bool offloads_adam(E, F f, S s, C) { return !offloads_optimizer(s.offload) || f.adam; }
 std::string offloads_adam_text(E e, F, S, C) { return cat(e.base, " has only Adam on the host"); }

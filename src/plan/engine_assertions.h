@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rules of engines about what their own code asserts or their files cannot state, next to the restrictions of engine_rules.cpp: the types of
-// models, precisions, sequence lengths, and values that only hold together. Each reads fields of data/engines.yaml or belongs to one family.
+// Rules of engines about what their own code asserts or their files cannot state, next to the restrictions of
+// engine_rules.cpp: the types of models, precisions, sequence lengths, and values that only hold together. Each reads
+// fields of data/engines.yaml or belongs to one family.
 #pragma once
 
 #include <algorithm>

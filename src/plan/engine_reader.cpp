@@ -338,8 +338,8 @@ void read_options(Reader& engine, Entry& entry) {
     engine.fail("options", std::to_string(entry.model.options.size()), cat("at most ", kMostOptions));
 }
 
-/// The engine with each combination of its options but the empty one; bit i of a combination is option i. Each adds its last option to a
-/// combination that is there already.
+/// The engine with each combination of its options but the empty one; bit i of a combination is option i. Each adds its
+/// last option to a combination that is there already.
 void append_combinations(const base::Document& document, base::ErrorSink& sink, const Entry& entry,
                          std::vector<EngineModel>& out) {
   const std::size_t combinations = std::size_t{1} << std::min(entry.options.size(), kMostOptions);

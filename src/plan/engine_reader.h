@@ -1,16 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads engines as data (schema espalier.engines/1; data/engines.yaml is the file that ships). The file says what each key means; the
-// structures of plan/engine.h say units.
+// Reads engines as data (schema espalier.engines/1; data/engines.yaml is the file that ships). The file says what each
+// key means; the structures of plan/engine.h say units.
 //
-//   engines[]            name, family, note, and optionally like: an earlier engine, whose statements hold unless they are said again
+//   engines[]            name, family, note, and optionally like: an earlier engine, whose statements hold unless they
+//                        are said again
 //   split, per_layer, per_stage   a mapping each, with its source
-//   runs, memory, kernels, communication   lists of statements: fields beside the source that they are from; a field is stated once
+//   runs, memory, kernels, communication   lists of statements: fields beside the source that they are from; a field is
+//                                          stated once
 //
-//   options[]            name, note, and statements that hold where the option is switched on: kernels, communication, memory. Engines that are
+//   options[]            name, note, and statements that hold where the option is switched on: kernels, communication,
+//                        memory. Engines that are
 //                        `like` another one have its options
 //
-// Strict: unknown keys, words, a statement without a source, a field stated twice, an engine stated twice, and layers that may differ in a
-// pipeline whose stages may not, are errors with their place.
+// Strict: unknown keys, words, a statement without a source, a field stated twice, an engine stated twice, and layers
+// that may differ in a pipeline whose stages may not, are errors with their place.
 #pragma once
 
 #include <string>

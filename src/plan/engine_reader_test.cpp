@@ -27,7 +27,8 @@ const std::string kBase =
     "    per_layer: {source: docs, differ_in: [recompute, zero], together: {zero: [[0, 1]]}}\n"
     "    per_stage: {source: docs, differ_in: [layers]}\n";
 
-// What is not stated is the default; what a like engine states is stated for the other too, but for what layers may differ in.
+// What is not stated is the default; what a like engine states is stated for the other too, but for what layers may
+// differ in.
 TEST(EngineReader, SmallestExample) {
   const auto read = read_engines(file(kBase + "  - name: other\n    like: base\n    note: n\n"
                                               "    kernels:\n      - {source: s, host_launches: 9}\n"

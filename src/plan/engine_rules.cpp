@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// What each engine cannot run, as a table of rules beside those of the space; named PREFIX-NAME as users of the engine know them.
+// What each engine cannot run, as a table of rules beside those of the space; named PREFIX-NAME as users of the engine
+// know them.
 //
-// Two kinds: restrictions of this table (read from EngineModel, or of one family), and mirrors: rules of the space under the name
-// that the engine's own check has, so that `check --engine` speaks the engine's language.
+// Two kinds: restrictions of this table (read from EngineModel, or of one family), and mirrors: rules of the space
+// under the name that the engine's own check has, so that `check --engine` speaks the engine's language.
 #include <algorithm>
 #include <array>
 
@@ -23,7 +24,8 @@ using C = const Schedule&;
 
 bool everyone(E e) { return e.family != EngineFamily::generic; }
 
-// ---- from the fields of EngineModel ------------------------------------------------------------------------------------------
+// ---- from the fields of EngineModel
+// ------------------------------------------------------------------------------------------
 
 bool schedule_kind(E e, F, S, C c) { return c.stages == 1 || contains(e.runs.schedules, c.kind); }
 std::string schedule_kind_text(E e, F, S, C c) { return cat(e.name, " has no schedule ", to_string(c.kind)); }
@@ -175,7 +177,8 @@ std::string no_overlap_zero_text(E e, F, S s, C) {
 }
 std::string no_overlap_text(E e, F, S, C) { return cat(e.name, " cannot run this communication beside compute"); }
 
-// ---- of one family -----------------------------------------------------------------------------------------------------------
+// ---- of one family
+// -----------------------------------------------------------------------------------------------------------
 
 /// arguments.py asserts it of ep, the MoE layer itself of any experts in training.
 bool meg_ep(E, F f, S s, C) { return f.experts.empty() || s.tp == 1 || s.sp == SequenceParallel::megatron; }
@@ -331,7 +334,8 @@ constexpr std::array kEngineRules = {
                [](E e) { return e.family == EngineFamily::nanotron; }, nano_m, nano_m_text},
 };
 
-// ---- mirrors -----------------------------------------------------------------------------------------------------------------
+// ---- mirrors
+// -----------------------------------------------------------------------------------------------------------------
 
 struct Mirror {
   EngineFamily family;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The rules of engines: which configurations and plans an engine can run, by name and as a predicate. The restrictions that they read are data
-// (EngineRuns of plan/engine.h).
+// The rules of engines: which configurations and plans an engine can run, by name and as a predicate. The restrictions
+// that they read are data (EngineRuns of plan/engine.h).
 #pragma once
 
 #include <span>
@@ -22,7 +22,8 @@ std::vector<RuleViolation> engine_violations(const EngineModel& engine, const Ru
                                              const Schedule& schedule);
 /// Whether the engine can run a configuration that is_legal(): the same rules without a sentence; allocation-free.
 bool engine_allows(const EngineModel& engine, const RuleFacts& facts, const Strategy& strategy, const Schedule& schedule);
-/// Differences between layers and between stages of a plan of sound structure that the engine does not allow ("MEG-LAYERS"); a uniform plan breaks nothing.
+/// Differences between layers and between stages of a plan of sound structure that the engine does not allow
+/// ("MEG-LAYERS"); a uniform plan breaks nothing.
 std::vector<RuleViolation> engine_plan_violations(const EngineModel& engine, const Model& model, const Plan& plan);
 /// The names of this engine's rules with one sentence each.
 std::vector<std::pair<std::string, std::string>> engine_rule_catalogue(const EngineModel& engine);

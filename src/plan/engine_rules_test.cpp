@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The catalogue of engine rules: docs/engine-rules.md has a heading for every id and what it demands, and each id refuses a configuration where
-// another one is accepted.
+// The catalogue of engine rules: docs/engine-rules.md has a heading for every id and what it demands, and each id
+// refuses a configuration where another one is accepted.
 #include <gtest/gtest.h>
 
 #include <fstream>
@@ -23,7 +23,8 @@ namespace {
 using D = Dimension;
 using Sentences = std::map<std::string, std::set<std::string>>;
 
-// ---- the page ----------------------------------------------------------------------------------------------------------------
+// ---- the page
+// ----------------------------------------------------------------------------------------------------------------
 
 struct Page {
   Sentences sentences;
@@ -89,7 +90,8 @@ TEST(EngineRulePage, SaysWhatTheCodeSays) {
   EXPECT_EQ(page.written, (std::set<std::string>{"TT-CUDA-GRAPHS"}));
 }
 
-// ---- examples ----------------------------------------------------------------------------------------------------------------
+// ---- examples
+// ----------------------------------------------------------------------------------------------------------------
 
 struct Configuration {
   Strategy strategy;

@@ -85,7 +85,8 @@ inline Strategy strategy_over(std::int32_t devices, std::int64_t samples) {
   return s;
 }
 
-/// A plan that is sound by itself (validate), of any schedule, whose chunks hold one to three ranges of one to three layers each.
+/// A plan that is sound by itself (validate), of any schedule, whose chunks hold one to three ranges of one to three
+/// layers each.
 inline Plan any_layered_plan() {
   constexpr std::int64_t kSamples = 8;
   Plan plan;
@@ -111,7 +112,8 @@ inline Plan any_layered_plan() {
     for (int ranges = *rc::gen::inRange(1, 4); ranges > 0; --ranges) {
       const std::int32_t layers = *rc::gen::inRange(1, 4);
       Strategy strategy = strategy_over(devices, kSamples);
-      if (strategy.order == RankOrder::tp_cp_pp_dp) strategy.order = RankOrder::tp_cp_dp_pp;  // stages are runs of devices here
+      // stages are runs of devices here
+      if (strategy.order == RankOrder::tp_cp_pp_dp) strategy.order = RankOrder::tp_cp_dp_pp;
       chunk.ranges.push_back({layer, layer + layers - 1, strategy});
       layer += layers;
     }

@@ -109,7 +109,8 @@ void Exchanger::add_layer(const Collective& meeting, std::int32_t layer) {
   for (const auto& [elements, entry] : units) exchange(entry.first, entry.second);
 }
 
-/// The token table beside the head: copies take, the embedding's own table, where it is on the same stage, gives and takes with its own segment.
+/// The token table beside the head: copies take, the embedding's own table, where it is on the same stage, gives and
+/// takes with its own segment.
 void Exchanger::add_copies(const Collective& meeting) {
   std::vector<UnitOwner> owners;
   StateUnit table;

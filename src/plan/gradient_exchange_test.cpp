@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Who sends whom which gradients between pipelines: by hand on a small layer, then that every owner gets each element of every other pipeline once.
+// Who sends whom which gradients between pipelines: by hand on a small layer, then that every owner gets each element
+// of every other pipeline once.
 #include "plan/gradient_exchange.h"
 
 #include <gtest/gtest.h>
@@ -55,7 +56,8 @@ std::vector<GradientExchange> exchanges(const Plan& plan, const Model& model) {
   return exchanges_of(lower(plan, model, false), plan, model);
 }
 
-// Biases none; a block of 32 + 16 + … elements is cut in halves under TP 2. One device beside it sends each rank its half and gets both.
+// Biases none; a block of 32 + 16 + … elements is cut in halves under TP 2. One device beside it sends each rank its
+// half and gets both.
 TEST(GradientExchange, HalvesMeetAWhole) {
   Model model = plan_test::decoder({1, 2, 2, 2, 8, 8, 0, 0});
   const auto all = exchanges(plan_of({{{2}, spread(2, 1)}, {{2}, spread(1, 1)}}), model);
@@ -85,7 +87,8 @@ TEST(GradientExchange, CopiesTakeTheirOwn) {
 void expect_complete(const Plan& plan, const Model& model) {
   const EngineModel& engine = *find_engine(plan.engine);
   const auto holdings = *holdings_of(plan, model);
-  std::map<std::tuple<std::int64_t, std::int32_t, std::int32_t, std::int64_t>, std::int64_t> got;  // device, party, layer, unit
+  // device, party, layer, unit
+  std::map<std::tuple<std::int64_t, std::int32_t, std::int32_t, std::int64_t>, std::int64_t> got;
   for (const GradientExchange& exchange : exchanges(plan, model))
     for (const ExchangeMessage& message : exchange.messages) {
       EXPECT_NE(message.from, message.to);

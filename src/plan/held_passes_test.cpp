@@ -12,9 +12,9 @@
 namespace espalier {
 namespace {
 
-// Two stages, two chunks each, interleaved, two micro-batches. Stage 0 runs F0 F1 F'0 F'1 B'0 B'1 B0 B1: with 10 bytes a pass of the first
-// chunk and 7 of the second all four passes are held at F'1 and B'0, 2·10 + 2·7 = 34; the backward of the second chunk needs 5 more: 39.
-// The backward of the first chunk needs 20 more, but only 2·10 are held then: 40.
+// Two stages, two chunks each, interleaved, two micro-batches. Stage 0 runs F0 F1 F'0 F'1 B'0 B'1 B0 B1: with 10 bytes
+// a pass of the first chunk and 7 of the second all four passes are held at F'1 and B'0, 2·10 + 2·7 = 34; the backward
+// of the second chunk needs 5 more: 39. The backward of the first chunk needs 20 more, but only 2·10 are held then: 40.
 TEST(HeldPasses, SmallestExample) {
   HeldPasses held;
   const Schedule s{ScheduleKind::interleaved, 2, 2, 2, 1};
@@ -22,7 +22,8 @@ TEST(HeldPasses, SmallestExample) {
   EXPECT_EQ(held.peak_bytes(s, 0, {{10, 10, 1, 20}, {7, 7, 1, 5}}), 40);
 }
 
-// ZB-H1 on stage 1 of 3 with many micro-batches: 2 whole passes and 1 that waits for its weight gradient: 2·10 + 1·4 + 3.
+// ZB-H1 on stage 1 of 3 with many micro-batches: 2 whole passes and 1 that waits for its weight gradient: 2·10 + 1·4 +
+// 3.
 TEST(HeldPasses, PassesWaitForTheirWeightGradient) {
   HeldPasses held;
   EXPECT_EQ(held.peak_bytes({ScheduleKind::zb_h1, 3, 1, 9, 1}, 1, {{10, 4, 3, 2}}), 27);
@@ -71,7 +72,8 @@ std::vector<PassBytes> random_chunks(std::mt19937& random, std::int32_t v) {
   return out;
 }
 
-// Every schedule with every number of micro-batches up to where it repeats twice more, chunks of up to three kinds in any places.
+// Every schedule with every number of micro-batches up to where it repeats twice more, chunks of up to three kinds in
+// any places.
 TEST(HeldPasses, EqualsTheReplayOfEveryStep) {
   std::mt19937 random(11);
   HeldPasses held;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The numbers that name what a program has: its stages and pipeline chunks, and the works, collectives and transfers of its instructions. A
-// column by one of them is indexed by no other. Public headers count stages and chunks as plain numbers (place_of_chunk, pipeline_chunk);
-// what they give becomes an id where it is looked up.
+// The numbers that name what a program has: its stages and pipeline chunks, and the works, collectives and transfers of
+// its instructions. A column by one of them is indexed by no other. Public headers count stages and chunks as plain
+// numbers (place_of_chunk, pipeline_chunk); what they give becomes an id where it is looked up.
 #pragma once
 
 #include "base/id.h"

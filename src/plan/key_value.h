@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Key/value projections under tensor parallelism of more ranks than key/value heads (grouped-query attention).
 //
-// A rank needs whole heads: with tp > KV it holds ⌈KV/tp⌉ = 1 of them, and tp/KV neighbouring ranks hold the same one. So of the outputs
-// of a projection to keys and values KV·(d_qk + d_v)/KV stay on a rank, not 1/tp of them: weights, gradients, states and the matrix
-// product follow. Each of those ranks sums the gradient of its own query heads only; together they all-reduce them once a step.
+// A rank needs whole heads: with tp > KV it holds ⌈KV/tp⌉ = 1 of them, and tp/KV neighbouring ranks hold the same one.
+// So of the outputs of a projection to keys and values KV·(d_qk + d_v)/KV stay on a rank, not 1/tp of them: weights,
+// gradients, states and the matrix product follow. Each of those ranks sums the gradient of its own query heads only;
+// together they all-reduce them once a step.
 #pragma once
 
 #include <cstdint>

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Multi-head latent attention (DeepSeek-V2, arXiv 2405.04434, section 2.1): queries, keys and values are made by column linears from latents that are
-// narrower than the layer. Recomputation can drop them and make them again: the latents are small.
+// Multi-head latent attention (DeepSeek-V2, arXiv 2405.04434, section 2.1): queries, keys and values are made by column
+// linears from latents that are narrower than the layer. Recomputation can drop them and make them again: the latents
+// are small.
 //
-// A linear makes heads of a latent where it is split by columns, reads a width that is not the layer's and stands before the attention of its layer.
-// Queries come of a latent where one of these linears has exactly their width; all other such linears make keys and values.
+// A linear makes heads of a latent where it is split by columns, reads a width that is not the layer's and stands
+// before the attention of its layer. Queries come of a latent where one of these linears has exactly their width; all
+// other such linears make keys and values.
 #pragma once
 
 #include <algorithm>

@@ -11,8 +11,8 @@ namespace {
 
 const LayerFreedom& freedom(const char* engine) { return find_engine(engine)->layers; }
 
-// fully_shard: of ZeRO stages 2 and 3 stand beside each other. A layer under ZeRO 0 belongs to no class, since a plan of DDP is uniform in
-// its ZeRO stage; one under ZeRO 3 belongs to the class of the only set, whatever is recomputed.
+// fully_shard: of ZeRO stages 2 and 3 stand beside each other. A layer under ZeRO 0 belongs to no class, since a plan
+// of DDP is uniform in its ZeRO stage; one under ZeRO 3 belongs to the class of the only set, whatever is recomputed.
 TEST(LayerFreedom, SmallestExample) {
   EXPECT_EQ(to_string(freedom("fsdp2")), "layers may differ in: zero, recompute; stages in: nothing");
   EXPECT_EQ(to_string(freedom("megatron-core")), "layers may differ in: nothing; stages in: layers");
@@ -33,8 +33,9 @@ TEST(LayerFreedom, SmallestExample) {
   EXPECT_FALSE(admits(freedom("fsdp2"), classes[0], other, true));
 }
 
-// Galvatron: layers without ZeRO 3 are of one default type, so a layer of ZeRO 3 belongs to plans of either; with tensor groups it is said
-// once whether they use Megatron's sequence parallelism: 2 classes of ZeRO times the one that has its sp.
+// Galvatron: layers without ZeRO 3 are of one default type, so a layer of ZeRO 3 belongs to plans of either; with
+// tensor groups it is said once whether they use Megatron's sequence parallelism: 2 classes of ZeRO times the one that
+// has its sp.
 TEST(LayerFreedom, ValuesThatExcludeEachOther) {
   Strategy s;
   s.tp = s.dp = 2;
@@ -48,7 +49,8 @@ TEST(LayerFreedom, ValuesThatExcludeEachOther) {
   EXPECT_EQ(classes_of(freedom("galvatron"), s).size(), 2u);
 }
 
-// A class is what the layers of a plan share: the strategies of a plan have a class in common if and only if the plan has no fault.
+// A class is what the layers of a plan share: the strategies of a plan have a class in common if and only if the plan
+// has no fault.
 TEST(LayerFreedom, ClassesAreThePlansWithoutFaults) {
   const Model model = plan_test::decoder({});
   const auto last = static_cast<std::int32_t>(model.layers.size()) - 1;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Plans whose layers have strategies of their own: what they communicate at the end of a step, and what validate() says of their
-// ranges.
+// Plans whose layers have strategies of their own: what they communicate at the end of a step, and what validate() says
+// of their ranges.
 #include <gtest/gtest.h>
 
 #include <functional>
@@ -94,9 +94,11 @@ TEST(LayeredLowering, OrderMakesNoDifference) {
   }
 }
 
-// ---- the document ------------------------------------------------------------------------------------------------------------
+// ---- the document
+// ------------------------------------------------------------------------------------------------------------
 
-/// Ten layers on two stages of four devices: dp 4, then tp 4; dp 2 · tp 2, then dp 4 with ZeRO-3. Four samples a micro-batch.
+/// Ten layers on two stages of four devices: dp 4, then tp 4; dp 2 · tp 2, then dp 4 with ZeRO-3. Four samples a
+/// micro-batch.
 Plan example() {
   Schedule two;
   two.stages = 2;

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// ProgramStructure: a schedule's compute steps become instruction lists with sends, receives, data-parallel collectives and waits.
+// ProgramStructure: a schedule's compute steps become instruction lists with sends, receives, data-parallel collectives
+// and waits.
 //
-// One representative rank a stage is written first (RankWriter); the program of all devices copies each list once per device and
-// joins the devices with equal position in neighbouring stages.
+// One representative rank a stage is written first (RankWriter); the program of all devices copies each list once per
+// device and joins the devices with equal position in neighbouring stages.
 #include <algorithm>
 #include <array>
 
@@ -62,7 +63,8 @@ class RankWriter {
   [[nodiscard]] std::int32_t chunk_of(std::int32_t local_chunk) const { return pipeline_chunk(schedule_, stage_, local_chunk); }
   [[nodiscard]] std::int32_t chunks() const { return structure_.chunks(); }
   [[nodiscard]] std::int32_t buckets_of(std::int32_t chunk) const { return structure_.buckets[ChunkId(chunk)]; }
-  /// The rank on the other side of the boundary before `boundary`, seen from here; −1 if there is none or it is this rank.
+  /// The rank on the other side of the boundary before `boundary`, seen from here; −1 if there is none or it is this
+  /// rank.
   [[nodiscard]] std::int32_t peer(std::int32_t boundary, std::int32_t other_chunk) const {
     if (boundary <= 0 || boundary >= chunks()) return -1;
     const std::int32_t rank = place_of_chunk(schedule_, other_chunk).stage;
@@ -127,7 +129,8 @@ void RankWriter::forward(const ChunkPass& step) {
   const std::int32_t buckets = gathers ? buckets_of(chunk) : 1;
   std::int32_t wait = -1;
   if (const std::int32_t from = peer(chunk, chunk - 1); from >= 0) {
-    // An instruction has two waits; where the first forward of a chunk would need three, the receive takes over the gather's.
+    // An instruction has two waits; where the first forward of a chunk would need three, the receive takes over the
+    // gather's.
     wait = add_transfer(Kind::recv, false, chunk, j, from, gathers ? first_gather_[local] : -1);
   } else if (gathers) {
     wait = first_gather_[local];
@@ -180,7 +183,8 @@ void RankWriter::end_of_step() {
   const std::int32_t v = schedule_.virtual_stages;
   const std::int32_t last_backward = last_compute_;
   if (structure_.reduce_gradients && !structure_.overlap_reduce) {
-    for (std::int32_t k = v - 1; k >= 0; --k) reduce_chunk(k, last_backward);  // last chunk first, as its gradients are first
+    // last chunk first, as its gradients are first
+    for (std::int32_t k = v - 1; k >= 0; --k) reduce_chunk(k, last_backward);
   }
   for (const ChunkId chunk : structure_.table_chunks)
     if (place_of_chunk(schedule_, chunk.value).stage == stage_)
@@ -236,7 +240,8 @@ void fill_tables(Program& program) {
   ESPALIER_CHECK(program.transfers.size() == static_cast<std::size_t>(s.transfers()));
 }
 
-/// Ranks of a folded program meet nobody but those they stand for; the stages that hold a copy of the table are one group.
+/// Ranks of a folded program meet nobody but those they stand for; the stages that hold a copy of the table are one
+/// group.
 void fill_groups(Program& program) {
   for (RankClass& rank : program.ranks) rank.data = program.groups.add({GroupKind::data_shard, {rank.stage.value}});
   if (program.structure().table_chunks.empty()) return;
@@ -257,7 +262,8 @@ Program lower(const ProgramStructure& structure) {
   for (const std::uint8_t buckets : structure.buckets) ESPALIER_CHECK(buckets >= 1 && buckets <= kMaxBuckets);
   Program program;
   program.pipelines.front().structure = structure;
-  // Forward, backward (in two halves) and four transfers a micro-batch and chunk; buckets and their collectives once a chunk.
+  // Forward, backward (in two halves) and four transfers a micro-batch and chunk; buckets and their collectives once a
+  // chunk.
   program.instructions.reserve(chunks * (7 * static_cast<std::size_t>(schedule.microbatches) + 8));
   Transfers transfers(schedule);
   for (std::int32_t stage = 0; stage < schedule.stages; ++stage) RankWriter(structure, stage, program, transfers).write();

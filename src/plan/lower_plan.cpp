@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a plan adds to the program of its structure: layers and samples of every work, devices of every rank, and, unfolded, a rank for
-// every device with the process groups in which it meets others.
+// What a plan adds to the program of its structure: layers and samples of every work, devices of every rank, and,
+// unfolded, a rank for every device with the process groups in which it meets others.
 #include <algorithm>
 
 #include "base/invariant.h"

@@ -39,7 +39,8 @@ std::string text(const Program& program, std::int32_t rank) {
   return result;
 }
 
-// Two stages, one micro-batch: the activation goes down, the gradient comes back. Numbers in brackets: indices waited for.
+// Two stages, one micro-batch: the activation goes down, the gradient comes back. Numbers in brackets: indices waited
+// for.
 TEST(Lower, TwoStagesOneMicrobatch) {
   const Program program = lower(make(ScheduleKind::one_f_one_b, 2, 1, 1));
   EXPECT_EQ(text(program, 0), "forward0 send0[0] recv_grad0 backward0[2] optimizer");
@@ -85,7 +86,8 @@ TEST(Lower, WithoutOverlapCollectivesStandAtTheEnd) {
             "forward0 backward0 grad_reduce.0[1] grad_reduce.1[1] optimizer[3] param_gather.0[4] param_gather.1[4]");
 }
 
-// Gathers first; the first forward is cut, its buckets wait for them; on later stages the receive waits for the first gather.
+// Gathers first; the first forward is cut, its buckets wait for them; on later stages the receive waits for the first
+// gather.
 TEST(Lower, OverlappedGatherFeedsTheFirstForward) {
   ProgramStructure low = make(ScheduleKind::one_f_one_b, 2, 1, 1, 2);
   low.gather_parameters = low.overlap_gather = true;

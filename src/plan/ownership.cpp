@@ -181,7 +181,8 @@ void add_copies(const Pipeline& pipeline, const Model& model, Holding holding, s
   }
 }
 
-/// A block of a strategy whose partition is that of the model. Which weights a rank holds depends on no number of samples or tokens.
+/// A block of a strategy whose partition is that of the model. Which weights a rank holds depends on no number of
+/// samples or tokens.
 SpreadBlock block_of(const LayerKind& kind, const Strategy& s, const EngineModel& engine) {
   Sequence any;
   any.main = std::int64_t{1} << partition::kMaxBits;

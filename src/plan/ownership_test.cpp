@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Who holds what, by hand on small layers; then that nothing is lost or held twice under many strategies (test_problem.h).
+// Who holds what, by hand on small layers; then that nothing is lost or held twice under many strategies
+// (test_problem.h).
 #include "plan/ownership.h"
 
 #include <gtest/gtest.h>
@@ -39,13 +40,15 @@ TEST(Intervals, SetsOfElements) {
   EXPECT_EQ(difference({}, a), Intervals{});
 }
 
-// heads 2, 1 key/value head of 4 features, ffn 16: h = 8, qkv 8 × (8 + 8) = 128 (queries 64, keys and values 64), out 64, up 128, down 128.
+// heads 2, 1 key/value head of 4 features, ffn 16: h = 8, qkv 8 × (8 + 8) = 128 (queries 64, keys and values 64), out
+// 64, up 128, down 128.
 TEST(Ownership, TensorParallelByHand) {
   const Model model = decoder({1, 2, 1, 4, 16, 10, 0, 0});
   const LayerKind& block = model.kinds[1];
   EXPECT_EQ(numbered_elements(block), 128 + 64 + 128 + 128);
   const Holding two = stage_of(strategy(2, 1), model);
-  // Rank 1 of 2: queries 32 … 64 and all of the one key/value head 64 … 128; the second halves of out (128 + 32 … 192), up and down.
+  // Rank 1 of 2: queries 32 … 64 and all of the one key/value head 64 … 128; the second halves of out (128 + 32 … 192),
+  // up and down.
   EXPECT_EQ(share_of(two, model, block, generic(), 1).held, (Intervals{{32, 128}, {160, 192}, {256, 320}, {384, 448}}));
   EXPECT_EQ(share_of(two, model, block, generic(), 0).held, (Intervals{{0, 32}, {64, 160}, {192, 256}, {320, 384}}));
 }
@@ -93,7 +96,8 @@ TEST(Ownership, PaddedVocabulary) {
   EXPECT_EQ(last.padding, 16);
 }
 
-/// How often each element of the layer is held: the same number for all where no key/value head is held by several ranks of a tensor group.
+/// How often each element of the layer is held: the same number for all where no key/value head is held by several
+/// ranks of a tensor group.
 std::vector<int> counts(const Holding& h, const Model& model, const LayerKind& kind, StateKind state) {
   std::vector<int> out(static_cast<std::size_t>(numbered_elements(kind)));
   for (std::size_t r = 0; r < h.devices.size(); ++r) {

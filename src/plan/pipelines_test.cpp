@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Documents of version 2: several pipelines, unequal shares and the fields that have no price yet; and version 1 as one pipeline.
+// Documents of version 2: several pipelines, unequal shares and the fields that have no price yet; and version 1 as one
+// pipeline.
 #include <gtest/gtest.h>
 #include <rapidcheck.h>
 
@@ -205,8 +206,8 @@ TEST(Pipelines, AllPipelinesTogetherAreOneStep) {
   EXPECT_THROW((void)two_pipelines().only_pipeline(), std::exception);
 }
 
-// Stage 0 on devices 4 to 7 and stage 1 on 0 to 3; then the tensor groups {0, 4}, {1, 5}, {2, 6} and {3, 7}, the last one written as two
-// single devices too: a label shows four ranges. The order that ranks have anyway is no news.
+// Stage 0 on devices 4 to 7 and stage 1 on 0 to 3; then the tensor groups {0, 4}, {1, 5}, {2, 6} and {3, 7}, the last
+// one written as two single devices too: a label shows four ranges. The order that ranks have anyway is no news.
 TEST(Pipelines, ALabelShowsDevicesInAnOrderOfTheirOwn) {
   Plan plan = small();
   const std::string label = plan.label();

@@ -2,12 +2,13 @@
 // plan.json, schema espalier.plan/2, written with stable key order; version 1 where it can say the plan.
 //
 //   devices   "0-7" first-last, "0-56:8" first-last:stride, "5" one device
-//   layers    the ranges of a stage, one line each, chunk after chunk; `chunk` says which of several virtual stages a range belongs to,
+//   layers    the ranges of a stage, one line each, chunk after chunk; `chunk` says which of several virtual stages a
+//             range belongs to,
 //             where a chunk has more than one range
 //   source    model and cluster inputs embedded as JSON values; null when the plan holds none
 //   precision the types of states as they are kept, whether the plan names them or its engine does
-// `schedule.stages` is not written: it is the length of `stages`. (A result's alternatives, which have no stages, write it.)
-// Version 1 has `schedule` and `stages` of its one pipeline at the top, and a `share` of 1.0 in each stage.
+// `schedule.stages` is not written: it is the length of `stages`. (A result's alternatives, which have no stages, write
+// it.) Version 1 has `schedule` and `stages` of its one pipeline at the top, and a `share` of 1.0 in each stage.
 #include <algorithm>
 
 #include "base/document.h"

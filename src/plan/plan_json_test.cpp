@@ -95,10 +95,12 @@ TEST(PlanJson, RangesNameTheirChunkWhereOneHasSeveral) {
 TEST(PlanJson, RefusesChunksOutOfOrder) {
   const std::string text = to_json(several_ranges());
   EXPECT_NE(error_of(replaced(text, "\"chunk\": 1", "\"chunk\": 2")).where.find("chunk"), std::string::npos);
-  EXPECT_FALSE(error_of(replaced(text, "\"chunk\": 1", "\"chunk\": 0")).where.empty());  // two chunks, but layers of one
+  // two chunks, but layers of one
+  EXPECT_FALSE(error_of(replaced(text, "\"chunk\": 1", "\"chunk\": 0")).where.empty());
   EXPECT_FALSE(error_of(replaced(text, "\"chunk\": 0", "\"chunk\": -1")).where.empty());
   EXPECT_FALSE(
-      error_of(replaced(text, "\"chunk\": 0, \"first\": 0", "\"chunk\": 1, \"first\": 0")).where.empty());  // none before it
+      // none before it
+      error_of(replaced(text, "\"chunk\": 0, \"first\": 0", "\"chunk\": 1, \"first\": 0")).where.empty());
 }
 
 TEST(PlanJson, RoundTripOfLayerwisePlans) {

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// plan.json, read strictly: every key is known, every value has its type and range. Versions 1 and 2 (plan_json.cpp writes them).
+// plan.json, read strictly: every key is known, every value has its type and range. Versions 1 and 2 (plan_json.cpp
+// writes them).
 //
-// Version 1 is read as one pipeline that takes the whole global batch. Shares that are equal are read as none, and types that are those
-// of the engine as none, so that a plan has one form in memory however its document says it.
+// Version 1 is read as one pipeline that takes the whole global batch. Shares that are equal are read as none, and
+// types that are those of the engine as none, so that a plan has one form in memory however its document says it.
 #include <utility>
 
 #include "base/document.h"

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Which devices meet in a collective: the groups of a kind into which a strategy divides the devices of a stage.
 //
-// A stage lists its devices in rank order, tp innermost, then cp and dp as RankOrder says. A group of g ranks at stride t takes positions
-// b + r, b + r + t, …, b + r + (g − 1)·t for r < t and b a multiple of g·t:
+// A stage lists its devices in rank order, tp innermost, then cp and dp as RankOrder says. A group of g ranks at stride
+// t takes positions b + r, b + r + t, …, b + r + (g − 1)·t for r < t and b a multiple of g·t:
 //     tensor           g = tp                       t = 1
 //     context          g = cp                       t = tp, or tp·dp where dp lies inside cp
 //     expert_tensor    g = etp                      t = 1
@@ -13,7 +13,8 @@
 //     expert_replica   g = e / s_e                                                t = ep·etp·s_e
 //     operators        as tensor
 //     stage            all devices
-// The same rules give cost/placement.h its counts of members a level. Copies of a token table lie in several stages: device by device.
+// The same rules give cost/placement.h its counts of members a level. Copies of a token table lie in several stages:
+// device by device.
 #pragma once
 
 #include <cstdint>
@@ -31,7 +32,8 @@ struct GroupLayout {
 /// `devices` of the stage; `kind` is none that crosses stages.
 GroupLayout group_layout(GroupKind kind, const Strategy& s, std::int64_t devices);
 
-/// All groups of a kind, each in rank order. `devices` of a stage in rank order; their number is a multiple of size · stride.
+/// All groups of a kind, each in rank order. `devices` of a stage in rank order; their number is a multiple of size ·
+/// stride.
 std::vector<std::vector<std::int64_t>> process_groups(GroupKind kind, const Strategy& s,
                                                       const std::vector<std::int64_t>& devices);
 

@@ -30,8 +30,9 @@ std::vector<std::int64_t> numbered(std::int64_t count, std::int64_t first = 0) {
   return devices;
 }
 
-// 8 devices from 8 on: tp 2, dp 4. Pairs of neighbours split a layer; even devices hold one half of it, odd ones the other. In ZeRO groups of
-// two, 8 and 10 share the states of one copy, 12 and 14 those of the other, and 8 meets 12 to add them up.
+// 8 devices from 8 on: tp 2, dp 4. Pairs of neighbours split a layer; even devices hold one half of it, odd ones the
+// other. In ZeRO groups of two, 8 and 10 share the states of one copy, 12 and 14 those of the other, and 8 meets 12 to
+// add them up.
 TEST(ProcessGroups, OfEightDevices) {
   Strategy s = strategy(2, 1, 4, RankOrder::tp_cp_dp_pp);
   const std::vector<std::int64_t> devices = numbered(8, 8);
@@ -46,8 +47,9 @@ TEST(ProcessGroups, OfEightDevices) {
   EXPECT_EQ(process_groups(GroupKind::expert, s, devices), (Groups{{8, 9, 10, 11}, {12, 13, 14, 15}}));
 }
 
-// Experts of ep 2, etp 2 on tp 2, dp 4: two ranks hold each. One shard group of all four data ranks divides over both, two of two ranks keep the states
-// on either (Megatron-LM's optimizer instances). Without expert parallelism the tensor ranks are replicas too: 8, of which shard groups of 2 have 4.
+// Experts of ep 2, etp 2 on tp 2, dp 4: two ranks hold each. One shard group of all four data ranks divides over both,
+// two of two ranks keep the states on either (Megatron-LM's optimizer instances). Without expert parallelism the tensor
+// ranks are replicas too: 8, of which shard groups of 2 have 4.
 TEST(ProcessGroups, ExpertsAreShardedInsideTheShardGroupsOfDenseWeights) {
   Strategy s = strategy(2, 1, 4, RankOrder::tp_cp_dp_pp);
   s.ep = s.etp = 2;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Names of instructions and streams, and the structural proof of a program: fields, matching, and an order in which everything
-// ends.
+// Names of instructions and streams, and the structural proof of a program: fields, matching, and an order in which
+// everything ends.
 #include "plan/program.h"
 
 #include <algorithm>
@@ -160,7 +160,8 @@ Status check_match(const Program& program, std::int32_t r, std::int32_t i) {
   return std::nullopt;
 }
 
-/// Whether an instruction of `stage` may name what it names: works and collectives of its own chunks, and the exchange of the table.
+/// Whether an instruction of `stage` may name what it names: works and collectives of its own chunks, and the exchange
+/// of the table.
 bool belongs(const Program& program, const Instruction& i, const RankClass& rank) {
   const StageId stage = rank.stage;
   if (i.stream == Stream::compute) return program.works[i.work()].stage == stage;

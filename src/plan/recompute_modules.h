@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which operators of a block run again under a set of modules, and which of the tensors that they read are made again thereby.
+// Which operators of a block run again under a set of modules, and which of the tensors that they read are made again
+// thereby.
 //
-// A block is cut at its residual additions. The operators before the product that follows attention (or a scan) are attention; of the rest, or of a piece without
-// attention, router, exchanges and experts are the experts, dense products and activations next to a router the shared experts, and those without one the
-// MLP. An engine may run a norm inside the product behind it (Transformer Engine's LayerNormLinear): such a norm is no module of its own and runs again
-// with its MLP alone. It does so before products that are split by columns, but not before those that make latents.
+// A block is cut at its residual additions. The operators before the product that follows attention (or a scan) are
+// attention; of the rest, or of a piece without attention, router, exchanges and experts are the experts, dense
+// products and activations next to a router the shared experts, and those without one the MLP. An engine may run a norm
+// inside the product behind it (Transformer Engine's LayerNormLinear): such a norm is no module of its own and runs
+// again with its MLP alone. It does so before products that are split by columns, but not before those that make
+// latents.
 #pragma once
 
 #include <cstddef>
@@ -26,9 +29,9 @@ struct OperatorAgain {
   bool input_again = false;  ///< dense products and routers: what they read is made again
 };
 
-/// Share of a block's matrix products that torchtitan's per-operator policy runs again: of wq, wk, wv, wo, w1, w3, w2 the second,
-/// fourth and sixth (torchtitan/distributed/activation_checkpoint.py counts products and keeps every other one): h² + h² + h·ffn of
-/// 4h² + 3h·ffn with ffn = 8/3 h.
+/// Share of a block's matrix products that torchtitan's per-operator policy runs again: of wq, wk, wv, wo, w1, w3, w2
+/// the second, fourth and sixth (torchtitan/distributed/activation_checkpoint.py counts products and keeps every other
+/// one): h² + h² + h·ffn of 4h² + 3h·ffn with ffn = 8/3 h.
 inline constexpr double kEverySecond = 0.39;
 
 /// Goes through the operators of a block in their order. Allocation-free.
@@ -59,9 +62,11 @@ class BlockWalk {
   bool norm_again_ = false, activation_again_ = false;
 };
 
-/// The modules that blocks of the model have, where the engine runs norms inside products (EngineMemory::fuses_norms) or does not.
+/// The modules that blocks of the model have, where the engine runs norms inside products (EngineMemory::fuses_norms)
+/// or does not.
 RecomputeModules modules_of(const Model& model, bool fuses_norms);
-/// The meaning of `recompute: selective` under an engine: its modules, of those that the model has; the whole set where it is the one that the engine has.
+/// The meaning of `recompute: selective` under an engine: its modules, of those that the model has; the whole set where
+/// it is the one that the engine has.
 RecomputeModules selective_modules(const EngineModel& engine, const Model& model);
 
 struct Plan;

@@ -95,7 +95,8 @@ TEST(RecomputeModules, OfAMixture) {
               ElementsAre("mlp.dispatch", "mlp.expert_up", "mlp.expert_activation", "<mlp.expert_down"));
 }
 
-// Exchanges run again with the whole mixture alone; copies of tokens that were not exchanged are dropped with the products of experts.
+// Exchanges run again with the whole mixture alone; copies of tokens that were not exchanged are dropped with the
+// products of experts.
 TEST(RecomputeModules, Exchanges) {
   const auto dispatch = [](RecomputeModules modules, bool exchanges) {
     const LayerKind kind = mixture();
@@ -131,7 +132,8 @@ TEST(RecomputeModules, LatentAttention) {
                     op(OperatorKind::linear, "attn.out", 64, 64, TpSplit::row),
                     op(OperatorKind::residual, "attn.residual", 64, 64)};
   EXPECT_THAT(again(kind, {mla_up_proj}), ElementsAre("attn.kv_norm", "<attn.kv_b"));
-  EXPECT_THAT(again(kind, {layernorm}, true), ElementsAre("attn.norm"));  // the norm of the latent is part of its product
+  // the norm of the latent is part of its product
+  EXPECT_THAT(again(kind, {layernorm}, true), ElementsAre("attn.norm"));
   EXPECT_THAT(again(kind, {layernorm}, false), ElementsAre("attn.norm", "attn.kv_norm"));
 }
 

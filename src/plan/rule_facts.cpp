@@ -20,8 +20,8 @@ void sort_unique(std::vector<T>& values) {
   values.erase(std::unique(values.begin(), values.end()), values.end());
 }
 
-/// Output widths of the projections that attention heads govern: where key/value heads are fewer than tp they are replicated,
-/// so that the plain width need not divide.
+/// Output widths of the projections that attention heads govern: where key/value heads are fewer than tp they are
+/// replicated, so that the plain width need not divide.
 std::vector<std::int64_t> key_value_widths(const LayerKind& kind) {
   std::vector<std::int64_t> widths;
   for (const Operator& op : kind.operators) {

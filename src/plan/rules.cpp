@@ -39,7 +39,8 @@ const auto& offender(const Values& values, Predicate predicate) {
   return it == values.end() ? values.front() : *it;
 }
 
-// ---- sizes -------------------------------------------------------------------------------------------------------------------
+// ---- sizes
+// -------------------------------------------------------------------------------------------------------------------
 
 constexpr std::array kCounts = {D::pp, D::vpp, D::tp, D::cp, D::ep, D::etp, D::dp, D::shard};
 
@@ -74,7 +75,8 @@ std::string divide_batch_text(F f, S s, C c) {
   return cat("micro_batch ", c.micro_batch, " · dp ", s.dp, " = ", step, " does not divide the global batch ", f.global_batch);
 }
 
-// ---- what a model lets itself be divided by ----------------------------------------------------------------------------------
+// ---- what a model lets itself be divided by
+// ----------------------------------------------------------------------------------
 
 /// Ranks that share the heads inside attention.
 std::int64_t head_ways(S s) { return std::int64_t{s.tp} * (s.cp_kind == ContextParallelKind::all_to_all ? s.cp : 1); }
@@ -141,7 +143,8 @@ std::string divide_sp_sequence_text(F f, S s, C) {
              s.cp > 1 ? cat("cp ", s.cp, " · tp ", s.tp) : cat("tp ", s.tp), ", which does not divide it");
 }
 
-// ---- kinds of parallelism ----------------------------------------------------------------------------------------------------
+// ---- kinds of parallelism
+// ----------------------------------------------------------------------------------------------------
 
 bool sp_needs_tp(F, S s, C) { return s.sp == SequenceParallel::none || s.tp > 1; }
 std::string sp_needs_tp_text(F, S s, C) { return cat("sp ", to_string(s.sp), " works inside the tp group, and tp is 1"); }
@@ -166,7 +169,8 @@ std::string ulysses_attention_text(F f, S, C) {
   return "sp ulysses gathers whole sequences, but attention works on shifted windows";
 }
 
-// ---- experts -----------------------------------------------------------------------------------------------------------------
+// ---- experts
+// -----------------------------------------------------------------------------------------------------------------
 
 bool experts_needed(F f, S s, C) { return !f.experts.empty() || (s.ep == 1 && s.etp == 1); }
 std::string experts_needed_text(F, S s, C) { return cat("ep ", s.ep, " and etp ", s.etp, ", but the model has no experts"); }
@@ -196,7 +200,8 @@ std::string expert_tp_text(F f, S s, C) {
              " is not divisible by etp ", s.etp);
 }
 
-// ---- pipeline ----------------------------------------------------------------------------------------------------------------
+// ---- pipeline
+// ----------------------------------------------------------------------------------------------------------------
 
 bool stages_fit(F f, S, C c) { return chunks_of(c) <= f.layers; }
 std::string stages_fit_text(F f, S, C c) {
@@ -237,7 +242,8 @@ std::string schedule_size_text(F f, S s, C c) {
              " chunk passes, more than ", kMaxChunkPasses);
 }
 
-// ---- ZeRO --------------------------------------------------------------------------------------------------------------------
+// ---- ZeRO
+// --------------------------------------------------------------------------------------------------------------------
 
 bool zero_range(F, S s, C) { return is_stage(s.zero); }
 std::string zero_range_text(F, S s, C) { return cat("zero ", number_of(s.zero), " is not a ZeRO stage"); }
@@ -259,7 +265,8 @@ std::string zero_bubble_zero_text(F, S s, C c) {
              " would have to scatter at once");
 }
 
-// ---- one name for one thing --------------------------------------------------------------------------------------------------
+// ---- one name for one thing
+// --------------------------------------------------------------------------------------------------
 
 bool order_canonical(F, S s, C c) {
   switch (s.order) {
@@ -414,7 +421,8 @@ constexpr std::array kRules = {
          overlap_tp_text},
 };
 
-// ---- hints -------------------------------------------------------------------------------------------------------------------
+// ---- hints
+// -------------------------------------------------------------------------------------------------------------------
 
 struct RuleCandidate {
   Strategy strategy;

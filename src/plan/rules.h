@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// The rules that define the uniform space, as a table: name, sentence, the dimensions it reads, a predicate, an explanation.
+// The rules that define the uniform space, as a table: name, sentence, the dimensions it reads, a predicate, an
+// explanation.
 //
 //   violations(...)  (espalier/plan.h)   walks the table and explains every broken rule
 //   is_legal(...)                        walks the same table, allocation-free: some 0.1 µs a configuration
 //
-// A predicate reads only the dimensions of `reads` (and the facts), so that a search may apply a rule as soon as those are
-// chosen. Configurations that would be two names of one thing have one canonical name; the rules refuse the others.
+// A predicate reads only the dimensions of `reads` (and the facts), so that a search may apply a rule as soon as those
+// are chosen. Configurations that would be two names of one thing have one canonical name; the rules refuse the others.
 #pragma once
 
 #include <cstdint>
@@ -30,7 +31,8 @@ struct SequenceFacts {
   auto operator<=>(const SequenceFacts&) const = default;
 };
 
-/// Schedules larger than this many chunk passes (pp · vpp · m) are refused: they could be neither lowered nor simulated.
+/// Schedules larger than this many chunk passes (pp · vpp · m) are refused: they could be neither lowered nor
+/// simulated.
 inline constexpr std::int64_t kMaxChunkPasses = std::int64_t{1} << 21;
 /// Largest degree, so that products of three fit into 64 bits.
 inline constexpr std::int32_t kMaxDegree = 1 << 20;
@@ -39,8 +41,8 @@ inline constexpr std::int32_t kMaxDegree = 1 << 20;
 struct RuleFacts {
   std::int64_t devices = 0;
   std::int64_t global_batch = 0;
-  /// The step has global_batch samples or more: micro-batches of any size that batch_ladder lists, as many of the largest on the same rung as hold them.
-  /// What a bound over all such steps looks at; no plan is made so.
+  /// The step has global_batch samples or more: micro-batches of any size that batch_ladder lists, as many of the
+  /// largest on the same rung as hold them. What a bound over all such steps looks at; no plan is made so.
   bool at_least = false;
   std::int32_t layers = 0;
   std::int32_t blocks = 0;
@@ -64,7 +66,8 @@ struct RuleFacts {
   std::int32_t first_blocks = 0;    ///< blocks of towers, which come before those of the main sequence
   std::string family;               ///< `model_type` of the model, where it has a known one
   RecomputeModules modules;         ///< that blocks of the model have
-  /// Blocks in the fullest chunk of the balanced split (of the cumulative one for an engine that splits so), by number of chunks; 0 = not computed.
+  /// Blocks in the fullest chunk of the balanced split (of the cumulative one for an engine that splits so), by number
+  /// of chunks; 0 = not computed.
   std::vector<std::int32_t> largest_chunk;
 };
 
@@ -84,7 +87,8 @@ struct Rule {
   bool (*holds)(const RuleFacts&, const Strategy&, const Schedule&) = nullptr;
   std::string (*text)(const RuleFacts&, const Strategy&, const Schedule&) = nullptr;
 };
-/// Whether any two ranks hold the same weights, so that gradients are reduced: dense ones, or experts of a model that has some.
+/// Whether any two ranks hold the same weights, so that gradients are reduced: dense ones, or experts of a model that
+/// has some.
 inline bool replicates_weights(bool experts, const Strategy& s) {
   return s.data_ranks() > 1 || (experts && s.expert_data_ranks() > 1);
 }
@@ -107,18 +111,18 @@ const Rule* find_rule(std::string_view name);
 bool is_legal(const RuleFacts& facts, const Strategy& strategy, const Schedule& schedule);
 std::vector<RuleViolation> violations(const RuleFacts& facts, const Strategy& strategy, const Schedule& schedule);
 
-/// "tp 4 or 8": the nearest values of `fix` (or else of another dimension in `reads`) with which `holds` is true, everything
-/// else as it is and the number of micro-batches following; empty if there is none.
+/// "tp 4 or 8": the nearest values of `fix` (or else of another dimension in `reads`) with which `holds` is true,
+/// everything else as it is and the number of micro-batches following; empty if there is none.
 std::string nearest_legal(const RuleFacts& facts, const Strategy& strategy, const Schedule& schedule, DimensionSet reads,
                           Dimension fix, const std::function<bool(const Strategy&, const Schedule&)>& holds);
 
-/// The largest micro-batch on the rung of a ladder that begins with `micro_batch`: all up to kExactRungs are rungs of their own, beyond them each is an
-/// eighth longer than the one before.
+/// The largest micro-batch on the rung of a ladder that begins with `micro_batch`: all up to kExactRungs are rungs of
+/// their own, beyond them each is an eighth longer than the one before.
 std::int64_t rung_end(std::int64_t micro_batch);
 inline constexpr std::int64_t kExactRungs = 16;
 
-/// Micro-batches that follow from the batch: global_batch / (micro_batch · dp), or 0 if that is no integer. With RuleFacts::at_least the fewest that
-/// hold it, in full groups of pp where they are interleaved.
+/// Micro-batches that follow from the batch: global_batch / (micro_batch · dp), or 0 if that is no integer. With
+/// RuleFacts::at_least the fewest that hold it, in full groups of pp where they are interleaved.
 std::int64_t microbatches_of(const RuleFacts& facts, const Strategy& strategy, const Schedule& schedule);
 
 }  // namespace espalier

@@ -228,8 +228,8 @@ TEST(Rules, ExpertsFoldIntoTheStage) {
   EXPECT_EQ(names(broken(p, s, c)), (Names{"expert-tp"}));
 }
 
-// One data rank, but each expert on four of eight ranks: their gradients are reduced, and may be beside the backward pass. With experts
-// split over all eight there is nothing to reduce.
+// One data rank, but each expert on four of eight ranks: their gradients are reduced, and may be beside the backward
+// pass. With experts split over all eight there is nothing to reduce.
 TEST(Rules, GradientsOfExpertsMayOverlap) {
   Problem p = small();
   p.model = plan_test::decoder({8, 8, 4, 16, 512, 1000, 8, 256});
@@ -289,8 +289,8 @@ TEST(Rules, SharedWeightsStandOnOneStage) {
   EXPECT_EQ(layouts[0].rule, "again-alike");
 }
 
-// Key/value heads may be replicated: 2 key/value heads on tp 4. The fused projection of (4 + 2·2)·3 = 24 … 6 heads of 5 features
-// with 2 key/value heads give a width of 50, which tp 6 does not divide, and need not.
+// Key/value heads may be replicated: 2 key/value heads on tp 4. The fused projection of (4 + 2·2)·3 = 24 … 6 heads of 5
+// features with 2 key/value heads give a width of 50, which tp 6 does not divide, and need not.
 TEST(Rules, KeyValueHeadsMayBeReplicated) {
   Problem p = small();
   p.model = plan_test::decoder({4, 6, 2, 5, 60, 1000, 0, 0});

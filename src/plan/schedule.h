@@ -1,17 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-// Pipeline schedules: in which order the compute steps of a stage run. No communication, no buckets, no times: lower.cpp adds
-// the first two, the simulator the last.
+// Pipeline schedules: in which order the compute steps of a stage run. No communication, no buckets, no times:
+// lower.cpp adds the first two, the simulator the last.
 //
-// One family a file (schedule_<family>.cpp), each with its source and the idle time it reaches. Symbols: p stages, i the stage
-// (0 … p−1), m micro-batches, v chunks a stage; F, B, W the times of forward, input gradient and weight gradient of a stage.
+// One family a file (schedule_<family>.cpp), each with its source and the idle time it reaches. Symbols: p stages, i
+// the stage (0 … p−1), m micro-batches, v chunks a stage; F, B, W the times of forward, input gradient and weight
+// gradient of a stage.
 //
 //   family        idle time of a stage, no communication   in flight on stage i at most
 //   gpipe         (p−1)(F+B+W)                              m micro-batches
 //   1f1b          (p−1)(F+B+W)                              min(m, p−i) micro-batches
 //   interleaved   (p−1)(F+B+W)/v        (m mod p = 0)       min(m·v, p·v + p − 2i − 1) chunk passes
 //   zb-h1         (p−1)(F+B−W)          (W ≤ F, B; m ≥ p)   min(m, p) micro-batches, counted until their weight gradient
-//   zb-h2         (p−1)·max(F, F+B−2W)  (W ≤ F, B; m ≥ 2p−1) min(m, 2p−1) micro-batches, counted until their weight gradient
-//   zb-v          0 between first and last step (F = B = W) min(2m, 2p) chunk passes, counted until their weight gradient
+//   zb-h2         (p−1)·max(F, F+B−2W)  (W ≤ F, B; m ≥ 2p−1) min(m, 2p−1) micro-batches, counted until their weight
+//                 gradient
+//   zb-v          0 between first and last step (F = B = W) min(2m, 2p) chunk passes, counted until their weight
+//                 gradient
 #pragma once
 
 #include <cstdint>

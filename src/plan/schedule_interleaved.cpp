@@ -3,8 +3,9 @@
 // micro-batches through its first chunk, then the same p through its second, and so on; backwards from the last chunk.
 // Warm-up: 2(p−i−1) + (v−1)p chunk passes. Idle (p−1)(F+B+W)/v when m mod p = 0; F, B, W of a whole stage.
 //
-// When p does not divide m, the remaining r = m mod p micro-batches join the last group of p (a smaller group would need an
-// input before the stage before it can have made it), and the warm-up grows by (v−1)r passes. With m < p there is one group.
+// When p does not divide m, the remaining r = m mod p micro-batches join the last group of p (a smaller group would
+// need an input before the stage before it can have made it), and the warm-up grows by (v−1)r passes. With m < p there
+// is one group.
 #include <algorithm>
 
 #include "base/invariant.h"

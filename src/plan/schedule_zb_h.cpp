@@ -4,7 +4,8 @@
 // stage W sooner each, and late weight gradients fill the wait at the end.
 //
 //   zb-h1    p − i − 1 forwards ahead of 1F1B's pairs, weight gradients i micro-batches late: p − i whole passes and i
-//            that wait, the memory of the first stage of 1F1B on every stage. Idle (p−1)(F+B−W) when W ≤ F, W ≤ B, m ≥ p
+//            that wait, the memory of the first stage of 1F1B on every stage. Idle (p−1)(F+B−W) when W ≤ F, W ≤ B, m ≥
+//            p
 //   zb-h2    twice as many forwards ahead and twice as late: 2(p − i) − 1 forwards before the first input gradient and
 //            2i that wait, 2p − 1 micro-batches on every stage. Between its first and its last pass a stage is idle for
 //            (p−1)(F+B−2W) at most, nothing where F = B = W (W ≤ F, W ≤ B, m ≥ 2p − 1). Stage i starts iF late: a step

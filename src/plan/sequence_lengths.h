@@ -1,19 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
-// Samples made of sequences of unlike length: how full they are, how much of each other their tokens attend to, and how unlike they come out.
-// Lengths l have weights w (Training::lengths) and moments E[lᵏ]; a sample has L tokens.
+// Samples made of sequences of unlike length: how full they are, how much of each other their tokens attend to, and how
+// unlike they come out. Lengths l have weights w (Training::lengths) and moments E[lᵏ]; a sample has L tokens.
 //
 //   none      one sequence a sample, padded: E[l]/L of its tokens are real, and all L are computed
-//   packed    sequences fill samples; φ = real share of the tokens of samples that best-fit decreasing makes of 4096 sequences at the quantiles
-//             of the histogram. A sample has n = φL/E[l] of them, each attends to itself alone: a token meets φ·E[l·s(l)]/E[l] keys on average,
+//   packed    sequences fill samples; φ = real share of the tokens of samples that best-fit decreasing makes of 4096
+//             sequences at the quantiles
+//             of the histogram. A sample has n = φL/E[l] of them, each attends to itself alone: a token meets
+//             φ·E[l·s(l)]/E[l] keys on average,
 //             s(l) the mean keys of a sequence of l (a causal half, a window)
-//   spread    of the attention of samples about its mean. A sample ends with its tokens, not with a number of sequences: a renewal process with reward l²
+//   spread    of the attention of samples about its mean. A sample ends with its tokens, not with a number of
+//             sequences: a renewal process with reward l²
 //             (Wald 1944; Asmussen 2003, V.6), with r = E[l²]/E[l]
 //             cv = √(n·Var(l² − r·l)) / (n·E[l²])
-//   excess    of R replicas, m micro-batches of b samples each and p stages, attention takes longer than of equal samples by the factor
+//   excess    of R replicas, m micro-batches of b samples each and p stages, attention takes longer than of equal
+//             samples by the factor
 //             1 + cv·(m·A + (p − 1)·B)/(m + p − 1),   A = z(R)/√(m·b), balanced z(R)/(m·b)^1.5,   B = z(R·m)/√b
-//             z(k) the expected largest of k normal values (Blom 1958: Φ⁻¹((k − 0.375)/(k + 0.25))). Replicas wait for the slowest one at the end of
-//             the step; stages of a pipeline for the slowest micro-batch: of jobs that take equally long on all machines a flow shop takes
-//             Σ t + (p − 1)·max t. Balanced: samples of a step are dealt longest first, each to the replica that has least.
+//             z(k) the expected largest of k normal values (Blom 1958: Φ⁻¹((k − 0.375)/(k + 0.25))). Replicas wait for
+//             the slowest one at the end of
+//             the step; stages of a pipeline for the slowest micro-batch: of jobs that take equally long on all
+//             machines a flow shop takes
+//             Σ t + (p − 1)·max t. Balanced: samples of a step are dealt longest first, each to the replica that has
+//             least.
 // Sources: packing: Krell et al. 2021 (arXiv 2107.02027); imbalance: Wang et al. 2025, WLB-LLM (arXiv 2503.17924).
 #pragma once
 

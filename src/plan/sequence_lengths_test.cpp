@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Two lengths, half of the sequences 100 tokens long and half 300, in samples of 400: E[l] = 200, E[l²] = 50,000; best-fit decreasing puts one of
-// each into a sample, all of it real. A token meets E[l²]/E[l] = 250 keys, 125 under a causal mask.
+// Two lengths, half of the sequences 100 tokens long and half 300, in samples of 400: E[l] = 200, E[l²] = 50,000;
+// best-fit decreasing puts one of each into a sample, all of it real. A token meets E[l²]/E[l] = 250 keys, 125 under a
+// causal mask.
 #include "plan/sequence_lengths.h"
 
 #include <gtest/gtest.h>
@@ -50,7 +51,8 @@ TEST(SequenceLengths, PackedSamplesAttendBySequence) {
   EXPECT_NEAR(facts.spread, 15000.0 / std::sqrt(2.0) / 50000, 1e-12);
 }
 
-// Samples that hold thousands of sequences are full: what the last sample of those that are packed lacks is no part of all others.
+// Samples that hold thousands of sequences are full: what the last sample of those that are packed lacks is no part of
+// all others.
 TEST(SequenceLengths, LongSamplesAreFull) {
   EXPECT_GT(length_facts(of(kTwo, Packing::packed, 1 << 20)).real_tokens, 0.99);
   EXPECT_GT(length_facts(of({{64, 1}}, Packing::packed, 1 << 20)).real_tokens, 0.99);
@@ -116,7 +118,8 @@ TEST(SequenceLengths, SpreadIsThatOfDrawnSamples) {
   EXPECT_NEAR(length_facts(of(histogram, Packing::packed, 8192)).spread, seen, 0.25 * seen);
 }
 
-/// Time of a step in units of an equal sample's attention: the slowest of `replicas`, each a flow shop of m jobs through p machines.
+/// Time of a step in units of an equal sample's attention: the slowest of `replicas`, each a flow shop of m jobs
+/// through p machines.
 double slowest(const std::vector<std::vector<double>>& jobs, std::int64_t stages) {
   double most = 0;
   for (const std::vector<double>& replica : jobs)

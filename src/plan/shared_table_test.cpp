@@ -50,11 +50,14 @@ TEST(SharedTable, EncoderAndDecoder) {
   EXPECT_EQ(copies(t5(true), ScheduleKind::one_f_one_b, 3, 1, {2, 2, 2}), (Chunks{0, 1, 2}));
   EXPECT_EQ(copies(t5(false), ScheduleKind::one_f_one_b, 3, 1, {2, 2, 2}), (Chunks{0, 1}));
   EXPECT_EQ(copies(t5(true), ScheduleKind::one_f_one_b, 2, 1, {3, 3}), (Chunks{0, 1}));  // with the head: one copy
-  EXPECT_EQ(copies(t5(true), ScheduleKind::one_f_one_b, 2, 1, {4, 2}), (Chunks{0, 1}));  // with the embedding; the head's own
-  EXPECT_EQ(copies(t5(false), ScheduleKind::one_f_one_b, 2, 1, {4, 2}), Chunks{});       // with the embedding
-  EXPECT_EQ(copies(t5(true), ScheduleKind::zb_v, 2, 2, {1, 1, 2, 2}), (Chunks{0, 2}));   // embedding and head on stage 0
+  // with the embedding; the head's own
+  EXPECT_EQ(copies(t5(true), ScheduleKind::one_f_one_b, 2, 1, {4, 2}), (Chunks{0, 1}));
+  EXPECT_EQ(copies(t5(false), ScheduleKind::one_f_one_b, 2, 1, {4, 2}), Chunks{});  // with the embedding
+  // embedding and head on stage 0
+  EXPECT_EQ(copies(t5(true), ScheduleKind::zb_v, 2, 2, {1, 1, 2, 2}), (Chunks{0, 2}));
   EXPECT_EQ(copies(t5(true), ScheduleKind::interleaved, 2, 2, {1, 2, 1, 2}), (Chunks{0, 3}));  // decoder on stage 0
-  EXPECT_EQ(copies(t5(true), ScheduleKind::interleaved, 2, 2, {1, 3, 1, 1}), (Chunks{0, 1}));  // decoder and head on stage 1
+  // decoder and head on stage 1
+  EXPECT_EQ(copies(t5(true), ScheduleKind::interleaved, 2, 2, {1, 3, 1, 1}), (Chunks{0, 1}));
 }
 
 // A frozen table has copies, which are memory, and no gradients: stages exchange nothing of it.

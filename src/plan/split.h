@@ -4,7 +4,8 @@
 // Splitter: min over splits of the largest chunk sum, and among those boundaries near the even quantiles.
 //   Weights are scaled to integers (largest = 2^40), so that equal layers are exactly equal and every sum is exact.
 //   1. B = the smallest bound under which a greedy fill needs at most k chunks (bisection over realised sums; exact).
-//   2. Boundary j = 1 … k−1 in turn: the index nearest to total·j/k among those that keep chunk j ≤ B and leave a suffix that
+//   2. Boundary j = 1 … k−1 in turn: the index nearest to total·j/k among those that keep chunk j ≤ B and leave a
+//      suffix that
 //      k−j chunks can cover under B; ties to the lower index.
 // O(k log n) a probe.
 #pragma once
@@ -42,15 +43,17 @@ class Splitter {
   std::int64_t largest_weight_ = 0;
 };
 
-/// Equal numbers of blocks a chunk, the remainder to the first chunks; embedding with the first, head with the last; a layer in
-/// between that is no block goes with the block after it. With more chunks than blocks: equal numbers of layers. So also where blocks do not
-/// divide by the chunks and do with embedding and head, as models are made whose first and last stage have a block less (BLOOM: 70 blocks on 12
-/// stages, arXiv 2211.05100; Llama 3.1 405B: 126 on 16, arXiv 2407.21783, section 3.3.2; Qi et al. 2024, arXiv 2401.10241, section 5.1).
+/// Equal numbers of blocks a chunk, the remainder to the first chunks; embedding with the first, head with the last; a
+/// layer in between that is no block goes with the block after it. With more chunks than blocks: equal numbers of
+/// layers. So also where blocks do not divide by the chunks and do with embedding and head, as models are made whose
+/// first and last stage have a block less (BLOOM: 70 blocks on 12 stages, arXiv 2211.05100; Llama 3.1 405B: 126 on 16,
+/// arXiv 2407.21783, section 3.3.2; Qi et al. 2024, arXiv 2401.10241, section 5.1).
 std::vector<std::int32_t> even_blocks_split(const Model& model, std::int32_t chunks);
 
-/// nanotron (models/base.py, build_model): chunk c of k ends with the layer at which the running sum of matrix elements reaches
-/// total · (c + 1)/k; every chunk keeps at least one layer. The source in hand lets a sum that is equal to the share go on, and can leave the loss
-/// alone on the last stage. Stage times and peaks of the Ultra-Scale Playbook's runs show neither (docs/accuracy.md).
+/// nanotron (models/base.py, build_model): chunk c of k ends with the layer at which the running sum of matrix elements
+/// reaches total · (c + 1)/k; every chunk keeps at least one layer. The source in hand lets a sum that is equal to the
+/// share go on, and can leave the loss alone on the last stage. Stage times and peaks of the Ultra-Scale Playbook's
+/// runs show neither (docs/accuracy.md).
 std::vector<std::int32_t> cumulative_split(const Model& model, std::int32_t chunks);
 
 /// The split by policy.

@@ -44,9 +44,9 @@ double brute_force(const std::vector<double>& weights, std::int32_t chunks) {
   return best[n];
 }
 
-// Six layers of 1, 2, 3, 3, 2, 1 in three chunks. With at most 5 a chunk the first holds {1,2}, the second {3}, and {3,2,1} is
-// left, which is 6; so the bound is 6. Quantiles are at 4 and 8: of the boundaries after sum 3 and after sum 6 the first is nearer
-// to 4, then of those after 6 and after 9 the one nearer to 8.
+// Six layers of 1, 2, 3, 3, 2, 1 in three chunks. With at most 5 a chunk the first holds {1,2}, the second {3}, and
+// {3,2,1} is left, which is 6; so the bound is 6. Quantiles are at 4 and 8: of the boundaries after sum 3 and after sum
+// 6 the first is nearer to 4, then of those after 6 and after 9 the one nearer to 8.
 TEST(BalancedSplit, IsTheSmallestExampleByHand) {
   EXPECT_EQ(balanced_split({1, 2, 3, 3, 2, 1}, 3), (Firsts{0, 2, 4}));
   EXPECT_EQ(balanced_split({1, 1, 1, 1}, 2), (Firsts{0, 2}));
@@ -54,8 +54,8 @@ TEST(BalancedSplit, IsTheSmallestExampleByHand) {
   EXPECT_EQ(balanced_split({0, 0, 0}, 3), (Firsts{0, 1, 2}));
 }
 
-// 126 equal blocks with a free embedding and a head of 0.6 on 16 stages: 7.9 a stage, so 8 blocks at most; the 2 stages with 7
-// lie where the quantiles say, not all at the end.
+// 126 equal blocks with a free embedding and a head of 0.6 on 16 stages: 7.9 a stage, so 8 blocks at most; the 2 stages
+// with 7 lie where the quantiles say, not all at the end.
 TEST(BalancedSplit, SpreadsTheRemainder) {
   std::vector<double> weights(128, 0.1);
   weights.front() = 0;
@@ -101,8 +101,9 @@ TEST(BalancedSplit, EqualLayersMakeEvenChunks) {
   }
 }
 
-// nanotron: 16 blocks of 16·h² and a head of 131,072·h = 4 blocks, h = 2,048; a share of 2 chunks is 10 blocks and one of 4 is 5,
-// both reached exactly. Of 8 it is 2.5: 3, 5, 8, 10, 13 and 15 blocks; the last share, 17.5, is reached by the head, and the chunk before keeps a block.
+// nanotron: 16 blocks of 16·h² and a head of 131,072·h = 4 blocks, h = 2,048; a share of 2 chunks is 10 blocks and one
+// of 4 is 5, both reached exactly. Of 8 it is 2.5: 3, 5, 8, 10, 13 and 15 blocks; the last share, 17.5, is reached by
+// the head, and the chunk before keeps a block.
 TEST(CumulativeSplit, EndsAChunkWithTheLayerThatReachesItsShare) {
   DecoderShape shape;
   shape.layers = 16;

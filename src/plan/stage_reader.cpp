@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The stages of plan.json: devices, layers, strategies and the schedule they follow (plan_reader.cpp reads what is around them).
+// The stages of plan.json: devices, layers, strategies and the schedule they follow (plan_reader.cpp reads what is
+// around them).
 #include <algorithm>
 #include <array>
 #include <charconv>

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which schedules a pipeline of unlike stages may run: 1F1B always, ZB-H1 where the job names schedules and this among them.
+// Which schedules a pipeline of unlike stages may run: 1F1B always, ZB-H1 where the job names schedules and this among
+// them.
 #pragma once
 
 #include "espalier/search_space.h"

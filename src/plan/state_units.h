@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a rank keeps as one list with its own parts under ZeRO: the dense parameters of a layer and, apart from them, its experts, which other groups
-// share. Of an embedding whose table the head shares the table is apart from the rest too, so that its parts lie alike on the stage of the
-// embedding and on stages that hold a copy.
+// What a rank keeps as one list with its own parts under ZeRO: the dense parameters of a layer and, apart from them,
+// its experts, which other groups share. Of an embedding whose table the head shares the table is apart from the rest
+// too, so that its parts lie alike on the stage of the embedding and on stages that hold a copy.
 //
-// plan/ownership.h says which elements of a layer a rank holds. Of a unit of n elements that it holds, rank i of its shard group owns
+// plan/ownership.h says which elements of a layer a rank holds. Of a unit of n elements that it holds, rank i of its
+// shard group owns
 //     [i·⌈n/g⌉, (i+1)·⌈n/g⌉)                                  equal shares, g ranks
 //     [⌊n·(w_0 + … + w_{i−1})/W⌋, ⌊n·(w_0 + … + w_i)/W⌋)       Stage::state_shares w, W their sum
 // counted along the list. What it owns is what it reduces gradients to, updates and keeps optimizer states of.
@@ -27,7 +28,8 @@ struct StateUnit {
 /// Units of the layers of a holding, layers ascending; of a table copy the table alone.
 std::vector<StateUnit> units_of(const Holding& holding, const Model& model);
 
-/// Where the parts of a list of `n` elements begin, and n: `shards` + 1 numbers. `weights`: of each shard; empty: equal.
+/// Where the parts of a list of `n` elements begin, and n: `shards` + 1 numbers. `weights`: of each shard; empty:
+/// equal.
 std::vector<std::int64_t> part_bounds(std::int64_t n, std::int64_t shards, const std::vector<std::int64_t>& weights);
 /// The elements from … to − 1 of a list, counted along it.
 Intervals slice(const Intervals& list, std::int64_t from, std::int64_t to);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tokens of a step. With B samples of sample_tokens each (sample_tokens.h; at least one: models of images count samples),
+// Tokens of a step. With B samples of sample_tokens each (sample_tokens.h; at least one: models of images count
+// samples),
 //
 //     all    B · tokens of a sample        what a framework's log counts, padding and empty places with it
 //     real   all · real_token_share        of sequences of unlike length (sequence_lengths.h), those that are trained on: what `training.tokens`, tokens

@@ -21,7 +21,8 @@ TEST(StepTokens, AreThoseOfAllStreams) {
   EXPECT_EQ(real_tokens_of_step(of({.main = 100}, 8)), 800);
 }
 
-// One sequence of 25 tokens in each sample of 100: a quarter is real, so that a run takes four times as many steps. Two of 50 packed: all of it.
+// One sequence of 25 tokens in each sample of 100: a quarter is real, so that a run takes four times as many steps. Two
+// of 50 packed: all of it.
 TEST(StepTokens, OfPaddedSamplesAQuarterIsReal) {
   Training t = of({.main = 100}, 8);
   t.tokens = 4'000;

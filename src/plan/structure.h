@@ -1,17 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
-// The structure of a program: everything that decides which instructions a plan has and in which order, and nothing of what they take.
-// Two configurations of equal structure share one instruction list; the search lowers it once and prices it for each.
+// The structure of a program: everything that decides which instructions a plan has and in which order, and nothing of
+// what they take. Two configurations of equal structure share one instruction list; the search lowers it once and
+// prices it for each.
 //
 //   reduce_gradients    data_ranks > 1 and the shard group does not reduce per micro-batch (ZeRO ≤ 1) or has replicas
 //                       (ZeRO ≥ 2 with shard < data_ranks); or experts with replicas under ZeRO ≤ 1
 //   gather_parameters   ZeRO 1 and 2: parameters are whole during the step and gathered once after the update
-//   table_chunks        copies of a shared, trained token table on different stages (zb-v: stage 0 holds embedding and head)
-//   buckets             of a chunk: its layers (at most kMaxBuckets) when reduction or gathering runs beside compute, else 1
+//   table_chunks        copies of a shared, trained token table on different stages (zb-v: stage 0 holds embedding and
+//                       head)
+//   buckets             of a chunk: its layers (at most kMaxBuckets) when reduction or gathering runs beside compute,
+//                       else 1
 //
-// The structure also numbers what instructions name, so that costs lie in columns beside the program (cost/costs.h). With C = p·v chunks:
-//   works         chunk after chunk: forward, backward; or forward, backward_input, backward_weight where the schedule splits the backward.
+// The structure also numbers what instructions name, so that costs lie in columns beside the program (cost/costs.h).
+// With C = p·v chunks:
+//   works         chunk after chunk: forward, backward; or forward, backward_input, backward_weight where the schedule
+//                 splits the backward.
 //                 Then the optimizer of each stage.
-//   collectives   grad_reduce of each chunk if there is one, param_gather of each chunk if there is one, the one tied_reduce of all copies
+//   collectives   grad_reduce of each chunk if there is one, param_gather of each chunk if there is one, the one
+//                 tied_reduce of all copies
 //   transfers     of each chunk c ≥ 1: the activation that enters it, and the gradient that leaves it
 #pragma once
 
@@ -30,12 +36,14 @@ inline constexpr int kMaxBuckets = 32;  ///< of a chunk, at most
 struct ProgramStructure {
   Schedule schedule;
   base::IndexedVector<ChunkId, std::uint8_t> buckets;  ///< into how many its gradients and parameters are cut (≥ 1)
-  bool reduce_gradients = false;                       ///< grad_reduce at the end (data_ranks > 1, and not per micro-batch)
+  bool reduce_gradients = false;                       ///< grad_reduce at the end (data_ranks > 1, and not per
+                                                       ///< micro-batch)
   bool overlap_reduce = false;
   bool gather_parameters = false;  ///< param_gather once a step (ZeRO 1, 2)
   bool overlap_gather = false;     ///< at the beginning, beside the first forward; otherwise after the optimizer
   bool overlap_p2p = false;
-  /// Chunks whose stages exchange gradients of their copies of a token table, one a stage (plan/shared_table.h); empty: none, or a frozen one.
+  /// Chunks whose stages exchange gradients of their copies of a token table, one a stage (plan/shared_table.h); empty:
+  /// none, or a frozen one.
   std::vector<ChunkId> table_chunks;
   bool operator==(const ProgramStructure&) const = default;
 

@@ -1,13 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// What of a model is trained (mark_trained, espalier/plan.h): adapters beside frozen weights, parts that are frozen, and how far back gradients
-// have to go.
+// What of a model is trained (mark_trained, espalier/plan.h): adapters beside frozen weights, parts that are frozen,
+// and how far back gradients have to go.
 //
-//   targets   operators by their names here, by PEFT's names of Hugging Face projections (q_proj is the part of attn.qkv that makes queries,
-//             up_proj half of mlp.gate_up, each with a pair of its own), by Megatron's (linear_qkv, one pair for all of it), or "all-linear":
-//             all of PEFT's projections of a block. Shared experts are dense linears and have the MLP's names; routed experts take no adapters:
+//   targets   operators by their names here, by PEFT's names of Hugging Face projections (q_proj is the part of
+//             attn.qkv that makes queries,
+//             up_proj half of mlp.gate_up, each with a pair of its own), by Megatron's (linear_qkv, one pair for all of
+//             it), or "all-linear":
+//             all of PEFT's projections of a block. Shared experts are dense linears and have the MLP's names; routed
+//             experts take no adapters:
 //             names that a framework gives to them alone, or to them too (Megatron's), are refused
 //   freeze    embedding, head, tower, projector, or blocks by number
-//   backward  the gradient of a layer's output is needed where something is trained in the layer or before it; of a tower, in the tower:
+//   backward  the gradient of a layer's output is needed where something is trained in the layer or before it; of a
+//   tower, in the tower:
 //             the text that travels along has no part in what it computes
 #include <algorithm>
 #include <array>

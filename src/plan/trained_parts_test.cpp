@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Adapters: a pair beside a linear of in -> out features has r·(in + out) weights. Llama 3 8B, r = 16: q and o 16·(4096 + 4096), k and v
-// 16·(4096 + 1024), gate, up and down 16·(4096 + 14336); 1,310,720 a block, 41,943,040 in 32 blocks, as PEFT counts them for all-linear.
+// Adapters: a pair beside a linear of in -> out features has r·(in + out) weights. Llama 3 8B, r = 16: q and o 16·(4096
+// + 4096), k and v 16·(4096 + 1024), gate, up and down 16·(4096 + 14336); 1,310,720 a block, 41,943,040 in 32 blocks,
+// as PEFT counts them for all-linear.
 #include <gmock/gmock.h>
 
 #include "data/source_dir.h"
@@ -61,8 +62,8 @@ Model mixture() {
       .value();
 }
 
-// Shared experts have the MLP's names: gate, up and down 4·(16 + 20) each in two blocks. Routed ones take no adapters: a name that Megatron
-// gives to them too, and theirs alone, are refused.
+// Shared experts have the MLP's names: gate, up and down 4·(16 + 20) each in two blocks. Routed ones take no adapters:
+// a name that Megatron gives to them too, and theirs alone, are refused.
 TEST(TrainedParts, SharedExpertsTakeAdaptersRoutedOnesDoNot) {
   Model model = mixture();
   EXPECT_EQ(mark_trained(model, adapters({"gate_proj", "up_proj", "down_proj"}, 4), "training"), std::nullopt);
@@ -75,7 +76,8 @@ TEST(TrainedParts, SharedExpertsTakeAdaptersRoutedOnesDoNot) {
   }
 }
 
-// Where keys are values too there is no v_proj: 2·(16 + 16) for q, 2·(16 + 8) for k in the second block, and 2·(16 + 8) for v in the first alone.
+// Where keys are values too there is no v_proj: 2·(16 + 16) for q, 2·(16 + 8) for k in the second block, and 2·(16 + 8)
+// for v in the first alone.
 TEST(TrainedParts, KeysThatAreValuesHaveNoProjectionOfValues) {
   const Model gemma =
       load_model(R"({"model_type": "gemma4_text", "hidden_size": 16, "intermediate_size": 24, "num_hidden_layers": 2,
@@ -121,7 +123,8 @@ std::vector<bool> passes_back(std::vector<std::string> freeze, Model model = wit
   return out;
 }
 
-// Layers: embedding, two of the tower, projector, two of the text, head. A trained embedding before a frozen tower asks nothing of it.
+// Layers: embedding, two of the tower, projector, two of the text, head. A trained embedding before a frozen tower asks
+// nothing of it.
 TEST(TrainedParts, FrozenTowersHaveNoBackwardPass) {
   using testing::ElementsAre;
   EXPECT_THAT(passes_back({"tower"}), ElementsAre(true, false, false, true, true, true, true));
@@ -130,7 +133,8 @@ TEST(TrainedParts, FrozenTowersHaveNoBackwardPass) {
   EXPECT_THAT(passes_back({"embedding"}), ElementsAre(false, true, true, true, true, true, true));
 }
 
-// Layers: embedding, tower, projector, tower of sound, its projector, text, head. What is trained of one tower asks nothing of the other.
+// Layers: embedding, tower, projector, tower of sound, its projector, text, head. What is trained of one tower asks
+// nothing of the other.
 TEST(TrainedParts, TowersBesideEachOtherAreFrozenAlone) {
   using testing::ElementsAre;
   const Model both = with_images_and_sound();

@@ -72,7 +72,8 @@ Adapter read_adapter(Reader& training) {
   adapter.rank = static_cast<std::int32_t>(r.required_int("rank", 1, kMostRank));
   adapter.alpha = r.optional_real("alpha", 0, 1e6, 0);
   const Node* targets = r.find("targets");
-  if (targets != nullptr && targets->kind == NodeKind::string && targets->text == "all-linear")  // PEFT's own way to write it
+  // PEFT's own way to write it
+  if (targets != nullptr && targets->kind == NodeKind::string && targets->text == "all-linear")
     adapter.targets = {r.optional_string("targets", "")};
   else
     adapter.targets = read_words(r, "targets", "all-linear, or a list of operators or projections such as [q_proj, v_proj]");

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// `adapter`, `freeze` and `lengths` of a training, as jobs and plans write them; each stands there where it says something.
+// `adapter`, `freeze` and `lengths` of a training, as jobs and plans write them; each stands there where it says
+// something.
 //
 //   adapter   {kind: lora, rank: 16, alpha: 32, targets: [q_proj, v_proj], quantize_base: none | nf4 | int8}
 //   freeze    [embedding, head, layers 0-15]

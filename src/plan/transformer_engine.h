@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// What 8-bit training does in engines whose layers are Transformer Engine's (EngineMemory::workspace.transformer_engine > 0), by our reading of
-// github.com/NVIDIA/TransformerEngine, transformer_engine/pytorch/module:
+// What 8-bit training does in engines whose layers are Transformer Engine's (EngineMemory::workspace.transformer_engine
+// > 0), by our reading of github.com/NVIDIA/TransformerEngine, transformer_engine/pytorch/module:
 //   layernorm_linear.py (with_quantized_all_gather), base.py (grad_output_preprocess)   inputs and output gradients are cast before sequence parallelism
 //                       gathers them: a byte an element; sums stay in 16 bits
-//   grouped_linear.py   inputs and output gradients of experts are split and cast with a quantizer for each expert. Assumed: each takes the host as
+//   grouped_linear.py   inputs and output gradients of experts are split and cast with a quantizer for each expert.
+//                       Assumed: each takes the host as
 //                       long as a kernel of eager PyTorch, kEagerLaunches bare launches, while the device waits
 #pragma once
 

@@ -80,7 +80,8 @@ class Unfolder {
   std::map<std::pair<std::int32_t, Kind>, Peers> links_;  // by transfer that sends boxes and by its end
   std::vector<std::int32_t> begins_;                      // by rank
   std::vector<std::vector<std::int32_t>> places_;         // by rank, by instruction of the folded list
-  std::map<std::tuple<std::int32_t, std::int32_t, std::int32_t>, std::int32_t> ends_;  // by folded instruction, rank, peer
+  // by folded instruction, rank, peer
+  std::map<std::tuple<std::int32_t, std::int32_t, std::int32_t>, std::int32_t> ends_;
 };
 
 void Unfolder::place_stages() {
@@ -98,7 +99,8 @@ std::vector<ActivationBox> Unfolder::boxes_beside(std::int32_t range, StageId st
   return boxes_of(folded_.strategies[static_cast<std::size_t>(r.strategy)], size_of(stage.value), shape, false);
 }
 
-/// Who sends whom a box of an activation; its gradient goes box by box as well, from the layout behind to the one before.
+/// Who sends whom a box of an activation; its gradient goes box by box as well, from the layout behind to the one
+/// before.
 void Unfolder::link(TransferId id) {
   Transfer& transfer = out_.transfers[id];
   const StageId before = folded_.works[folded_.structure().forward(ChunkId(transfer.chunk.value - 1))].stage;
@@ -168,8 +170,8 @@ void Unfolder::add_list(const RankClass& source, std::int32_t local) {
   out_.ranks.push_back(std::move(rank));
 }
 
-/// Ranks of a stage that hold the same weights meet; so do the ranks at one position of the stages that hold a copy of the table. Where these are
-/// not equally many, all of them do.
+/// Ranks of a stage that hold the same weights meet; so do the ranks at one position of the stages that hold a copy of
+/// the table. Where these are not equally many, all of them do.
 void Unfolder::add_groups() {
   const std::int64_t shards = weight_shards(pipeline_);
   for (std::int64_t n = 0; n < shards * folded_.structure().schedule.stages; ++n) out_.groups.add({GroupKind::data_shard, {}});

@@ -69,7 +69,8 @@ TEST(Unfold, TwoReplicasFeedOneDevice) {
   EXPECT_FALSE(validate(program));
 }
 
-// Of two copies of an activation under TP 2 one is sent; the gradient comes to both. Who sends nothing waits for nothing.
+// Of two copies of an activation under TP 2 one is sent; the gradient comes to both. Who sends nothing waits for
+// nothing.
 TEST(Unfold, CopiesAreSentOnce) {
   const Plan plan = plan_of({pipeline({spread(2, 1), spread(1, 1)}, {ScheduleKind::gpipe, 2, 1, 2, 1}, 0, 4)});
   const Program program = lower(plan, model_of_four(), false);
@@ -86,7 +87,8 @@ TEST(Unfold, StagesAlikeAreJoinedByPosition) {
   EXPECT_FALSE(validate(program));
 }
 
-// Every list ends, whatever the sizes of the stages, alone and beside another pipeline; pipelines take samples one after the other.
+// Every list ends, whatever the sizes of the stages, alone and beside another pipeline; pipelines take samples one
+// after the other.
 TEST(Unfold, NoDeadlockBetweenUnlikeStages) {
   const std::vector<Strategy> strategies{spread(1, 1), spread(1, 4), spread(2, 2, SequenceParallel::megatron), spread(4, 1),
                                          spread(1, 2)};

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a plan document can say that has no price yet, and what version 1 of the document cannot say: each by its place and name.
+// What a plan document can say that has no price yet, and what version 1 of the document cannot say: each by its place
+// and name.
 #include <algorithm>
 
 #include "base/format.h"
@@ -32,7 +33,8 @@ bool each_has_some(const std::vector<std::int64_t>& shares) {
   return std::all_of(shares.begin(), shares.end(), [](std::int64_t share) { return share >= 1; });
 }
 
-/// What unequal replicas are priced with: tensor and data parallelism, replicas in the order of the devices, one dp for all layers of the stage.
+/// What unequal replicas are priced with: tensor and data parallelism, replicas in the order of the devices, one dp for
+/// all layers of the stage.
 bool simple_replicas(const Stage& stage) {
   const Strategy& first = stage.chunks.front().ranges.front().strategy;
   for (const Chunk& chunk : stage.chunks)

@@ -17,8 +17,8 @@
 namespace espalier::planner {
 namespace {
 
-/// The fastest member that fits; of the leanest kind if none does. Members come in order of growing stages, and the first number
-/// of stages that fits at all decides.
+/// The fastest member that fits; of the leanest kind if none does. Members come in order of growing stages, and the
+/// first number of stages that fits at all decides.
 void judge(const Job& job, const EngineModel& engine, const std::vector<search::Configuration>& family, JudgedBaseline& out) {
   std::int32_t fitting_stages = 0;
   for (const auto& c : family) {
@@ -68,7 +68,8 @@ Alternative from_prediction(std::string label, bool baseline, const Prediction& 
   return a;
 }
 
-/// Why the search could not answer with a baseline that is faster than its answer; nothing where it could, or covered too little to tell.
+/// Why the search could not answer with a baseline that is faster than its answer; nothing where it could, or covered
+/// too little to tell.
 void mark_outside(const Job& job, const EngineModel& engine, const PlannerResult& answer, const JudgedBaseline& b,
                   Alternative& out) {
   const bool faster = out.fits && out.iteration_ns < answer.prediction.iteration_ns;
@@ -88,7 +89,8 @@ DegreeKey degrees_of(const Strategy& s, const Schedule& c) {
   return DegreeKey{c.stages, s.tp, s.cp, s.dp, s.ep, static_cast<int>(s.sp), c.micro_batch};
 }
 
-/// A configuration that the search simulated, timed again for its parts. Without a name it is a runner-up under its own label.
+/// A configuration that the search simulated, timed again for its parts. Without a name it is a runner-up under its own
+/// label.
 std::optional<Alternative> alternative(const Job& job, const EngineModel& engine, const PlannerResult& answer,
                                        const search::Configuration& c, const std::string& name) {
   return alternative_of(job, engine, answer, document_of(job, engine, c.strategy, c.schedule), name);

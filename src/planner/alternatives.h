@@ -39,8 +39,9 @@ std::vector<SearchedPlan> searched_of(const Job& job, const EngineModel& engine,
 std::optional<Alternative> alternative_of(const Job& job, const EngineModel& engine, const PlannerResult& answer, Plan plan,
                                           const std::string& name);
 
-/// Where `other` spends more and less time than `best`, by the busiest stage of each, whose parts sum to the iteration: losses first, the
-/// largest of all leading: "exposed communication +0.213 s, pipeline bubble -0.050 s". Parts below a tenth of what moved are left out.
+/// Where `other` spends more and less time than `best`, by the busiest stage of each, whose parts sum to the iteration:
+/// losses first, the largest of all leading: "exposed communication +0.213 s, pipeline bubble -0.050 s". Parts below a
+/// tenth of what moved are left out.
 std::string differences(const Prediction& other, const Prediction& best);
 
 }  // namespace espalier::planner

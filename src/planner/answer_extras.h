@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What `plan` says beside its answer: which engines run it and what the nearest one could do, the batch that would divide better, the
-// fastest plan where the simplest was asked for.
+// What `plan` says beside its answer: which engines run it and what the nearest one could do, the batch that would
+// divide better, the fastest plan where the simplest was asked for.
 #pragma once
 
 #include "espalier/plan.h"

@@ -64,7 +64,8 @@ std::int32_t usual_tp(const RuleFacts& facts, std::int64_t node) {
   return 1;
 }
 
-/// Experts of a MoE model spread over at most a node: the largest ep that divides the experts, the node and the stage's devices.
+/// Experts of a MoE model spread over at most a node: the largest ep that divides the experts, the node and the stage's
+/// devices.
 std::int32_t usual_ep(const RuleFacts& facts, std::int64_t node, std::int64_t stage_devices) {
   if (facts.experts.empty()) return 1;
   for (std::int64_t ep = node; ep > 1; --ep) {

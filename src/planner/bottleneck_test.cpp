@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What bounds a step: the busiest stage, not the one that finishes last; and parts of the end of a step under their true names.
+// What bounds a step: the busiest stage, not the one that finishes last; and parts of the end of a step under their
+// true names.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -51,8 +52,9 @@ TEST(Bottleneck, IsTheBubbleWhereAllIdle) {
   EXPECT_THAT(pipeline_bottleneck(p), HasSubstr("bound by pipeline bubble (70.0 %)"));
 }
 
-// With a rank for every device ranks and stages are numbered apart: ranks 2 and 3 of 4 are of stage 1 of 2. Stage 1 is given 8 GiB more than it
-// needs, so that rank 2 is the first of the fullest; what it holds is what stage 1 holds (there is no stage 2).
+// With a rank for every device ranks and stages are numbered apart: ranks 2 and 3 of 4 are of stage 1 of 2. Stage 1 is
+// given 8 GiB more than it needs, so that rank 2 is the first of the fullest; what it holds is what stage 1 holds
+// (there is no stage 2).
 TEST(Memory, OfTheFullestRankIsThatOfItsStage) {
   const std::string root = ESPALIER_SOURCE_DIR;
   const auto job = load_job("model: " + root +

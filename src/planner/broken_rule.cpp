@@ -57,7 +57,8 @@ void adapt(search::Configuration& c, const std::vector<Pin>& pins, const RuleFac
   c.schedule.microbatches = static_cast<std::int32_t>(std::max<std::int64_t>(m, 1));
 }
 
-/// Where too few ranks are left, degrees that are only limited take their limits: what is said is then the most that they allow.
+/// Where too few ranks are left, degrees that are only limited take their limits: what is said is then the most that
+/// they allow.
 void use_limits(search::Configuration& c, const Job& job, const std::vector<Pin>& pins, const RuleFacts& facts) {
   const bool limited = std::all_of(pins.begin(), pins.end(), [](const Pin& p) { return p.kind == Pin::Kind::limit; });
   if (!limited) return;
@@ -71,7 +72,8 @@ void use_limits(search::Configuration& c, const Job& job, const std::vector<Pin>
   }
 }
 
-/// The value nearest to `from` that the job admits for the dimension; nullopt: it admits none of those that are possible here.
+/// The value nearest to `from` that the job admits for the dimension; nullopt: it admits none of those that are
+/// possible here.
 std::optional<std::int64_t> admitted_value(const Job& job, Dimension d, std::int64_t from) {
   std::optional<std::int64_t> best;
   for (const std::int64_t v : job::possible_values(d, job)) {

@@ -67,7 +67,8 @@ std::string split_of(const search::Outcome& flat, const EngineModel& engine, boo
   return layerwise ? "searched; of uniform plans " + uniform : uniform;
 }
 
-/// What an engine with rules leaves of the space that the job asks for; empty: all of it, or uniform plans were asked for.
+/// What an engine with rules leaves of the space that the job asks for; empty: all of it, or uniform plans were asked
+/// for.
 std::string freedom_of(const Job& job, const EngineModel& engine) {
   if (job.search.kind == SpaceKind::uniform || is_unrestricted(engine.layers)) return "";
   return to_string(engine.layers);

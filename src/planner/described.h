@@ -24,8 +24,8 @@ inline double seconds_since(std::chrono::steady_clock::time_point start) {
 /// Refuses what cannot be planned. The job outlives the result.
 Result<Prepared> prepare(const Job& job);
 
-/// A plan with its prediction and the figures of its operators. `spans`: the simulation records when every instruction ran. `keep`, if
-/// given, receives program, costs and simulation.
+/// A plan with its prediction and the figures of its operators. `spans`: the simulation records when every instruction
+/// ran. `keep`, if given, receives program, costs and simulation.
 Result<PlannerResult> describe(const Job& job, const EngineModel& engine, Plan plan, bool spans, Timed* keep);
 
 /// A plan as it stands, after the checks of simulate(); `keep`, if given, receives program, costs and all spans.

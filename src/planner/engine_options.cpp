@@ -46,8 +46,8 @@ std::optional<Prediction> predicted(const Question& q, const std::vector<std::st
   return p ? std::optional(*p) : std::nullopt;
 }
 
-/// Plans of the search, the fastest first, each also with selective recomputation: options that change neither time nor memory of any of them are
-/// left out of the search.
+/// Plans of the search, the fastest first, each also with selective recomputation: options that change neither time nor
+/// memory of any of them are left out of the search.
 std::vector<search::Configuration> probes(const Question& q) {
   std::vector<search::Configuration> out;
   for (const search::Candidate& candidate : q.uniform.simulated) {
@@ -69,7 +69,8 @@ bool has_effect(const Question& q, const std::string& option) {
   });
 }
 
-/// Whether a search with the options can pay: some plan that was simulated gets faster or leaner by enough with all of them.
+/// Whether a search with the options can pay: some plan that was simulated gets faster or leaner by enough with all of
+/// them.
 bool may_gain(const Question& q, const std::vector<std::string>& options) {
   if (options.empty()) return false;
   const std::vector<search::Configuration> all = probes(q);
@@ -91,7 +92,8 @@ double loss_without(const Question& q, std::vector<std::string> options, const s
   return static_cast<double>(p->iteration_ns) / static_cast<double>(best.iteration_ns) - 1;
 }
 
-/// Takes away options that gain too little, the first of the catalogue first; the time of the plan with those that stay.
+/// Takes away options that gain too little, the first of the catalogue first; the time of the plan with those that
+/// stay.
 void keep_gaining(const Question& q, std::vector<std::string>& options, search::Candidate& best) {
   const std::vector<std::string> all = options;
   for (const std::string& option : all) {

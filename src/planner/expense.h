@@ -4,9 +4,10 @@
 //     step = Σ over nodes that the plan uses, all devices of the node, of price_per_device_hour · seconds / 3600
 //          + Σ over ordered pairs of node groups of egress price · 10⁻⁹ · bytes from one to the other
 //
-// A node is paid for whole, as clouds let them. Bytes between groups are those of activations and their gradients (what every rank of the sending
-// stage sends, per micro-batch; a rank that sends its tensor-parallel part counts with the part), and of gradients that meet between pipelines: in a
-// ring of P pipelines each rank passes 2·(P − 1)/P of what it answers for on to the next pipeline.
+// A node is paid for whole, as clouds let them. Bytes between groups are those of activations and their gradients (what
+// every rank of the sending stage sends, per micro-batch; a rank that sends its tensor-parallel part counts with the
+// part), and of gradients that meet between pipelines: in a ring of P pipelines each rank passes 2·(P − 1)/P of what it
+// answers for on to the next pipeline.
 #pragma once
 
 #include <optional>

@@ -11,7 +11,8 @@
 namespace espalier::planner {
 namespace {
 
-/// GPT-2 (hidden size 768, 1024 tokens) on four devices: two stages of two data-parallel replicas, 4 micro-batches of 1 sample.
+/// GPT-2 (hidden size 768, 1024 tokens) on four devices: two stages of two data-parallel replicas, 4 micro-batches of 1
+/// sample.
 struct TwoStages {
   TwoStages() {
     job = std::move(
@@ -26,8 +27,8 @@ struct TwoStages {
   SimulatedPlan simulated;
 };
 
-// A message is the bf16 activation of one sample: 1024 tokens · 768 features · 2 bytes = 1,572,864 bytes. Each of the 4 micro-batches sends
-// one forward and one gradient back.
+// A message is the bf16 activation of one sample: 1024 tokens · 768 features · 2 bytes = 1,572,864 bytes. Each of the 4
+// micro-batches sends one forward and one gradient back.
 TEST(Face, ATimelineSaysWhatMovedBetweenStages) {
   const TwoStages t;
   std::int64_t activations = 0, gradients = 0;
@@ -42,8 +43,9 @@ TEST(Face, ATimelineSaysWhatMovedBetweenStages) {
   EXPECT_EQ(gradients, 4);
 }
 
-// Gradients travel in fp32 (generic engine): what one rank reduces in all is 4 bytes for each of its parameters. Stage 0 holds the
-// embeddings and stage 1 the head, which shares the token table: 50257 · 768 = 38,597,376 elements are held twice. GPT-2 has 124,439,808.
+// Gradients travel in fp32 (generic engine): what one rank reduces in all is 4 bytes for each of its parameters. Stage
+// 0 holds the embeddings and stage 1 the head, which shares the token table: 50257 · 768 = 38,597,376 elements are held
+// twice. GPT-2 has 124,439,808.
 TEST(Face, ATimelineSaysWhatCollectivesMove) {
   const TwoStages t;
   std::int64_t bytes = 0;

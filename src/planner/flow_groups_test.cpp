@@ -26,7 +26,8 @@ Job two_sites(NetworkKind network) {
   return job;
 }
 
-/// `pipelines` pipelines of two stages, the first on a device of a, the second on one of b, one micro-batch of one sample each.
+/// `pipelines` pipelines of two stages, the first on a device of a, the second on one of b, one micro-batch of one
+/// sample each.
 Plan across(const Job& job, std::int64_t pipelines) {
   Strategy one;
   one.dp = static_cast<std::int32_t>(job.cluster.devices());
@@ -63,16 +64,17 @@ Times times_of(std::int64_t pipelines) {
   return {timed->network->closed_iteration_ns, timed->simulation.iteration_ns, timed->program.transfers[TransferId(0)].bytes};
 }
 
-// One pipeline has the line to itself: what the closed form says. (The model shares no table between its stages, whose gradient would meet the
-// activations' on the line.)
+// One pipeline has the line to itself: what the closed form says. (The model shares no table between its stages, whose
+// gradient would meet the activations' on the line.)
 TEST(FlowOnGroups, OnePipelineHasTheLineToItself) {
   const Times alone = times_of(1);
   EXPECT_GT(alone.closed_ns, 0);
   EXPECT_EQ(alone.flow_ns, alone.closed_ns);
 }
 
-// Both pipelines send their activation over the line at once, and their gradient back: half the rate each, so that either message takes the time of
-// its bytes once more. 1024 · 4096 elements of two bytes are 8.4 MB, 67 ms at 1 Gb/s. The closed form gives each message the whole line.
+// Both pipelines send their activation over the line at once, and their gradient back: half the rate each, so that
+// either message takes the time of its bytes once more. 1024 · 4096 elements of two bytes are 8.4 MB, 67 ms at 1 Gb/s.
+// The closed form gives each message the whole line.
 TEST(FlowOnGroups, TwoPipelinesOverOneLineHaveHalfOfItEach) {
   const Times both = times_of(kPipelines);
   ASSERT_EQ(both.message_bytes, 1024 * 4096 * 2);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A priced program under the flow-level network: everything in flight shares the links of the cluster's topology (docs/network.md).
+// A priced program under the flow-level network: everything in flight shares the links of the cluster's topology
+// (docs/network.md).
 #pragma once
 
 #include <cstdint>

@@ -95,7 +95,8 @@ TEST(GroupBaselines, ASlowDeviceMayShareAPipeline) {
   EXPECT_LE(result.search.lower_bound_ns, result.prediction.iteration_ns);
 }
 
-// 12 A100s with 2.7 GiB each hold no pipeline of all 48 samples, and no chain has 84 devices: a group without a plan is searched with fewer samples.
+// 12 A100s with 2.7 GiB each hold no pipeline of all 48 samples, and no chain has 84 devices: a group without a plan is
+// searched with fewer samples.
 TEST(GroupBaselines, AGroupThatHoldsNoPlanAloneTakesFewerSamples) {
   const char* text =
       "model: {hidden: 1024, vocabulary: 32000, repeat: 1, blocks: [{heads: 16, ffn: 4096}, {heads: 16, kv_heads: 8, experts: 4, "
@@ -111,7 +112,8 @@ TEST(GroupBaselines, AGroupThatHoldsNoPlanAloneTakesFewerSamples) {
   EXPECT_EQ(test::planned(*job).plan.pipelines.size(), 3U);
 }
 
-// All four kinds of row, though 12 devices are no whole nodes of eight; each has the cluster's own devices, every one of them once.
+// All four kinds of row, though 12 devices are no whole nodes of eight; each has the cluster's own devices, every one
+// of them once.
 TEST(GroupBaselines, BesideAnAnswer) {
   const Job job = mixed(nodes(1, 4, "h100-sxm-80gb"), nodes(1, 8, "a100-sxm-40gb"));
   const PlannerResult result = test::planned(job);
@@ -135,8 +137,9 @@ TEST(GroupBaselines, BesideAnAnswer) {
   }
 }
 
-// Whatever lies on one node group stage by stage is a start of the search. Chains of stages of one or two devices were 10 % slower than layers in
-// proportion to compute on the first cluster, and 1f1b over a slow link 30 % slower than zb-v on the second.
+// Whatever lies on one node group stage by stage is a start of the search. Chains of stages of one or two devices were
+// 10 % slower than layers in proportion to compute on the first cluster, and 1f1b over a slow link 30 % slower than
+// zb-v on the second.
 TEST(GroupBaselines, NoAnswerIsSlower) {
   const Job unlike = test::job("gpt2-xl",
                                "{groups: [" + nodes(2, 4, "a100-sxm-80gb") + ", " + nodes(2, 1, "h100-sxm-80gb") +
@@ -171,7 +174,8 @@ TEST(GroupBaselines, StartsKeepTheSearchPart) {
   }
 }
 
-// An H100 computes 989/312 = 3.17 of what an A100 does: with equally many devices of each, stages of theirs hold about that many times the layers.
+// An H100 computes 989/312 = 3.17 of what an A100 does: with equally many devices of each, stages of theirs hold about
+// that many times the layers.
 TEST(GroupBaselines, LayersInProportion) {
   const Job job = mixed(nodes(1, 8, "h100-sxm-80gb"), nodes(1, 8, "a100-sxm-80gb"), "llama-2-7b");
   const std::vector<RecomputeLadder> family = compute_splits(job, as_slowest(job, false), *find_engine("generic"));
@@ -200,7 +204,8 @@ TEST(GroupBaselines, NoEqualStages) {
   EXPECT_EQ(row->lost_to, "no equal stages fill each group");
 }
 
-// Full recomputation of a uniform plan names the blocks of its fullest stage: 12 blocks in 5 stages, 3 and 2. It can be simulated as it was written.
+// Full recomputation of a uniform plan names the blocks of its fullest stage: 12 blocks in 5 stages, 3 and 2. It can be
+// simulated as it was written.
 TEST(GroupBaselines, FullRecomputationOfUnevenStages) {
   const Job job = mixed(nodes(1, 4, "a100-sxm-80gb"), nodes(1, 1, "a100-sxm-40gb"));
   Strategy s;
@@ -215,7 +220,8 @@ TEST(GroupBaselines, FullRecomputationOfUnevenStages) {
   EXPECT_EQ(again->prediction.iteration_ns, given->prediction.iteration_ns);
 }
 
-// Five devices divide 25 of 32 samples among them and the two others take 7; a share in proportion, 23, is divided by one or by four of them.
+// Five devices divide 25 of 32 samples among them and the two others take 7; a share in proportion, 23, is divided by
+// one or by four of them.
 TEST(GroupBaselines, SharesThatAllDevicesOfAGroupDivide) {
   const Job one =
       load_job(

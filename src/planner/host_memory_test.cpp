@@ -19,7 +19,8 @@ Job on_host(const std::string& memory, const std::string& search, const std::str
                    "{sequence_length: 1024, global_batch: 2}", "engine: " + engine + "\nsearch: " + search + "\n");
 }
 
-// 124,439,808 parameters, 16 bytes each of master weights, moments and fp32 gradients: 1.85 GiB between the devices of the one node.
+// 124,439,808 parameters, 16 bytes each of master weights, moments and fp32 gradients: 1.85 GiB between the devices of
+// the one node.
 TEST(HostMemory, IsNamedWhereItIsWhatLacks) {
   const auto r = plan(on_host("1GB", "{fix: {offload: optimizer}, memory_margin: 0}"), {});
   ASSERT_FALSE(r.ok());

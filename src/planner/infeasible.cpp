@@ -31,9 +31,10 @@ struct Leanest {
 /// Which memory has to be least, while the other fits.
 enum class Lack : std::uint8_t { device, host };
 
-/// The configuration that needs least memory of a device, of those whose hosts hold what is put there; or least of a host, of those that fit the devices.
-/// For each choice of degrees the smallest micro-batch, the widest sharding and the most recomputation. Overlap and rank order do not change memory.
-/// Nothing when the watch stops it: it has not seen them all.
+/// The configuration that needs least memory of a device, of those whose hosts hold what is put there; or least of a
+/// host, of those that fit the devices. For each choice of degrees the smallest micro-batch, the widest sharding and
+/// the most recomputation. Overlap and rank order do not change memory. Nothing when the watch stops it: it has not
+/// seen them all.
 std::optional<Leanest> leanest(const Job& job, const EngineModel& engine, const SearchSpace& restriction, Watch& watch,
                                Lack lack = Lack::device) {
   const search::Problem problem{&job.model, &job.cluster, job.training, &engine, restriction};
@@ -90,7 +91,8 @@ std::string label_of(const Job& job, const EngineModel& engine, const search::Co
   return plan.label();
 }
 
-/// "without search.fix.zero: 0, TP1 … would fit (20.1 GiB)": each pin that alone stands in the way, else all of them together.
+/// "without search.fix.zero: 0, TP1 … would fit (20.1 GiB)": each pin that alone stands in the way, else all of them
+/// together.
 std::vector<std::string> by_fewer_pins(const Job& job, const EngineModel& engine, std::int64_t limit, Watch& watch) {
   constexpr std::size_t kMost = 8;  // each costs a search for the leanest configuration
   std::vector<job::Pin> pins = job::pins_of(job, engine);
@@ -117,7 +119,8 @@ struct Relief {
   std::optional<Offload> offload;
 };
 
-/// Options that keep what is computed come first: none, each, all together; then each that changes it, alone and with all the former.
+/// Options that keep what is computed come first: none, each, all together; then each that changes it, alone and with
+/// all the former.
 std::vector<std::vector<std::string>> sets_of_options(const EngineModel& engine) {
   std::vector<std::vector<std::string>> out = {{}};
   std::vector<std::string> execution;
@@ -197,8 +200,8 @@ std::optional<std::int64_t> fitting_bytes(const Job& job, const EngineModel& eng
   return lean->peak_bytes;
 }
 
-/// Doublings up to the first that fits, then a few halvings of the gap below it. Numbers of nodes that have no legal configuration count
-/// as not fitting, so that a smaller number between those tried may fit as well.
+/// Doublings up to the first that fits, then a few halvings of the gap below it. Numbers of nodes that have no legal
+/// configuration count as not fitting, so that a smaller number between those tried may fit as well.
 std::string by_more_nodes(const Job& job, const EngineModel& engine, Watch& watch) {
   constexpr int kHalvings = 4;  // each costs a search for the leanest configuration
   const NodeGroup& group = job.cluster.groups.front();
@@ -242,7 +245,8 @@ std::int64_t devices_for(const Job& job, std::int64_t peak) {
   return static_cast<std::int64_t>(std::ceil(static_cast<double>(peak) / (1.0 - memory_margin_of(job).share)));
 }
 
-/// The limit that the job sets, where the device itself has enough; else a device that does. Whole MiB, rounded up, so that it fits.
+/// The limit that the job sets, where the device itself has enough; else a device that does. Whole MiB, rounded up, so
+/// that it fits.
 std::string by_more_memory(const Job& job, std::int64_t peak_bytes) {
   Cluster unlimited = job.cluster;
   unlimited.memory_limit.reset();

@@ -30,7 +30,8 @@ std::vector<Pin> conflicting(const Job& job, const EngineModel& engine) {
   return pins;
 }
 
-// ---- changes that would do ------------------------------------------------------------------------------------------------------
+// ---- changes that would do
+// ------------------------------------------------------------------------------------------------------
 
 constexpr std::size_t kMostSuggestions = 4;
 

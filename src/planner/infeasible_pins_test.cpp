@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Exit 4 names the pins that exclude each other: all that are needed for that and none more, the rule, and changes that work.
+// Exit 4 names the pins that exclude each other: all that are needed for that and none more, the rule, and changes that
+// work.
 #include "planner/infeasible_pins.h"
 
 #include <filesystem>
@@ -118,8 +119,9 @@ TEST(SpaceValues, AListMayHoldValuesForLargerClusters) {
   EXPECT_TRUE(job_with("{allow: {tp: [1, 2, 16]}, limits: {pp: 64}, forbid: {dp: 32}}"));
 }
 
-// What memory excludes is said so, with the pin that costs it. Without parallelism beyond data, a device holds parameters, gradients and
-// states of all 1.4 M weights; ZeRO over 8 divides them, so that nine tenths of the memory are enough once zero is free.
+// What memory excludes is said so, with the pin that costs it. Without parallelism beyond data, a device holds
+// parameters, gradients and states of all 1.4 M weights; ZeRO over 8 divides them, so that nine tenths of the memory
+// are enough once zero is free.
 TEST(Infeasible, NamesThePinThatCostsTheMemory) {
   auto job = job_with("{fix: {zero: 0, tp: 1, pp: 1, cp: 1, recompute: none, micro_batch: 1}, memory_margin: 0}");
   ASSERT_TRUE(job) << job.error().message();

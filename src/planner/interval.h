@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // How sure a prediction is, from log(measured/predicted) = x of runs that the coefficients had not seen:
 //     low, high = exp(∓√((t·s)² + (1.28·τ)²))        t: 90 % of Student's t with d + d₀ degrees of freedom
-// s² of the engine's runs by side (protocol G of docs/accuracy.md: the engine was known), those on another device with half the weight, shrunk with
-// their d effective runs to the variance v₀, d₀ that sources have in common (protocol S: nothing of the source was known); lab/spread.h.
-// τ 0.12: what clusters with one engine and device differ by. Of an engine without runs √v₀ and d₀ alone. Without any run on the device the
-// interval is widened by half on the logarithmic scale.
+// s² of the engine's runs by side (protocol G of docs/accuracy.md: the engine was known), those on another device with
+// half the weight, shrunk with their d effective runs to the variance v₀, d₀ that sources have in common (protocol S:
+// nothing of the source was known); lab/spread.h. τ 0.12: what clusters with one engine and device differ by. Of an
+// engine without runs √v₀ and d₀ alone. Without any run on the device the interval is widened by half on the
+// logarithmic scale.
 #pragma once
 
 #include <map>

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Kinds of jobs that published runs show to take longer than predicted, with no run of theirs behind the intervals (interval.h): adapters whose weights are
-// gathered module by module, experts with uneven loads. Their interval reaches the slowest published run, t·high, and its basis names the kind.
+// Kinds of jobs that published runs show to take longer than predicted, with no run of theirs behind the intervals
+// (interval.h): adapters whose weights are gathered module by module, experts with uneven loads. Their interval reaches
+// the slowest published run, t·high, and its basis names the kind.
 #pragma once
 
 #include <optional>

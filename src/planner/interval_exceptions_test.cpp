@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Jobs that published runs show to be slower than predicted have intervals that reach these runs; all others keep theirs.
+// Jobs that published runs show to be slower than predicted have intervals that reach these runs; all others keep
+// theirs.
 #include "planner/interval_exceptions.h"
 
 #include <gmock/gmock.h>
@@ -53,7 +54,8 @@ TEST(IntervalExceptions, AnUnknownKeyIsAnError) {
   EXPECT_FALSE(read_interval_exceptions("schema: x\nexceptions: [{engine: a, kind: k, high: 0.5, source: s}]", "test").ok());
 }
 
-// Qwen2-72B, LoRA under DeepSpeed's ZeRO-3 on 8 H100: 48 s a step were published (data/calibration/interval_exceptions.yaml). ZeRO-2 keeps its interval.
+// Qwen2-72B, LoRA under DeepSpeed's ZeRO-3 on 8 H100: 48 s a step were published
+// (data/calibration/interval_exceptions.yaml). ZeRO-2 keeps its interval.
 TEST(IntervalExceptions, APredictionReachesThePublishedRun) {
   const auto predicted = [](ZeroStage zero) {
     auto job = load_job(R"(

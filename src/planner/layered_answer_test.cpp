@@ -41,9 +41,9 @@ std::vector<std::int32_t> firsts(const Plan& plan) {
   return first;
 }
 
-// GPT-2: embedding, 12 blocks and a head over 50,257 tokens, worth some five blocks, on the eight chunks of zb-v over four stages. Stage 0
-// has the first and the last chunk: with any block beside embedding and head it is the slowest. The policy does not see that, since it
-// balances chunks and not stages; moving boundaries does.
+// GPT-2: embedding, 12 blocks and a head over 50,257 tokens, worth some five blocks, on the eight chunks of zb-v over
+// four stages. Stage 0 has the first and the last chunk: with any block beside embedding and head it is the slowest.
+// The policy does not see that, since it balances chunks and not stages; moving boundaries does.
 TEST(LayeredAnswer, ChunksOfZbVAreBalanced) {
   const char* training = "{sequence_length: 1024, global_batch: 64}";
   const PlannerResult uniform = planned("gpt2", "rtx-4090", 4, training, "{fix: {schedule: zb-v, pp: 4}}");
@@ -132,8 +132,8 @@ TEST(Layerwise, TheBestUniformPlanStandsBesideTheAnswer) {
   }
 }
 
-// GPT-2 and Llama 3.2 1B share the table of embedding and head: one parameter cannot lie as TP 2 and as ZeRO-3 at once, and the cheaper of
-// the two was what a plan paid. A document that says so is refused, whatever the stages.
+// GPT-2 and Llama 3.2 1B share the table of embedding and head: one parameter cannot lie as TP 2 and as ZeRO-3 at once,
+// and the cheaper of the two was what a plan paid. A document that says so is refused, whatever the stages.
 TEST(Layerwise, EmbeddingAndHeadOfATiedModelAgree) {
   const std::vector<Job> tied = {
       test::job("gpt2", "{nodes: 1, devices_per_node: 4, device: rtx-4090}", "{sequence_length: 1024, global_batch: 32}",
@@ -178,8 +178,8 @@ TEST(Layerwise, ReasonsCompareWithTheBestUniformPlan) {
   EXPECT_TRUE(std::any_of(r.reasons.begin(), r.reasons.end(), faster)) << r.brief();
 }
 
-// Megatron-Core has one strategy for all layers and any number of them a stage (--pipeline-model-parallel-layout): the head of GPT-2 is
-// worth some five blocks, so that equal stages are not the best.
+// Megatron-Core has one strategy for all layers and any number of them a stage (--pipeline-model-parallel-layout): the
+// head of GPT-2 is worth some five blocks, so that equal stages are not the best.
 TEST(LayeredAnswer, EnginesAreSearchedForWhatTheyCanVary) {
   const std::string training = "{sequence_length: 1024, global_batch: 64}\nengine: ";
   const char* pipeline = "{space: layerwise, fix: {pp: 4}, allow: {schedule: [1f1b]}}";

@@ -52,8 +52,8 @@ std::string some_of(std::int32_t n, std::int32_t all) {
   return cat(n == 0 ? "none" : std::to_string(n), " of ", std::to_string(all), " blocks");
 }
 
-/// "3 of 48 blocks recompute in full (by stage: 3, 0, 0, 0); in the best uniform plan all do." Nothing where the answer is not
-/// mixed and the other is the same.
+/// "3 of 48 blocks recompute in full (by stage: 3, 0, 0, 0); in the best uniform plan all do." Nothing where the answer
+/// is not mixed and the other is the same.
 void property_sentence(const PlannerResult& r, const Plan* uniform, const char* doing, Property has,
                        std::vector<std::string>& out) {
   const std::vector<std::int32_t> here = blocks_by_stage(r.plan, has);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Why strategies differ between the layers of an answer: what it treats unlike the best uniform plan, and what an even split
-// would cost. Every figure is one that the search simulated or that stands in the plans.
+// Why strategies differ between the layers of an answer: what it treats unlike the best uniform plan, and what an even
+// split would cost. Every figure is one that the search simulated or that stands in the plans.
 #pragma once
 
 #include <string>

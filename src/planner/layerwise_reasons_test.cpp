@@ -16,7 +16,8 @@ Plan two_stages(const Strategy& early, const Strategy& late) {
   return plan;
 }
 
-/// Embedding + 3 blocks, 2 blocks + head. The first stage recomputes two of its three blocks; a uniform plan must recompute all.
+/// Embedding + 3 blocks, 2 blocks + head. The first stage recomputes two of its three blocks; a uniform plan must
+/// recompute all.
 PlannerResult answer() {
   Strategy plain;
   plain.dp = 2;

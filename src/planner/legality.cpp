@@ -117,8 +117,8 @@ Status device_choice(const Job& job, const EngineModel& engine) {
     return Error{ErrorKind::bad_input, "search.devices", "equal on a cluster of " + found, "any",
                  "no plan spreads its stages equally over unlike devices"};
   }
-  // Equal stages at the pace of the slowest device are what an engine for equal stages runs, and an answer. Pins are the search's to keep
-  // (searched_pins): a configuration that is given has its own.
+  // Equal stages at the pace of the slowest device are what an engine for equal stages runs, and an answer. Pins are
+  // the search's to keep (searched_pins): a configuration that is given has its own.
   if (one_group && job.cluster.has_speeds() && !job.search.devices) return std::nullopt;
   if (is_unrestricted(engine.layers)) return unsearched_pin(job.search);
   return Error{ErrorKind::bad_input, one_group ? "search.devices" : "cluster.groups",

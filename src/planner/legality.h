@@ -12,7 +12,8 @@
 
 namespace espalier::planner {
 
-/// "RULE: what it says; RULE: …", without the hints: the hint of a rule is about that rule alone, and what it names may break another one.
+/// "RULE: what it says; RULE: …", without the hints: the hint of a rule is about that rule alone, and what it names may
+/// break another one.
 std::string named_rules(const std::vector<RuleViolation>& broken);
 /// Every rule of the space and of the engine that the configuration breaks, as one Error; nothing when legal.
 Status illegal(const Job& job, const EngineModel& engine, const Strategy& strategy, const Schedule& schedule);
@@ -20,7 +21,8 @@ Status illegal(const Job& job, const EngineModel& engine, const Strategy& strate
 Status plan_fits_job(const Job& job, const Plan& plan);
 /// Whether plans of the job may lie on groups of unlike devices: as the job says, else on several node groups.
 bool any_devices(const Job& job);
-/// Refuses search.devices: equal on a cluster of several node groups, and any or all for an engine whose stages must be alike.
+/// Refuses search.devices: equal on a cluster of several node groups, and any or all for an engine whose stages must be
+/// alike.
 Status device_choice(const Job& job, const EngineModel& engine);
 /// Refuses restrictions of dimensions that a search on unlike devices does not vary.
 Status searched_pins(const Job& job);

@@ -1,15 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // How much of the memory limit a search leaves free, because a predicted peak is not a measured one.
 //
-// Default: the half-width h of the memory model's 80 % error for the engine and device, as a share of the limit: four in five peaks measured
-// so far were within ±h of the prediction (data/calibration/memory.yaml, written by scripts/accuracy.py):
-//     h = 80 % quantile of |measured/predicted − 1| over the mixture (2·n_ed·F_ed + n_e·F_e + n_0·F_0) / (2·n_ed + n_e + n_0)
-// F_ed of runs of this engine on this device, F_e of this engine on others, F_0 of all runs (each source alike, n_0 = 20 runs); n the runs,
-// at most 60 from one source. Predictions are those of protocol S (docs/accuracy.md): the source was not seen when the allocator's reserve
-// was fitted. An engine without runs has F_0 alone.
+// Default: the half-width h of the memory model's 80 % error for the engine and device, as a share of the limit: four
+// in five peaks measured so far were within ±h of the prediction (data/calibration/memory.yaml, written by
+// scripts/accuracy.py):
+//     h = 80 % quantile of |measured/predicted − 1| over the mixture (2·n_ed·F_ed + n_e·F_e + n_0·F_0) / (2·n_ed + n_e
+//     + n_0)
+// F_ed of runs of this engine on this device, F_e of this engine on others, F_0 of all runs (each source alike, n_0 =
+// 20 runs); n the runs, at most 60 from one source. Predictions are those of protocol S (docs/accuracy.md): the source
+// was not seen when the allocator's reserve was fitted. An engine without runs has F_0 alone.
 //
-// The margin belongs to the space of `plan`: its answer is the fastest configuration that fits into limit · (1 − margin). `fits` of a
-// prediction is against the limit itself.
+// The margin belongs to the space of `plan`: its answer is the fastest configuration that fits into limit · (1 −
+// margin). `fits` of a prediction is against the limit itself.
 #pragma once
 
 #include <map>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A call with the memory of an earlier one answers as one without: to the last byte of its result, but for the counters of the search and
-// runners-up.
+// A call with the memory of an earlier one answers as one without: to the last byte of its result, but for the counters
+// of the search and runners-up.
 #include "planner/memory.h"
 
 #include <gtest/gtest.h>
@@ -73,7 +73,8 @@ TEST(PlannerMemory, KeepsEightSearchesOfAJobAndCanForget) {
   EXPECT_EQ(moved.size(), 0U);
 }
 
-// A record says what fits under its limit: under a higher one it says nothing. Nor does it of another job or number of nodes.
+// A record says what fits under its limit: under a higher one it says nothing. Nor does it of another job or number of
+// nodes.
 TEST(PlannerMemory, ServesOnlyWhatItIsTrueOf) {
   PlannerMemory memory;
   PlannerOptions options;

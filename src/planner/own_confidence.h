@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // How sure a prediction is under a user's own calibration.
 //
-// Interval of a prediction: t·low … t·high, both taken to the power w = √(1 + (d/2)²), d = doublings of the number of devices
-// outside the range that the runs covered (prior: two doublings beyond the data widen the logarithm by 1.41).
+// Interval of a prediction: t·low … t·high, both taken to the power w = √(1 + (d/2)²), d = doublings of the number of
+// devices outside the range that the runs covered (prior: two doublings beyond the data widen the logarithm by 1.41).
 #pragma once
 
 #include <cstdint>

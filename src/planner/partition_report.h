@@ -11,7 +11,8 @@
 
 namespace espalier::planner {
 
-/// Of every partition of the plan, once: the operators of the first block under it, forward and backward of one micro-batch.
+/// Of every partition of the plan, once: the operators of the first block under it, forward and backward of one
+/// micro-batch.
 std::vector<OperatorReport> operator_reports(const Job& job, const EngineModel& engine, const Plan& plan);
 
 /// Why partitions are there, in one sentence each.

@@ -46,7 +46,8 @@ Result<PlannerResult> plan(const Job& job, const PlannerOptions& options) {
   const auto start = Clock::now();
   const SortedGroups order = sorted_groups(job.cluster);
   const Job sorted = sorted_job(job, order);
-  const Job room = with_memory_room(sorted);  // what is searched: the margin for the error of the memory model stays free
+  // what is searched: the margin for the error of the memory model stays free
+  const Job room = with_memory_room(sorted);
   const auto prepared = prepare(room);
   if (!prepared) return prepared.error();
   const EngineModel& engine = *prepared->engine;

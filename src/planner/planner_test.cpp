@@ -123,8 +123,8 @@ TEST(Plan, ShowsTheUsualPresetsBesideTheAnswer) {
     std::vector<std::string> labels;
     for (const Alternative& a : found.alternatives) {
       if (a.baseline) labels.push_back(a.label);
-      // What fits and lies in the space cannot be faster than the answer; all presets do with the generic engine and no search part.
-      // (A recipe may need more memory than the margin leaves.)
+      // What fits and lies in the space cannot be faster than the answer; all presets do with the generic engine and no
+      // search part. (A recipe may need more memory than the margin leaves.)
       if (job.search == SearchSpace{} && job.engine == "generic" && a.fits && a.peak_memory_bytes <= memory_room_bytes(job)) {
         EXPECT_GE(a.iteration_ns, found.prediction.iteration_ns) << a.label;
       }
@@ -238,7 +238,8 @@ TEST(Plan, ALimitReturnsTheBestSoFar) {
   }
 }
 
-// Leaving the layer-wise phase out leaves the uniform answer; the certificate says that it knows nothing of the rest of the space.
+// Leaving the layer-wise phase out leaves the uniform answer; the certificate says that it knows nothing of the rest of
+// the space.
 TEST(Plan, APhaseCanBeLeftOut) {
   Job gpt = jobs()[1];
   const PlannerResult uniform = planned(gpt);

@@ -37,8 +37,8 @@ namespace {
 
 constexpr double kLevel = 0.8;  // of the shipped intervals
 
-/// Model FLOPs of a step: of packed or padded sequences those of their own tokens, each sequence by itself. `causal_half`: of causal attention the
-/// half of the scores that is needed.
+/// Model FLOPs of a step: of packed or padded sequences those of their own tokens, each sequence by itself.
+/// `causal_half`: of causal attention the half of the scores that is needed.
 double flops_of_step(const Job& job, bool causal_half = false) {
   const auto samples = static_cast<double>(job.training.global_batch);
   const LengthFacts lengths = length_facts(job.training);
@@ -83,7 +83,8 @@ HeldMemory held_by(const Job& job, const Timed& timed, std::size_t rank) {
   return most;
 }
 
-/// The fullest rank is the one that leaves the smallest share of its device's limit; among equal devices the one that holds most.
+/// The fullest rank is the one that leaves the smallest share of its device's limit; among equal devices the one that
+/// holds most.
 void fill_memory(const Job& job, const Timed& timed, Prediction& p) {
   HeldMemory fullest;
   for (std::size_t i = 0; i < timed.simulation.ranks.size(); ++i) {
@@ -104,8 +105,8 @@ void fill_memory(const Job& job, const Timed& timed, Prediction& p) {
               fixed.framework + peak.reserve};
 }
 
-/// The busiest stage, counted through all pipelines. Ranks of a folded program stand for a stage each; of several ranks of a stage the busiest
-/// counts.
+/// The busiest stage, counted through all pipelines. Ranks of a folded program stand for a stage each; of several ranks
+/// of a stage the busiest counts.
 Bottleneck bottleneck_of(const Timed& timed) {
   Bottleneck out;
   const auto whole = static_cast<double>(std::max<std::int64_t>(1, timed.simulation.iteration_ns));

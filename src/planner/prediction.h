@@ -28,7 +28,8 @@ struct Timed {
   std::optional<NetworkPrediction> network;  ///< flow
 };
 
-/// Prices, lowers (folded) and simulates `plan` as it stands. Error: what support() says (planner/support.h), or a program that does not end.
+/// Prices, lowers (folded) and simulates `plan` as it stands. Error: what support() says (planner/support.h), or a
+/// program that does not end.
 Result<Timed> time_plan(const Job& job, const EngineModel& engine, const Plan& plan, bool spans,
                         cost::WanLatency ways = cost::WanLatency::blocking);
 

@@ -119,7 +119,8 @@ std::string engine_with(const EngineModel& engine, const Recipe& r) {
   return find_engine(out) != nullptr ? out : engine.name;
 }
 
-/// Members of its micro-batches; where the model has too few layers or micro-batches to interleave as the recipe does, one chunk a stage.
+/// Members of its micro-batches; where the model has too few layers or micro-batches to interleave as the recipe does,
+/// one chunk a stage.
 Baseline family_of(const Recipe& r, const RuleFacts& facts) {
   Baseline out{r.label, {}, "", ""};
   if (facts.devices % group_of(r) != 0) {

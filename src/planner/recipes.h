@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Published recipes as baselines: how the authors of a framework or model ran a model of this size on devices of this generation, with their options
-// (data/recipes.yaml, each with its source). Degrees, schedule, ZeRO and recomputation are the recipe's; data parallelism takes the rest of the devices,
-// and where the micro-batch is not published the fastest of 1 … 16 that fits stands for it.
+// Published recipes as baselines: how the authors of a framework or model ran a model of this size on devices of this
+// generation, with their options (data/recipes.yaml, each with its source). Degrees, schedule, ZeRO and recomputation
+// are the recipe's; data parallelism takes the rest of the devices, and where the micro-batch is not published the
+// fastest of 1 … 16 that fits stands for it.
 //
-// A recipe is valid on its devices, for its kind of model (dense, mixture), from a quarter to four times its size, and from half its sequence length on. Of
-// the valid recipes of one framework the nearest in size (on a logarithmic scale) whose groups divide the devices counts. Text models of one sequence only.
+// A recipe is valid on its devices, for its kind of model (dense, mixture), from a quarter to four times its size, and
+// from half its sequence length on. Of the valid recipes of one framework the nearest in size (on a logarithmic scale)
+// whose groups divide the devices counts. Text models of one sequence only.
 #pragma once
 
 #include <cstdint>

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // A step whose durations were measured, replayed: no model of layers, devices or networks has a say in it.
 //
-// Each replica is a pipeline of its own whose passes take what was measured of them; its program is simulated under the schedule. Gradients are
-// clipped by the norm over all ranks, so that nobody updates before the last backward pass of the slowest replica:
+// Each replica is a pipeline of its own whose passes take what was measured of them; its program is simulated under the
+// schedule. Gradients are clipped by the norm over all ranks, so that nobody updates before the last backward pass of
+// the slowest replica:
 //     step = max over replicas (end of the last backward pass) + update
-// Messages between stages take nothing here: what a stage waits for them was not measured apart from its passes. Collectives at the end of the
-// step that were measured with waiting are in that maximum already and must not be in `update`.
+// Messages between stages take nothing here: what a stage waits for them was not measured apart from its passes.
+// Collectives at the end of the step that were measured with waiting are in that maximum already and must not be in
+// `update`.
 #pragma once
 
 #include <cstdint>

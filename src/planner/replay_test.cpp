@@ -21,8 +21,8 @@ TEST(Replay, EqualPassesAreTheBubbleFormula) {
   EXPECT_EQ(*replay(step), 97);
 }
 
-// The second replica's stage 0 takes twice the time. Its stage 0: F0 0–20, F1 20–40; stage 1: F0 20–30, B0 30–50, F1 50–60, B1 60–80;
-// stage 0: B0 50–90, B1 90–130. The first replica ends at 90 and waits.
+// The second replica's stage 0 takes twice the time. Its stage 0: F0 0–20, F1 20–40; stage 1: F0 20–30, B0 30–50, F1
+// 50–60, B1 60–80; stage 0: B0 50–90, B1 90–130. The first replica ends at 90 and waits.
 TEST(Replay, TheSlowestReplicaEndsTheStep) {
   ReplayedStep step = step_of(2, 2);
   step.passes = {{{10, 20}, {20, 40}}, {{10, 20}, {10, 20}}};

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// The judge that planner/ hands to the search. Memory comes from the passes that the schedule holds, without a program (cost/peak_memory.h).
-// For its time a candidate is lowered and simulated, unless one of equal timing was before (planner/timing_print.h). One simulator a worker;
-// the programs of a few structures are kept, since neighbouring candidates share them and differ in durations only. Under the flow-level network
-// the time is not a function of structure and costs alone, and every candidate is lowered, its traffic laid on the links.
+// The judge that planner/ hands to the search. Memory comes from the passes that the schedule holds, without a program
+// (cost/peak_memory.h). For its time a candidate is lowered and simulated, unless one of equal timing was before
+// (planner/timing_print.h). One simulator a worker; the programs of a few structures are kept, since neighbouring
+// candidates share them and differ in durations only. Under the flow-level network the time is not a function of
+// structure and costs alone, and every candidate is lowered, its traffic laid on the links.
 #pragma once
 
 #include <mutex>

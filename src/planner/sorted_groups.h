@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A cluster with its node groups in an order that the cluster file does not decide: the search runs on it, so that the answer is the same however the file
-// lists the groups. Groups are sorted by what they are (devices, nodes, memory, networks), equal ones by name.
+// A cluster with its node groups in an order that the cluster file does not decide: the search runs on it, so that the
+// answer is the same however the file lists the groups. Groups are sorted by what they are (devices, nodes, memory,
+// networks), equal ones by name.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +19,8 @@ struct SortedGroups {
 };
 SortedGroups sorted_groups(const Cluster& cluster);
 
-/// The job on the sorted cluster. Needs a cluster that does not change over time: targets of changes name devices by number.
+/// The job on the sorted cluster. Needs a cluster that does not change over time: targets of changes name devices by
+/// number.
 Job sorted_job(const Job& job, const SortedGroups& order);
 
 /// Plans found on the sorted cluster, on the devices of the file's.

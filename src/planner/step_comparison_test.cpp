@@ -67,7 +67,8 @@ TEST(StepComparison, AStepAsSimulatedHasTheSameLengthAndBubble) {
     EXPECT_EQ(compared->measured.ranks[r].spans, compared->predicted.ranks[r].spans);
 }
 
-// The last computation of device 3 (the update) takes a millisecond longer, half of it in the update itself; all steps end a millisecond later.
+// The last computation of device 3 (the update) takes a millisecond longer, half of it in the update itself; all steps
+// end a millisecond later.
 TEST(StepComparison, WhatTakesLongerIsFoundWhereItIs) {
   Ran t;
   for (MeasuredRank& rank : t.step.ranks) rank.end_ns += 1'000'000;
@@ -94,7 +95,8 @@ TEST(StepComparison, WhatTakesLongerIsFoundWhereItIs) {
   EXPECT_EQ(a.bubble_ns, b.bubble_ns - 1'000'000);
 }
 
-// Every block is priced alike: what its forward linears take, times 12 blocks, 4 micro-batches and 2 replicas. Measured: one pass of one of them.
+// Every block is priced alike: what its forward linears take, times 12 blocks, 4 micro-batches and 2 replicas.
+// Measured: one pass of one of them.
 TEST(StepComparison, OperatorsAreAddedUpOverLayersAndDevices) {
   Ran t;
   const auto& kind = t.job.model.layer(1);

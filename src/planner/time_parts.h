@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The parts of an iteration as people read them. Breakdown's `optimizer` is shown as two: the update, and the host's work between steps.
+// The parts of an iteration as people read them. Breakdown's `optimizer` is shown as two: the update, and the host's
+// work between steps.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +19,8 @@ struct TimePart {
   std::int64_t ns;
 };
 
-/// What the host's work once a step is for its most part: the framework's own, or the update of an optimizer that is offloaded.
+/// What the host's work once a step is for its most part: the framework's own, or the update of an optimizer that is
+/// offloaded.
 enum class HostWork : std::uint8_t { framework, update };
 HostWork host_work_of(const Plan& plan);
 

@@ -6,7 +6,8 @@
 namespace espalier::planner {
 namespace {
 
-/// Two chains over the same words with different constants; each step is a bijection of its chain and spreads the word over all bits.
+/// Two chains over the same words with different constants; each step is a bijection of its chain and spreads the word
+/// over all bits.
 class HashChains {
  public:
   void add(std::uint64_t word) {

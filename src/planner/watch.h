@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Watches over a plan() call: says when to stop, and why, and passes on where the search stands, one line a second at most. The search
-// polls it all the time, from every thread, so that a line comes and an end is answered in the middle of any phase.
+// Watches over a plan() call: says when to stop, and why, and passes on where the search stands, one line a second at
+// most. The search polls it all the time, from every thread, so that a line comes and an end is answered in the middle
+// of any phase.
 #pragma once
 
 #include <atomic>

@@ -77,7 +77,8 @@ std::vector<MeasuredTime> MeasuredOperators::rows() const {
 std::optional<MeasuredShape> not_covered(const MeasuredOperators& measured, const Model& model, const Strategy& strategy,
                                          std::int64_t sequence) {
   for (const LayerKind& kind : model.kinds) {
-    if (!strategy.partition.empty() && kind.role == LayerRole::block) continue;  // cost/partition_cost.h asks tile by tile
+    // cost/partition_cost.h asks tile by tile
+    if (!strategy.partition.empty() && kind.role == LayerRole::block) continue;
     for (const Operator& op : kind.operators) {
       const MeasuredShape shape = work_on_rank(kind, op, strategy, model.vocabulary, sequence, 1).shape;
       if (!measured.covers(shape)) return shape;

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Times of operators as a machine was measured to take them (`espalier profile`): without collectives, launches included.
+// Times of operators as a machine was measured to take them (`espalier profile`): without collectives, launches
+// included.
 //
-// Between two measured counts of tokens a time is interpolated linearly; beyond them it follows the line through the two nearest, below the first
-// count no less than in proportion to it, and is never less than nothing. A shape that was not measured has no time: what needs it is not priced from guesses.
+// Between two measured counts of tokens a time is interpolated linearly; beyond them it follows the line through the
+// two nearest, below the first count no less than in proportion to it, and is never less than nothing. A shape that was
+// not measured has no time: what needs it is not priced from guesses.
 #pragma once
 
 #include <cstdint>
@@ -33,17 +35,19 @@ class MeasuredOperators {
  public:
   /// `row.work.tokens` ≥ 1; a second row of the same work replaces the first.
   void add(const MeasuredTime& row);
-  /// Whether the shape was measured at two counts of tokens or more. What does nothing (dropout, which no runtime of ours applies) is
-  /// measured always.
+  /// Whether the shape was measured at two counts of tokens or more. What does nothing (dropout, which no runtime of
+  /// ours applies) is measured always.
   [[nodiscard]] bool covers(const MeasuredShape& shape) const;
   /// Of a covered shape; tokens may be a fraction of a sample's.
   [[nodiscard]] OperatorTime at(const MeasuredShape& shape, double tokens) const;
-  /// The least seconds a token, at any count of them, of all three parts together: no split of a batch makes a covered shape cheaper.
+  /// The least seconds a token, at any count of them, of all three parts together: no split of a batch makes a covered
+  /// shape cheaper.
   [[nodiscard]] double least_per_token(const MeasuredShape& shape) const;
   /// All rows, ordered by shape and tokens.
   [[nodiscard]] std::vector<MeasuredTime> rows() const;
 
-  double update_bytes_per_s = 0;  ///< of the optimizer: bytes of states that it reads and writes a second; 0: not measured
+  double update_bytes_per_s = 0;  ///< of the optimizer: bytes of states that it reads and writes a second; 0: not
+                                  ///< measured
 
  private:
   std::map<MeasuredShape, std::map<std::int64_t, OperatorTime>> tables_;

@@ -59,7 +59,8 @@ OperatorWork work_on_rank(const LayerKind& kind, const Operator& op, const Strat
   const bool split = op.split != TpSplit::none, ulysses = s.sp == SequenceParallel::ulysses;
   const std::int64_t width = s.weight_tp();
   std::int64_t tokens = sequence * samples / s.cp;
-  // Ulysses splits the tokens of everything but attention, whose heads it splits; Megatron those of what keeps whole weights.
+  // Ulysses splits the tokens of everything but attention, whose heads it splits; Megatron those of what keeps whole
+  // weights.
   const bool shares_tokens = ulysses ? op.kind != OperatorKind::attention : s.sp == SequenceParallel::megatron && !split;
   if (shares_tokens) tokens /= s.tp;
   MeasuredShape shape;

@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// What one rank computes of an operator under a strategy: the key under which its time is measured and looked up. Two strategies that leave
-// the same features and heads on a rank cost the same, so that one measurement serves both.
+// What one rank computes of an operator under a strategy: the key under which its time is measured and looked up. Two
+// strategies that leave the same features and heads on a rank cost the same, so that one measurement serves both.
 //
-//   linear, router            in × out on this rank: a column linear has out/t outputs, a row linear in/t inputs, t ranks splitting weights
-//   attention                 heads/t query heads of head_dim over `keys` tokens of a sample, kv_heads/t pairs (at least 1)
+//   linear, router            in × out on this rank: a column linear has out/t outputs, a row linear in/t inputs, t
+//                             ranks splitting weights
+//   attention                 heads/t query heads of head_dim over `keys` tokens of a sample, kv_heads/t pairs (at
+//                             least 1)
 //   embedding, cross_entropy  rows of the vocabulary on this rank, ⌈V/t⌉
 //   others                    features they read and write
 //
-// Tokens are those of one micro-batch that the operator works on: of operators that tensor parallelism does not split, sequence parallelism
-// leaves 1/t.
+// Tokens are those of one micro-batch that the operator works on: of operators that tensor parallelism does not split,
+// sequence parallelism leaves 1/t.
 #pragma once
 
 #include <compare>
@@ -48,7 +50,8 @@ struct OperatorWork {
 OperatorWork work_on_rank(const LayerKind& kind, const Operator& op, const Strategy& strategy, std::int64_t vocabulary,
                           std::int64_t sequence, std::int64_t samples);
 
-/// Of an operator of a partitioned block, a node's own or one beside it, in one step: the product of the tiles that lie before a rank at a time.
+/// Of an operator of a partitioned block, a node's own or one beside it, in one step: the product of the tiles that lie
+/// before a rank at a time.
 OperatorWork work_on_tile(const PartitionedOperator& node, const Operator& op, const partition::PartitionSequence& sequence);
 
 }  // namespace espalier::profile

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One action of an answer to a change, verified against the situation that it answers. Findings are called "ACTION: …" (change_check.h).
+// One action of an answer to a change, verified against the situation that it answers. Findings are called "ACTION: …"
+// (change_check.h).
 #pragma once
 
 #include <cstdint>

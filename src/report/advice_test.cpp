@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Advice is what was simulated: of a step of 10 s with a bubble of 2 s, vpp 2 leaves 1.2 s of bubble and makes the step 9.5 s long.
+// Advice is what was simulated: of a step of 10 s with a bubble of 2 s, vpp 2 leaves 1.2 s of bubble and makes the step
+// 9.5 s long.
 #include "report/advice.h"
 
 #include <gtest/gtest.h>
@@ -31,7 +32,8 @@ PlannerResult result_with(std::vector<SingleChange> changes) {
 
 TEST(Advice, NothingSimulatedNothingSaid) {
   EXPECT_EQ(advice(kBubble, result_with({})), "");
-  EXPECT_EQ(advice(kBubble, result_with({change("tp 8 -> 4", 9 * kSecond, 2 * kSecond)})), "");  // another part is smaller
+  // another part is smaller
+  EXPECT_EQ(advice(kBubble, result_with({change("tp 8 -> 4", 9 * kSecond, 2 * kSecond)})), "");
   EXPECT_EQ(advice(kBubble, result_with({change("tp 8 -> 4", 9 * kSecond, 2 * kSecond - 49'000'000)})),
             "");  // by less than 0.5 %
 }

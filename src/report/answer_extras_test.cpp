@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What stands beside the answer: the simplest plan, engines that run it, published recipes, the batch that divides better.
+// What stands beside the answer: the simplest plan, engines that run it, published recipes, the batch that divides
+// better.
 #include "planner/answer_extras.h"
 
 #include <gmock/gmock.h>
@@ -99,7 +100,8 @@ TEST(RunsOn, ThisVeryPlan) {
   EXPECT_THAT(all, testing::Not(testing::Contains("jax")));
 }
 
-// Under generic the answer names who runs it, or what the nearest engine would do: the plan that planning for that engine finds.
+// Under generic the answer names who runs it, or what the nearest engine would do: the plan that planning for that
+// engine finds.
 TEST(RunsOn, IsAlwaysSaidUnderGeneric) {
   for (const std::string schedule : {"1f1b", "zb-h1"}) {
     const Job one = tiny("search: {fix: {pp: 2, schedule: " + schedule + ", overlap_grad: true}, allow: {zero: [0, 1]}}\n");
@@ -127,8 +129,9 @@ std::vector<std::string> labels_of(const Job& job) {
   return out;
 }
 
-// By devices, kind and size: recipes of 2021 do not stand next to an H100, and none of a dense model next to a mixture. 8B, 70B and 405B are the very sizes; on
-// 512 devices the groups of Meta's recipe, 8 · 16, divide. A sequence of 2,048 is less than half of the 8,192 of NeMo's 8B.
+// By devices, kind and size: recipes of 2021 do not stand next to an H100, and none of a dense model next to a mixture.
+// 8B, 70B and 405B are the very sizes; on 512 devices the groups of Meta's recipe, 8 · 16, divide. A sequence of 2,048
+// is less than half of the 8,192 of NeMo's 8B.
 TEST(Recipes, OfTheEraTheKindAndTheSize) {
   const char* const large = "{nodes: 64, devices_per_node: 8, device: h100-sxm-80gb}";
   const char* const batch = "{sequence_length: 8192, global_batch: 512}";
@@ -187,7 +190,8 @@ TEST(BatchHint, BatchesToTry) {
   EXPECT_TRUE(planner::batches_to_try(8, 1).empty() || planner::batches_to_try(8, 1).front() == 2);
 }
 
-// Sixty samples on eight GPUs: eight replicas do not divide them, so that GPUs must split samples or layers. With 64 every GPU takes eight.
+// Sixty samples on eight GPUs: eight replicas do not divide them, so that GPUs must split samples or layers. With 64
+// every GPU takes eight.
 TEST(BatchHint, NamesTheNextBatchThatDivides) {
   const std::string fixed = "search: {fix: {pp: 1, cp: 1}}\n";
   const auto gpt = [&](int batch) {

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Parts of a result next to its plan, derived again where no search is needed.
 //
-//   beside         runs_on: engines whose rules accept the plan; losses and prices follow from the times that they compare
+//   beside         runs_on: engines whose rules accept the plan; losses and prices follow from the times that they
+//                  compare
 //   memory-margin  the margin of the search and what it rests on are those of the job
 #pragma once
 

@@ -37,7 +37,8 @@ std::string simplest_text(const PlannerResult& r) {
   if (!r.simplest) return "";
   const Simplest& s = *r.simplest;
   const std::string claim = cat(s.certified ? "" : "not proven, ", "within ", percent(s.within));
-  if (s.label == r.plan.label() && s.iteration_ns == r.prediction.iteration_ns)  // a result read from a file has no plan of it
+  // a result read from a file has no plan of it
+  if (s.label == r.plan.label() && s.iteration_ns == r.prediction.iteration_ns)
     return cat("this plan: ", dimensions_text(s.dimensions), ", ",
                s.loss > 0 ? cat(signed_percent(s.loss), " to the fastest") : "none simpler", " (", claim, ")");
   return cat(s.label, ": ", dimensions_text(s.dimensions), ", ", seconds(s.iteration_ns), " (", signed_percent(s.loss), "; ",

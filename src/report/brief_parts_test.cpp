@@ -105,7 +105,8 @@ TEST(BudgetsText, ALineEachWithItsValue) {
   EXPECT_THAT(text, testing::ContainsRegex("incumbent-probes +64 +configurations simulated"));
 }
 
-/// Two pipelines of one model: each has a table of its own, with its share of the samples and the peaks of its own stages.
+/// Two pipelines of one model: each has a table of its own, with its share of the samples and the peaks of its own
+/// stages.
 TEST(LayerTables, OnePipelineAfterTheOther) {
   Plan plan;
   plan.training.global_batch = 12;

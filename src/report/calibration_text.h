@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A user's calibration as a document for scripts, and for people. The file that jobs name is written by calibrate/user_calibration.h.
+// A user's calibration as a document for scripts, and for people. The file that jobs name is written by
+// calibrate/user_calibration.h.
 #pragma once
 
 #include <cstddef>

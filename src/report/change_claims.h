@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// An answer of what-if, replan or --survive as it is written (espalier.what-if/1, espalier.change/1, espalier.survival/1), read to be checked: what
-// it says, and the inputs that it says it for.
+// An answer of what-if, replan or --survive as it is written (espalier.what-if/1, espalier.change/1,
+// espalier.survival/1), read to be checked: what it says, and the inputs that it says it for.
 #pragma once
 
 #include <cstdint>
@@ -45,7 +45,8 @@ struct ClaimedAnswer {
   std::optional<std::int64_t> before_ns, if_stay_ns;
   std::optional<double> horizon_s;  ///< none: for good
   std::string recommended;
-  std::vector<ClaimedChange> changes;  ///< of a what-if in the order of the document; of a change: itself, then the others
+  std::vector<ClaimedChange> changes;  ///< of a what-if in the order of the document; of a change: itself, then the
+                                       ///< others
   std::int64_t most = 0, losses = 0, covered = 0;
   std::vector<ClaimedClass> classes;
   std::optional<Disturbance> observed;    ///< of replan: what it read off

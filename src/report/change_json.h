@@ -13,7 +13,8 @@ namespace espalier::report {
 /// `more`: further keys of the object.
 void write_change(base::JsonWriter& w, const Change& change, const std::optional<std::int64_t>& if_stay_ns,
                   const std::function<void()>& more = {});
-/// What the answer is for, so that it can be checked by itself: the running plan, what happened to its cluster, what moves are priced with.
+/// What the answer is for, so that it can be checked by itself: the running plan, what happened to its cluster, what
+/// moves are priced with.
 void write_asked(base::JsonWriter& w, const Plan& running, const Disturbance& what, const MoveOptions& prices);
 /// A number of seconds; infinite or none: null.
 void write_seconds(base::JsonWriter& w, const std::optional<double>& seconds);

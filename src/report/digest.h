@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// The digest of a document: what ties figures that only a search could derive again (certificate, counters, reasons) to the plan, the job and the
-// prediction beside them. It detects edits and corruption. It is no signature: whoever edits a document can compute the digest again.
+// The digest of a document: what ties figures that only a search could derive again (certificate, counters, reasons) to
+// the plan, the job and the prediction beside them. It detects edits and corruption. It is no signature: whoever edits
+// a document can compute the digest again.
 //
 //   digest = xxh64 of the canonical text of the document without its keys `digest` and `timing`
 //   timing.digest = the same of `timing`, so that documents of equal answers differ in `timing` alone
 //
-// The canonical text depends on values alone: keys in the order of their bytes, no spaces, numbers in the shortest form that reads back equal (a whole
-// number without point or exponent). Pretty-printing, sorted keys and 0.10 for 0.1 change nothing.
+// The canonical text depends on values alone: keys in the order of their bytes, no spaces, numbers in the shortest form
+// that reads back equal (a whole number without point or exponent). Pretty-printing, sorted keys and 0.10 for 0.1
+// change nothing.
 #pragma once
 
 #include <functional>
@@ -23,13 +25,15 @@ inline constexpr double kExact = 9007199254740992.0;  ///< 2^53: a whole number 
 
 std::string digest_of(const base::Node& root);
 
-/// Writes a document twice: without a digest (empty), then with its own. A text beyond the limits of the reader stays without one.
+/// Writes a document twice: without a digest (empty), then with its own. A text beyond the limits of the reader stays
+/// without one.
 std::string sealed(const std::function<std::string(const std::string& digest)>& write);
 /// Nothing where the digest is empty.
 void write_digest(base::JsonWriter& w, const std::string& digest);
 void write_made_by(base::JsonWriter& w, const MadeBy& made_by);
 
-/// Finding "digest". A document that names the build that made it must have one: builds that write `made_by` in documents of this kind write digests.
+/// Finding "digest". A document that names the build that made it must have one: builds that write `made_by` in
+/// documents of this kind write digests.
 /// `binds`: keys that nothing but the digest ties down.
 Finding check_digest(const base::Node& root, const std::vector<std::string>& binds);
 bool has_digest(const base::Node& root);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The catalogue of engines for people and programs: what each runs, and in what layers and stages of one plan may differ.
+// The catalogue of engines for people and programs: what each runs, and in what layers and stages of one plan may
+// differ.
 #pragma once
 
 #include <string>

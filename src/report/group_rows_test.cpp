@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Results of plans on unlike devices: what stands beside the answer is found again, and a row that says something else is noticed.
+// Results of plans on unlike devices: what stands beside the answer is found again, and a row that says something else
+// is noticed.
 #include <gtest/gtest.h>
 
 #include <functional>

@@ -14,7 +14,10 @@ namespace {
 using report::mfu_text;
 
 std::string memory_of(const Prediction& p) {
-  return cat(gib(p.peak_memory_bytes), " of ", gib(p.memory_limit_bytes), !p.fits ? ", which does not fit" : p.fits_with_margin ? "" : ", which may not fit");
+  return cat(gib(p.peak_memory_bytes), " of ", gib(p.memory_limit_bytes),
+             !p.fits              ? ", which does not fit"
+             : p.fits_with_margin ? ""
+                                  : ", which may not fit");
 }
 
 std::string figures(const Prediction& p) {
@@ -40,7 +43,8 @@ std::string nothing_faster(const Improvement& i) {
              " is faster by more than 0.05 %");
 }
 
-/// Where the best plan is from, if the search did not find it; and what the search varied because the present plan has it.
+/// Where the best plan is from, if the search did not find it; and what the search varied because the present plan has
+/// it.
 std::string origin_line(const Improvement& i) {
   std::string out;
   if (i.best_from == Improvement::From::present)

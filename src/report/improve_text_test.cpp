@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a present configuration costs and what would be better, as people read it: one that runs, one that breaks rules, one that nothing replaces.
+// What a present configuration costs and what would be better, as people read it: one that runs, one that breaks rules,
+// one that nothing replaces.
 #include "espalier/improve.h"
 
 #include <gmock/gmock.h>

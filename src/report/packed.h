@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Columns of integers in little room, for the page: each number as 7-bit groups, the lowest first, all but the last with the high bit set
-// (LEB128); the whole compressed by gzip and written in base64. src/report/page/src/packed.ts reads it.
+// Columns of integers in little room, for the page: each number as 7-bit groups, the lowest first, all but the last
+// with the high bit set (LEB128); the whole compressed by gzip and written in base64. src/report/page/src/packed.ts
+// reads it.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the search simulated, as points of time and memory, and the front of them: those that no other beats in one without losing in the other.
+// What the search simulated, as points of time and memory, and the front of them: those that no other beats in one
+// without losing in the other.
 #pragma once
 
 #include <cstddef>

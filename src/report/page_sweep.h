@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A sweep on the page: a row for each point, with bars of the throughput of all devices relative to the highest. The point whose plan the page shows is marked.
+// A sweep on the page: a row for each point, with bars of the throughput of all devices relative to the highest. The
+// point whose plan the page shows is marked.
 #pragma once
 
 #include <cstddef>

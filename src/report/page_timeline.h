@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// A timeline as columns for the page. A row is one stream of one class of equal ranks; its bars are in the order of their starts.
+// A timeline as columns for the page. A row is one stream of one class of equal ranks; its bars are in the order of
+// their starts.
 //
 //   bars of all rows, packed (report/packed.h), row after row, of each row column after column:
 //     start   nanoseconds since the start of the bar before, signed; the first since the start of the step
 //     length  nanoseconds
 //     name    number in `names`, each with the category that colours it
 //     microbatch + 1, chunk + 1, layer + 1, bytes, members of the group, peer + 1     0: none
-//   memory of all ranks, packed, rank after rank: moments since the one before, signed, then bytes since those before, signed
+//   memory of all ranks, packed, rank after rank: moments since the one before, signed, then bytes since those before,
+//   signed
 #pragma once
 
 #include <cstddef>
@@ -28,7 +30,8 @@ inline constexpr std::size_t kMemorySamples = 2048;
 
 void write_timeline(base::JsonWriter& w, const Timeline& timeline, const ShownPart& shown);
 
-/// The largest part with which the written timeline has at most so many bytes; of a timeline that never has, the first micro-batch.
+/// The largest part with which the written timeline has at most so many bytes; of a timeline that never has, the first
+/// micro-batch.
 ShownPart shown_part(const Timeline& timeline, std::size_t most_bytes);
 
 }  // namespace espalier::report

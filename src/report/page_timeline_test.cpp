@@ -13,7 +13,8 @@ namespace {
 using testing::HasSubstr;
 using testing::Not;
 
-/// One rank: forward 0 … 10 and 10 … 20, then a send 12 … 15 of 64 bytes to rank 4; it holds 100 bytes, and 5 and 7 more.
+/// One rank: forward 0 … 10 and 10 … 20, then a send 12 … 15 of 64 bytes to rank 4; it holds 100 bytes, and 5 and 7
+/// more.
 Timeline two_microbatches() {
   Timeline t;
   t.iteration_ns = 20;
@@ -63,7 +64,8 @@ std::string packed(const std::vector<std::int64_t>& values) {
 TEST(PageTimeline, RowsAndColumns) {
   const std::string text = written(two_microbatches(), {2, true});
   EXPECT_TRUE(base::read_json(text, "timeline"));
-  // Compute: starts 0 and +10 (twice that: signed), lengths, name 0, micro-batches 1 and 2, chunk 0 + 1, no layer, bytes, group, peer − 1 + 1.
+  // Compute: starts 0 and +10 (twice that: signed), lengths, name 0, micro-batches 1 and 2, chunk 0 + 1, no layer,
+  // bytes, group, peer − 1 + 1.
   // Send: start 12, length 3, name 1, micro-batch 0 + 1, chunk 0 + 1, no layer, 64 bytes, 2 members, peer 4 + 1.
   const std::string bars = packed({0, 20, 10, 10, 0, 0, 1, 2, 1, 1, 0, 0, 0, 0, 0, 0, 0, 0, 24, 3, 1, 1, 1, 0, 64, 2, 5});
   EXPECT_THAT(text, HasSubstr("\"bars\": \"" + bars + "\""));

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The same plan with one thing changed at a time: links, devices, what runs beside what. Each row is simulated; nothing is planned again.
+// The same plan with one thing changed at a time: links, devices, what runs beside what. Each row is simulated; nothing
+// is planned again.
 #include <cmath>
 #include <functional>
 

@@ -37,8 +37,9 @@ PlannerResult planned(const Job& job) {
   return result ? *result : PlannerResult{};
 }
 
-// With these coefficients the host launches the blocks of tp 16 more slowly than they run: what ZeRO 3 waits for then fills the gaps, and a bound that is
-// taken from the layers of another ZeRO stage lies 0.14 ms above the simulated step. The search stops at such a bound.
+// With these coefficients the host launches the blocks of tp 16 more slowly than they run: what ZeRO 3 waits for then
+// fills the gaps, and a bound that is taken from the layers of another ZeRO stage lies 0.14 ms above the simulated
+// step. The search stops at such a bound.
 TEST(PartitionedBounds, AreThoseOfTheirOwnZeroStage) {
   const std::string calibration =
       "calibration:\n  schema: espalier.calibration/1\n  device: v100-sxm-32gb\n  engine: generic\n"

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The phases of a search and the budgets that bound it, as tables for people (`plan -v`). Seconds are wall clock: for the terminal, never for goldens.
+// The phases of a search and the budgets that bound it, as tables for people (`plan -v`). Seconds are wall clock: for
+// the terminal, never for goldens.
 #pragma once
 
 #include <string>

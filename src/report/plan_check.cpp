@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// check_plan and check_result: the independent check, the summaries of the inputs, the rules of the engine, and the figures of a result.
+// check_plan and check_result: the independent check, the summaries of the inputs, the rules of the engine, and the
+// figures of a result.
 #include <algorithm>
 
 #include "base/document.h"

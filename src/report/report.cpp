@@ -75,7 +75,8 @@ void write_head(base::JsonWriter& w, const Job& job, const PlannerResult& result
   w.key("result").raw(to_json(result, false));
 }
 
-/// `<` ends up as \u003c, which is the same to a JSON reader: no text can close the script element that holds it, or open a comment in it.
+/// `<` ends up as \u003c, which is the same to a JSON reader: no text can close the script element that holds it, or
+/// open a comment in it.
 std::string inside_script(std::string_view json) {
   std::string out;
   out.reserve(json.size());

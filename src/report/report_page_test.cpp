@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the page says of a small plan: the same figures as result.json, fronts by hand, and nothing of a name is read as HTML.
+// What the page says of a small plan: the same figures as result.json, fronts by hand, and nothing of a name is read as
+// HTML.
 #include "espalier/report.h"
 
 #include <gmock/gmock.h>

@@ -21,7 +21,8 @@
 namespace espalier::report {
 namespace {
 
-/// Findings by name in the order in which they were first named; the first fault of each is told, and how many more there are.
+/// Findings by name in the order in which they were first named; the first fault of each is told, and how many more
+/// there are.
 class Findings {
  public:
   /// A finding that has a text of its own.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The result document, schema espalier.result/1: keys in the order of docs/file-formats.md, durations in seconds with nine digits,
-// sizes in bytes. Everything but the last object, `timing`, is equal byte for byte on every run.
+// The result document, schema espalier.result/1: keys in the order of docs/file-formats.md, durations in seconds with
+// nine digits, sizes in bytes. Everything but the last object, `timing`, is equal byte for byte on every run.
 #include "espalier/planner.h"
 
 #include <cmath>

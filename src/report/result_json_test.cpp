@@ -147,7 +147,8 @@ TEST(ResultJson, UnknownReasonsAndSpacesAreRefused) {
   EXPECT_THAT(back.error().message(), HasSubstr("best guess"));
 }
 
-// Phases belong to a search: where there was none they are nowhere, under the wall-clock values neither, so that what was read is written the same.
+// Phases belong to a search: where there was none they are nowhere, under the wall-clock values neither, so that what
+// was read is written the same.
 TEST(ResultJson, PhasesAreThoseOfASearchAndEachIsThereOnce) {
   PlannerResult r = planned();
   r.search = {};

@@ -45,7 +45,8 @@ Result<Prediction> fake(const Job&, const Strategy& strategy, const Schedule&) {
   return p;
 }
 
-// 2 s for 2 s and 1 s for 4 s: errors 0 and −75 %, accuracies 100 and 25 %, mean 62.5 %, bias −37.5 %; one record of three is skipped.
+// 2 s for 2 s and 1 s for 4 s: errors 0 and −75 %, accuracies 100 and 25 %, mean 62.5 %, bias −37.5 %; one record of
+// three is skipped.
 TEST(ValidationText, SourcesSkipsAndTheLargestErrors) {
   const Validation v = runs::validate_runs(three_runs(), fake);
   const std::string text = to_text(v, 1);

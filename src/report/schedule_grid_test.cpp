@@ -24,7 +24,8 @@ TimelineSpan pass(InstructionKind kind, std::int32_t microbatch, std::int64_t st
   return span;
 }
 
-/// Two stages, two micro-batches, a forward of 10 ns and a backward of 20: 1F1B without communication. The update takes 10.
+/// Two stages, two micro-batches, a forward of 10 ns and a backward of 20: 1F1B without communication. The update takes
+/// 10.
 Timeline two_stages() {
   constexpr auto kF = InstructionKind::forward, kB = InstructionKind::backward, kU = InstructionKind::optimizer;
   Timeline t;

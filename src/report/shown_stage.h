@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which stage the parts of an iteration are shown of: in a pipeline the busiest, which the others wait for. The terminal answer, the page and `compare`
-// all show the same one and name it.
+// Which stage the parts of an iteration are shown of: in a pipeline the busiest, which the others wait for. The
+// terminal answer, the page and `compare` all show the same one and name it.
 #pragma once
 
 #include <string>

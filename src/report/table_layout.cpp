@@ -53,7 +53,8 @@ Table read(std::string_view marked) {
   return t;
 }
 
-// ---- widths ----------------------------------------------------------------------------------------------------------------
+// ---- widths
+// ----------------------------------------------------------------------------------------------------------------
 
 std::size_t line_width(const std::string& cell) {
   std::size_t widest = 0;
@@ -104,8 +105,8 @@ std::vector<std::size_t> fitted(const Table& t, std::size_t width) {
   return widths;
 }
 
-/// Bytes of the longest beginning of `word` that has at most `room` columns: up to a sign where words may be cut, if there is one in its
-/// second half.
+/// Bytes of the longest beginning of `word` that has at most `room` columns: up to a sign where words may be cut, if
+/// there is one in its second half.
 std::size_t cut_of(std::string_view word, std::size_t room) {
   std::size_t any = 1, sign = 0;
   for (std::size_t at = 1, wide = 0; at <= word.size() && wide < room; ++at) {
@@ -117,7 +118,8 @@ std::size_t cut_of(std::string_view word, std::size_t room) {
   return sign > 0 ? sign : any;
 }
 
-// ---- lines -----------------------------------------------------------------------------------------------------------------
+// ---- lines
+// -----------------------------------------------------------------------------------------------------------------
 
 std::vector<std::string> lines_of(const std::string& cell, std::size_t width, bool left) {
   if (line_width(cell) <= width) return split(cell, '\n');

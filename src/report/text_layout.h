@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The marks of text that is not laid out yet (lay_out of espalier/text.h). Writers of answers say what is a table and where a sentence may break
-// (report/brief_text.h: table, wrap); how that looks is decided in one place, when the width is known.
+// The marks of text that is not laid out yet (lay_out of espalier/text.h). Writers of answers say what is a table and
+// where a sentence may break (report/brief_text.h: table, wrap); how that looks is decided in one place, when the width
+// is known.
 //
 // Until then such places are marked with ASCII's own separators, which no text of ours holds otherwise:
 //   kTable indent kCell left-aligned columns kRow cell kCell cell … kRow cell … kTable      a table, its header first

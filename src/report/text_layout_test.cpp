@@ -4,7 +4,8 @@
 //   plan      time     what it loses
 //   aa bb cc  1.000 s  nothing
 //
-// is 2 + 8 + 2 + 7 + 2 + 13 = 34 columns wide. In 34 it stays; in 30 the widest left-aligned column gives way by 4 first.
+// is 2 + 8 + 2 + 7 + 2 + 13 = 34 columns wide. In 34 it stays; in 30 the widest left-aligned column gives way by 4
+// first.
 #include "report/text_layout.h"
 
 #include <algorithm>

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Lines of logs as people paste them: colours, launcher prefixes and thousands separators taken away, fields found by name.
+// Lines of logs as people paste them: colours, launcher prefixes and thousands separators taken away, fields found by
+// name.
 //
-// Logs of many ranks are interleaved and cut; a reader of one line therefore says "not mine", "mine" or "mine, but damaged", and
-// the reader of the file decides what that means.
+// Logs of many ranks are interleaved and cut; a reader of one line therefore says "not mine", "mine" or "mine, but
+// damaged", and the reader of the file decides what that means.
 #pragma once
 
 #include <cstdint>
@@ -18,8 +19,8 @@ namespace espalier::runlog {
 
 /// The text without ANSI escape sequences and carriage returns.
 std::string without_colour(std::string_view line);
-/// Calls f(line number from 1, line without colour) for every line; an over-long one is cut at 64 KiB. What a carriage return overwrites, as
-/// progress bars do, is a line of its own with the same number.
+/// Calls f(line number from 1, line without colour) for every line; an over-long one is cut at 64 KiB. What a carriage
+/// return overwrites, as progress bars do, is a line of its own with the same number.
 void each_line(std::string_view text, const std::function<void(std::int64_t, std::string_view)>& f);
 
 inline bool is_digit(char c) { return c >= '0' && c <= '9'; }

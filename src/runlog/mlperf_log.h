@@ -3,10 +3,12 @@
 //
 //   {"time_ms": 1721026606541, "key": "block_start",   "value": null, "metadata": {"samples_count": 2688}}
 //   {"time_ms": 1721026805975, "key": "block_stop",    "value": null, "metadata": {"samples_count": 3072}}
-//   {"time_ms": …,             "key": "tracked_stats", "value": {"train_step_time": 5.07}, "metadata": {"samples_count": 1152}}
+//   {"time_ms": …,             "key": "tracked_stats", "value": {"train_step_time": 5.07}, "metadata":
+//                              {"samples_count": 1152}}
 //   {"time_ms": …,             "key": "global_batch_size", "value": 1152}
-// A block is what lies between two evaluations: (3072 − 2688) samples in 199.434 s. "throughput" of tracked_stats is not read: samples a second
-// in one submission, tokens a second in another. Blocks count where no event states the seconds of a step.
+// A block is what lies between two evaluations: (3072 − 2688) samples in 199.434 s. "throughput" of tracked_stats is
+// not read: samples a second in one submission, tokens a second in another. Blocks count where no event states the
+// seconds of a step.
 #pragma once
 
 #include <cstdint>

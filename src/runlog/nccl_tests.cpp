@@ -58,9 +58,11 @@ Error bad(const std::string& where, std::string found, std::string expected, std
   return Error{ErrorKind::bad_input, where, std::move(found), std::move(expected), std::move(hint)};
 }
 
-// ---- ranks -------------------------------------------------------------------------------------------------------------------
+// ---- ranks
+// -------------------------------------------------------------------------------------------------------------------
 
-/// "#  Rank  0 Group  0 Pid  12345 on   node001 device  0 [0000:18:00] NVIDIA H100 80GB HBM3"; pasted text has lost its '#' where it made headings.
+/// "#  Rank  0 Group  0 Pid  12345 on   node001 device  0 [0000:18:00] NVIDIA H100 80GB HBM3"; pasted text has lost its
+///                                      '#' where it made headings.
 bool read_rank(std::string_view line, Draft& draft) {
   const auto words = words_of(line);
   const auto rank = std::find(words.begin(), words.end(), "Rank");
@@ -86,7 +88,8 @@ void read_own_ranks(std::string_view line, Draft& draft) {
   if (t && g && *t >= 1 && *g >= 1 && *t * *g <= static_cast<double>(kMaxRanks)) draft.own = std::llround(*t * *g);
 }
 
-/// Ranks of an all-reduce by busbw / algbw = 2(n−1)/n; 0: another collective, or so many that the printed digits do not tell.
+/// Ranks of an all-reduce by busbw / algbw = 2(n−1)/n; 0: another collective, or so many that the printed digits do not
+/// tell.
 std::int64_t ranks_by_factor(const Draft& draft) {
   if (!draft.reduces || draft.factor <= 1 || draft.factor > 1.98) return 0;
   return std::llround(2 / (2 - draft.factor));
@@ -140,7 +143,8 @@ Status place(Draft& draft) {
   return std::nullopt;
 }
 
-// ---- which collective --------------------------------------------------------------------------------------------------------
+// ---- which collective
+// --------------------------------------------------------------------------------------------------------
 
 Status settle_test(Draft& draft, const std::string& file) {
   NcclTable& t = draft.table;
@@ -169,7 +173,8 @@ Status settle_test(Draft& draft, const std::string& file) {
   return std::nullopt;
 }
 
-// ---- rows --------------------------------------------------------------------------------------------------------------------
+// ---- rows
+// --------------------------------------------------------------------------------------------------------------------
 
 bool is_type(std::string_view word) {
   constexpr std::array<std::string_view, 16> kTypes = {"int8",   "uint8",  "int32",  "uint32",   "int64",    "uint64",
@@ -178,7 +183,8 @@ bool is_type(std::string_view word) {
   return std::find(kTypes.begin(), kTypes.end(), word) != kTypes.end();
 }
 
-/// Index of the first of the numbers of a row (time algbw busbw check time algbw busbw check), after type, operation and root.
+/// Index of the first of the numbers of a row (time algbw busbw check time algbw busbw check), after type, operation
+/// and root.
 std::size_t first_number(const std::vector<std::string_view>& words, std::size_t type, bool& reduces) {
   std::size_t at = type + 1;
   if (at < words.size() && !whole_number(words[at]) && words[at] != "N/A") {
@@ -215,7 +221,8 @@ RowReading read_row(const std::vector<std::string_view>& words, NcclRow& row, Dr
   return RowReading::row;
 }
 
-// ---- text --------------------------------------------------------------------------------------------------------------------
+// ---- text
+// --------------------------------------------------------------------------------------------------------------------
 
 class TextReader {
  public:
@@ -297,7 +304,8 @@ class TextReader {
   std::int64_t damaged_ = 0;
 };
 
-// ---- JSON --------------------------------------------------------------------------------------------------------------------
+// ---- JSON
+// --------------------------------------------------------------------------------------------------------------------
 
 double number_of(const base::Node* node) {
   if (node == nullptr) return 0;

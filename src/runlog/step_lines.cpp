@@ -132,7 +132,8 @@ StepLine read_nemo(std::string_view line) {
   const auto bar = after(line, "train_step_timing in s=");
   if (!text && bar) text = bar;
   const auto seconds = text ? positive(leading_number(*text), kMaxSeconds) : std::nullopt;
-  if (!seconds) return contains(line, "in s: [") ? StepLine{} : damaged(line, kTime);  // a list of all steps has none of its own
+  // a list of all steps has none of its own
+  if (!seconds) return contains(line, "in s: [") ? StepLine{} : damaged(line, kTime);
   auto number = step_number(field_number(line, "global_step"));
   if (!number && bar)
     if (const auto step = after(line, "global_step=")) number = step_number(leading_number(*step));

@@ -90,7 +90,8 @@ TEST(StepLines, DeepSpeedsPipelines) {
   EXPECT_DOUBLE_EQ(*log.steps[0].seconds, 0.936);
 }
 
-// https://github.com/deepspeedai/DeepSpeed/issues/3742: GPT-NeoX prints Megatron's line between DeepSpeed's; that line counts.
+// https://github.com/deepspeedai/DeepSpeed/issues/3742: GPT-NeoX prints Megatron's line between DeepSpeed's; that line
+// counts.
 TEST(StepLines, MegatronOnDeepSpeed) {
   const StepLog log = read(
       "[2023-07-25 21:03:17,269] [INFO] [timer.py:215:stop] epoch=0/micro_step=34/global_step=34, "
@@ -174,7 +175,8 @@ TEST(StepLines, TrainersLastLine) {
   EXPECT_NEAR(log.resolution, 0.0005 / 1.474, 1e-12);
 }
 
-// Form of mlcommons/logging; a block of 384 samples of llama2_70b_lora on 8 H100, published by Lambda (2024): 384 / 199.434 s.
+// Form of mlcommons/logging; a block of 384 samples of llama2_70b_lora on 8 H100, published by Lambda (2024): 384 /
+// 199.434 s.
 TEST(StepLines, MlperfsBlocks) {
   const StepLog log = read(
       R"(0: :::MLLOG {"namespace": "", "time_ms": 1721026000000, "event_type": "POINT_IN_TIME", "key": "global_batch_size", "value": 8, "metadata": {"lineno": 1}}
@@ -204,7 +206,8 @@ std::string titan(int rank, int step, int tps, const char* memory) {
          "GiB(60.15%)  tps: " + std::to_string(tps) + "  tflops: 161.76  mfu: 51.85%\n";
 }
 
-// Four ranks, interleaved: two steps, not eight; medians of the rates, the largest of the peaks. A run that begins again adds its steps.
+// Four ranks, interleaved: two steps, not eight; medians of the rates, the largest of the peaks. A run that begins
+// again adds its steps.
 TEST(StepLines, LinesOfAllRanksAreOneStep) {
   const std::string text = titan(0, 10, 1000, "40.00") + titan(1, 10, 1010, "40.00") + titan(0, 20, 2000, "40.00") +
                            titan(2, 10, 1020, "47.50") + titan(3, 10, 1030, "40.00") + titan(1, 20, 2000, "40.00") +

@@ -37,7 +37,8 @@ constexpr std::array<Source, 8> kSources = {
      {LogFormat::bridge, read_bridge, false, "Step Time : 6.10s GPU utilization: 620.1MODEL_TFLOP/s/GPU"},
      {LogFormat::deepspeed, read_deepspeed_breakdown, false, "time (ms) | fwd: 5722.49 | bwd: 16107.19 | … | step: 582.04"}}};
 
-/// "[Rank 0] (after 2 iterations) memory (MB) | allocated: … | max allocated: 61234.5 | …": MB are 2^20 bytes (report_memory).
+/// "[Rank 0] (after 2 iterations) memory (MB) | allocated: … | max allocated: 61234.5 | …": MB are 2^20 bytes
+/// (report_memory).
 std::optional<std::int64_t> megatron_memory(std::string_view line, std::string_view field) {
   if (line.find("memory (MB)") == std::string_view::npos) return std::nullopt;
   const auto text = bar_field(line, field);

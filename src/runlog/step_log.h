@@ -8,18 +8,20 @@
 //   nanotron              iteration: 10 / 100 | … | elapsed_time_per_iteration_ms: 1.2K | tokens_per_sec: 45.1K | … | model_tflops_per_gpu: …
 //   NeMo                  Training epoch 0, iteration 9/99 | … | global_step: 9 | … | train_step_timing in s: 6.105 | …
 //   Megatron-Bridge       Step Time : 6.10s GPU utilization: 620.1MODEL_TFLOP/s/GPU    and the line of Megatron-LM
-//   DeepSpeed             [timer.py:260:stop] epoch=0/micro_step=40/global_step=10, RunningAvgSamplesPerSec=25.0, CurrSamplesPerSec=25.7, …
+//   DeepSpeed             [timer.py:260:stop] epoch=0/micro_step=40/global_step=10, RunningAvgSamplesPerSec=25.0,
+//                         CurrSamplesPerSec=25.7, …
 //                         steps: 10 loss: 9.3 iter time (s): 1.234 samples/sec: 12.3    and   time (ms) | fwd: … | bwd: … | … | step: …
 //   Hugging Face Trainer  120/690 [05:31<26:02, 2.74s/it]    and   {'train_runtime': …, 'train_steps_per_second': 0.365, …}   (trainer_log.h)
 //   MLPerf                :::MLLOG {"time_ms": …, "key": "block_stop", …}   (mlperf_log.h)
-// tps of torchtitan is tokens per second and device. nanotron prints three significant digits: the median over steps is as coarse. The lines that all
-// ranks print of one step count once: the median of their rates, the largest of their peaks.
+// tps of torchtitan is tokens per second and device. nanotron prints three significant digits: the median over steps is
+// as coarse. The lines that all ranks print of one step count once: the median of their rates, the largest of their
+// peaks.
 //
-// One run may print lines of several of them (Megatron-DeepSpeed, Megatron-Bridge, a Trainer on DeepSpeed): the finest counts. Two of the first four
-// in one text are two runs.
+// One run may print lines of several of them (Megatron-DeepSpeed, Megatron-Bridge, a Trainer on DeepSpeed): the finest
+// counts. Two of the first four in one text are two runs.
 //
-// Logs are interleaved, cut and coloured: a line that begins like a step and cannot be read is counted as damaged; only a log
-// without a single readable step is an error, which names the word that is missing.
+// Logs are interleaved, cut and coloured: a line that begins like a step and cannot be read is counted as damaged; only
+// a log without a single readable step is an error, which names the word that is missing.
 #pragma once
 
 #include <cstdint>
@@ -62,7 +64,8 @@ Result<StepLog> read_step_log(std::string_view text, const std::string& where);
 
 /// One figure for the run. The first steps are left out: they hold compilation, allocation and autotuning.
 struct StepSummary {
-  std::int64_t steps = 0, warm_up = 0;                                                       ///< steps used, steps left out
+  /// steps used, steps left out
+  std::int64_t steps = 0, warm_up = 0;
   std::optional<double> seconds, tokens_per_s_per_device, samples_per_s, tflops_per_device;  ///< medians
   double spread = 0;  ///< half the distance between the quartiles over the median
   std::optional<std::int64_t> memory_bytes, global_batch;

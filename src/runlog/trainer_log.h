@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// The log of the Hugging Face Trainer (transformers, trl): its progress bar, by tqdm, and the line that it prints at the end.
+// The log of the Hugging Face Trainer (transformers, trl): its progress bar, by tqdm, and the line that it prints at
+// the end.
 //
 //   {'loss': 2.7838, 'grad_norm': 27.5, 'learning_rate': 1e-05, 'epoch': 1.0}                                         no time: not a step
 //    17%|█▋        | 120/690 [05:31<26:02,  2.74s/it]                                                                 rate of the last steps
 //   {'train_runtime': 1891.9246, 'train_samples_per_second': 5.816, 'train_steps_per_second': 0.365, …}               mean of the run
-// transformers 5 puts the figures into quotes. A log holds bars of evaluations, tokenization and downloads as well: the steps are those of the
-// bar that ran longest. The mean of the run counts where there is no bar: it includes evaluations, checkpoints and the first steps.
+// transformers 5 puts the figures into quotes. A log holds bars of evaluations, tokenization and downloads as well: the
+// steps are those of the bar that ran longest. The mean of the run counts where there is no bar: it includes
+// evaluations, checkpoints and the first steps.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +24,8 @@ class TrainerLog {
  public:
   void line(std::int64_t number, std::string_view text);
   [[nodiscard]] std::vector<LoggedStep> steps() const;
-  [[nodiscard]] double resolution() const;                               ///< relative: how coarsely the times are printed
+  [[nodiscard]] double resolution() const;                               ///< relative: how coarsely the times are
+                                                                         ///< printed
   [[nodiscard]] std::int64_t first_line() const { return first_line_; }  ///< that looks like the Trainer's; 0: none
   [[nodiscard]] std::string missing() const;                             ///< where there are such lines and no steps
 

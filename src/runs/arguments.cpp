@@ -62,15 +62,17 @@ DecoderShape shape_flags(const Arguments& a) {
   return s;
 }
 
-/// Words of a tokenizer (megatron/training/tokenizer/tokenizer.py and the vocabulary files its examples name). Sizes that depend on
-/// a model file are not here.
+/// Words of a tokenizer (megatron/training/tokenizer/tokenizer.py and the vocabulary files its examples name). Sizes
+/// that depend on a model file are not here.
 std::optional<std::int64_t> tokenizer_words(const Arguments& a, const std::string& recorded, bool encoder) {
   const std::string type = text(a, "--tokenizer-type", recorded.c_str());
   const std::int64_t extra = number(a, "--vocab-extra-ids").value_or(0);
-  if (type == "BertWordPieceLowerCase" || (type.empty() && encoder)) return 30522 + extra;  // bert-large-uncased-vocab.txt
-  if (type == "BertWordPieceCase") return 28996 + extra;                                    // bert-large-cased-vocab.txt
-  if (type == "GPT2BPETokenizer") return 50257 + extra;                                     // gpt2-vocab.json
-  if (type == "Llama2Tokenizer") return 32000;                                              // Llama 2's tokenizer.model
+  // bert-large-uncased-vocab.txt
+  if (type == "BertWordPieceLowerCase" || (type.empty() && encoder)) return 30522 + extra;
+  // bert-large-cased-vocab.txt
+  if (type == "BertWordPieceCase") return 28996 + extra;
+  if (type == "GPT2BPETokenizer") return 50257 + extra;  // gpt2-vocab.json
+  if (type == "Llama2Tokenizer") return 32000;           // Llama 2's tokenizer.model
   return std::nullopt;
 }
 
@@ -102,7 +104,8 @@ std::optional<MegatronArguments> megatron_arguments(const RunRecord& record) {
 void apply_memory_flags(const RunRecord& record, bool unfused, EngineModel& engine) {
   const Arguments& a = record.arguments;
   const std::string backend = text(a, "--attention-backend", "auto");
-  // megatron/training/arguments.py: --transformer-impl transformer_engine unless given; Megatron's own layers (local) keep the scores.
+  // megatron/training/arguments.py: --transformer-impl transformer_engine unless given; Megatron's own layers (local)
+  // keep the scores.
   const bool local = text(a, "--transformer-impl", "transformer_engine") == "local" || backend == "local";
   engine.memory.activations =
       unfused || local || backend == "unfused" ? ActivationPolicy::megatron_2022_unfused : ActivationPolicy::fused_attention;
@@ -110,7 +113,8 @@ void apply_memory_flags(const RunRecord& record, bool unfused, EngineModel& engi
       local;  // core/transformer/dot_product_attention.py; Transformer Engine's own attention frees them
   engine.memory.workspace.transformer_engine = local ? 0 : given(a, "--moe-grouped-gemm") ? 5 : 1;
   if (given(a, "--cross-entropy-loss-fusion")) {
-    // native: compiled pieces hand on an fp32 copy and write the exponential beside it (megatron/core/fusions/fused_cross_entropy.py);
+    // native: compiled pieces hand on an fp32 copy and write the exponential beside it
+    // (megatron/core/fusions/fused_cross_entropy.py);
     // te: one kernel that turns the logits into their gradient in place
     engine.memory.loss =
         text(a, "--cross-entropy-fusion-impl", "native") == "te" ? LossPolicy{2, 0, 0, 0} : LossPolicy{4, 6, 2, 0};
@@ -120,7 +124,8 @@ void apply_memory_flags(const RunRecord& record, bool unfused, EngineModel& engi
     engine.memory.loss.deferred = limit > 0 && limit < INT32_MAX ? static_cast<std::int32_t>(limit) : INT32_MAX;
   }
   engine.memory.workspace.deterministic = given(a, "--deterministic-mode");
-  // Without a backend named, Transformer Engine takes cuDNN or FlashAttention-3 on Hopper and FlashAttention-2 elsewhere.
+  // Without a backend named, Transformer Engine takes cuDNN or FlashAttention-3 on Hopper and FlashAttention-2
+  // elsewhere.
   const bool hopper = record.gpu.type.find("H100") != std::string::npos || record.gpu.type.find("H200") != std::string::npos;
   engine.memory.copies_attention_output = backend != "fused" && !hopper;
   if (const auto multiple = number(a, "--make-vocab-size-divisible-by"))

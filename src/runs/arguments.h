@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Megatron-LM command lines (`extra.args` of a record): what they say about the architecture and the configuration. A flag that is
-// absent has the default of megatron/training/arguments.py, so that nothing about such a record is a guess.
+// Megatron-LM command lines (`extra.args` of a record): what they say about the architecture and the configuration. A
+// flag that is absent has the default of megatron/training/arguments.py, so that nothing about such a record is a
+// guess.
 #pragma once
 
 #include <map>
@@ -27,8 +28,8 @@ struct MegatronArguments {
 /// nullopt when the record has no Megatron command line.
 std::optional<MegatronArguments> megatron_arguments(const RunRecord& record);
 
-/// What the command line changes about an engine's memory: attention whose scores are kept, the padding of the vocabulary, bytes of
-/// gradients and optimizer states, GEMM workspaces. `unfused`: scores are kept whatever it says.
+/// What the command line changes about an engine's memory: attention whose scores are kept, the padding of the
+/// vocabulary, bytes of gradients and optimizer states, GEMM workspaces. `unfused`: scores are kept whatever it says.
 void apply_memory_flags(const RunRecord& record, bool unfused, EngineModel& engine);
 
 }  // namespace espalier::runs

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // The cluster of a record that states its nodes and what joins them as figures: `device_groups` and `network`.
 //
-// Rates of `network` are those of one node and one direction, shared by its devices, over TCP on Ethernet: one interface of that rate a node
-// (the fabric's coefficients are those of the catalogue), of which NCCL's sockets move as much as they can. A delay is what a hop takes. What joins
-// devices inside a node is the device's usual fabric: `intra_gbps` of such records is what a scheduler assumed, not what was measured.
+// Rates of `network` are those of one node and one direction, shared by its devices, over TCP on Ethernet: one
+// interface of that rate a node (the fabric's coefficients are those of the catalogue), of which NCCL's sockets move as
+// much as they can. A delay is what a hop takes. What joins devices inside a node is the device's usual fabric:
+// `intra_gbps` of such records is what a scheduler assumed, not what was measured.
 //
-// The ramp ρ·√(L·V) of collectives over TCP (cost/collective.h) was measured on nodes of 100 Gb/s with the hop of TCP itself. It is time that
-// hosts need, and hosts need no more of it because the wire is slower or longer: ρ√(L·V) keeps the value that it has at 100 Gb/s and that hop
-// where ρ(rate, hop) = ρ · √(rate / 100 Gb/s) · √(hop of TCP / hop).
+// The ramp ρ·√(L·V) of collectives over TCP (cost/collective.h) was measured on nodes of 100 Gb/s with the hop of TCP
+// itself. It is time that hosts need, and hosts need no more of it because the wire is slower or longer: ρ√(L·V) keeps
+// the value that it has at 100 Gb/s and that hop where ρ(rate, hop) = ρ · √(rate / 100 Gb/s) · √(hop of TCP / hop).
 #include <algorithm>
 #include <charconv>
 #include <cmath>
@@ -20,14 +21,16 @@ namespace espalier::runs {
 
 namespace {
 
-constexpr double kTcpHop = 116.9e-6;   ///< of a small message over TCP, as data/calibration/fabrics.yaml has it for Ethernet
+constexpr double kTcpHop = 116.9e-6;   ///< of a small message over TCP, as data/calibration/fabrics.yaml has it for
+                                       ///< Ethernet
 constexpr double kTcpRamp = 1.261;     ///< as data/calibration/fabrics.yaml has it for Ethernet,
 constexpr double kTcpRampGbits = 100;  ///< fitted on nodes of this rate (data/README.md, networks)
 /// Of the line rate, as data/calibration/fabrics.yaml has it for Ethernet.
 constexpr double kTcpEfficiency = 0.95;
-/// What NCCL moves through the TCP sockets of a node, whatever its network would carry: 1.95 GB/s, the best of 1 to 8 rings of NCCL 2.4.2, and
-/// 12.8 and 18.4 Gb/s where iperf3 shows 92 (github.com/NVIDIA/nccl issue 209); 1.1 to 1.5 GB/s of 100 Gb/s for large buckets under NCCL 2.8
-/// (issue 450).
+/// What NCCL moves through the TCP sockets of a node, whatever its network would carry: 1.95 GB/s, the best of 1 to 8
+/// rings of NCCL 2.4.2, and
+/// 12.8 and 18.4 Gb/s where iperf3 shows 92 (github.com/NVIDIA/nccl issue 209); 1.1 to 1.5 GB/s of 100 Gb/s for large
+/// buckets under NCCL 2.8 (issue 450).
 constexpr double kNcclSocketGbits = 15.6;
 constexpr std::int64_t kMostNodes = 1 << 16;
 

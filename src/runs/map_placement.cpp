@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where the ranks of a mixed run lie, and which layers its stages hold: as the record says, on devices that the cluster numbers group by group.
+// Where the ranks of a mixed run lie, and which layers its stages hold: as the record says, on devices that the cluster
+// numbers group by group.
 //
-//   default             ranks in the order of the machines: as the matrix file tells it, else as the cluster numbers them
+//   default             ranks in the order of the machines: as the matrix file tells it, else as the cluster numbers
+//                       them
 //   random, seeded      the map of that seed in the matrix file
 //   scheduled           the best places found (planner/placement_search.h)
 // A stage may hold an uneven part of the layers (`stages[].layer_list_range`).
@@ -38,7 +40,8 @@ std::vector<std::int64_t> in_order_of(const Cluster& cluster, const std::vector<
 void move_devices(Plan& plan, const std::vector<std::int64_t>& device_of) {
   std::vector<std::int64_t> each = device_of;
   std::sort(each.begin(), each.end());
-  for (std::size_t n = 0; n < each.size(); ++n) ESPALIER_CHECK(each[n] == static_cast<std::int64_t>(n));  // every device once
+  // every device once
+  for (std::size_t n = 0; n < each.size(); ++n) ESPALIER_CHECK(each[n] == static_cast<std::int64_t>(n));
   for (Stage& stage : plan.only_pipeline().stages) {
     std::vector<DeviceRange> moved;
     for (const std::int64_t rank : devices_of(stage.devices)) moved.push_back({device_of[static_cast<std::size_t>(rank)], 1, 1});
@@ -82,14 +85,16 @@ void Mapper::place_ranks(Plan& plan) {
   move_devices(plan, order);
 }
 
-/// Layers of the model from ranges of a framework's list: [embedding, blocks, head] with entries that hold nothing among them.
+/// Layers of the model from ranges of a framework's list: [embedding, blocks, head] with entries that hold nothing
+/// among them.
 void Mapper::place_layers(Plan& plan) {
   const std::vector<RunStage>& stages = r_.mixture.stages;
   const auto blocks = static_cast<std::int64_t>(run_.job.model.blocks());
   const bool ranges = std::all_of(stages.begin(), stages.end(), [](const RunStage& s) { return s.layer_range.size() == 2; });
   if (stages.empty() || !ranges || run_.schedule.virtual_stages != 1) return;
   const std::int64_t entries = stages.back().layer_range.back();
-  // Of DeepSpeed's list for Megatron: embedding, a function, blocks, a function, the last norm, the head, the loss (megatron/model/gpt2_model.py).
+  // Of DeepSpeed's list for Megatron: embedding, a function, blocks, a function, the last norm, the head, the loss
+  // (megatron/model/gpt2_model.py).
   const std::int64_t before = entries == blocks ? 0 : entries == blocks + 6 ? 2 : entries == blocks + 2 ? 1 : -1;
   if (before < 0 || stages.size() != plan.only_pipeline().stages.size())
     return skip("stages of unknown layers", cat(entries, " entries"));
@@ -123,7 +128,8 @@ void Mapper::place_run() {
   if (places) place_ranks(plan);
   if (!skip_ && layers) place_layers(plan);
   if (skip_) return;
-  ESPALIER_CHECK(!validate(plan).has_value());  // a configuration that keeps the rules, moved to other devices or cut elsewhere
+  // a configuration that keeps the rules, moved to other devices or cut elsewhere
+  ESPALIER_CHECK(!validate(plan).has_value());
   run_.plan = std::move(plan);
 }
 

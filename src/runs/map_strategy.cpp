@@ -208,12 +208,15 @@ void Mapper::map_recompute() {
     recompute.layers = static_cast<std::int32_t>(std::max<std::int64_t>(1, run_.job.model.blocks() / *every));
   } else if (is({"full", "true", "yes", "on", "all", "block", "full_remat", "save_nothing", "save_out_proj"})) {
     recompute.kind = RecomputeKind::full;
-    recompute.layers = 0;  // all blocks; --recompute-num-layers counts layers of a checkpointed unit under the uniform method
+    // all blocks; --recompute-num-layers counts layers of a checkpointed unit under the uniform method
+    recompute.layers = 0;
   } else if (const auto modules = named_modules(kind)) {
     recompute = {RecomputeKind::selective, 0, *modules};
   } else if (recomputes_attention_alone(kind) && attention_alone()) {
-    recompute = {
-        RecomputeKind::selective, 0, {RecomputeModule::core_attn}};  // --recompute-modules is core_attn unless it is given
+    recompute = {// --recompute-modules is core_attn unless it is given
+                 RecomputeKind::selective,
+                 0,
+                 {RecomputeModule::core_attn}};
   } else if (recomputes_attention_alone(kind) || kind.rfind("minimal", 0) == 0 || kind.rfind("save_dot", 0) == 0 ||
              is({"op", "sac", "core_attn", "dots_saveable"})) {
     recompute.kind = RecomputeKind::selective;  // matrix products are kept, what lies between them is computed again

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// How map_run (runs/mapping.h) goes through a record: framework, cluster, model, then the configuration. Each part has a file of its own
-// (mapping.cpp, map_cluster.cpp, map_model.cpp, map_strategy.cpp); this header is for them alone.
+// How map_run (runs/mapping.h) goes through a record: framework, cluster, model, then the configuration. Each part has
+// a file of its own (mapping.cpp, map_cluster.cpp, map_model.cpp, map_strategy.cpp); this header is for them alone.
 #pragma once
 
 #include <optional>

@@ -201,8 +201,8 @@ void Mapper::map_state() {
 
 namespace {
 
-/// A device's half of the Grace of a GB200: LPDDR5X of 480 GB at 512 GB/s, NVLink-C2C of 450 GB/s each way (NVIDIA's data sheet; its figures of
-/// a link that two devices share, an estimate of what each gets).
+/// A device's half of the Grace of a GB200: LPDDR5X of 480 GB at 512 GB/s, NVLink-C2C of 450 GB/s each way (NVIDIA's
+/// data sheet; its figures of a link that two devices share, an estimate of what each gets).
 constexpr double kGraceMemory = 240e9, kGraceBandwidth = 256e9, kGraceLink = 225e9;
 
 }  // namespace

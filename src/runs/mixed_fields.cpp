@@ -44,8 +44,8 @@ RunStage stage_of(const RecordFields& f) {
 
 bool is_number(const base::Node& node) { return node.kind == base::NodeKind::integer || node.kind == base::NodeKind::real; }
 
-/// The update itself, and what clips gradients before it. Collectives that stand beside them were measured with the time that ranks wait in
-/// them, which is in the forward and backward passes of others already.
+/// The update itself, and what clips gradients before it. Collectives that stand beside them were measured with the
+/// time that ranks wait in them, which is in the forward and backward passes of others already.
 double update_seconds(const base::Node* operations) {
   constexpr double kLongest = 1e6;
   double sum = 0;
@@ -78,7 +78,8 @@ void read_mixed_extra(const base::Node* extra, RunMixture& m) {
   m.update_s = update_seconds(extra->find("mean_other_ops_s"));
 }
 
-/// Replicas that state a tensor degree: the record's own where all state the same, else not uniform. Measured durations need none.
+/// Replicas that state a tensor degree: the record's own where all state the same, else not uniform. Measured durations
+/// need none.
 void read_own_degrees(RunRecord& record) {
   for (const RunStage& stage : record.mixture.stages)
     for (const RunReplica& replica : stage.replicas) {

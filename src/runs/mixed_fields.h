@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a record of a run on unequal devices or links says beside the usual fields: device_groups, network, stages, and of `extra` the placement,
-// the exchange of gradients, the micro-batches of a replica and what the end of a step took (docs/file-formats.md, "Measured runs").
+// What a record of a run on unequal devices or links says beside the usual fields: device_groups, network, stages, and
+// of `extra` the placement, the exchange of gradients, the micro-batches of a replica and what the end of a step took
+// (docs/file-formats.md, "Measured runs").
 #pragma once
 
 #include "espalier/measured_runs.h"

@@ -174,14 +174,16 @@ double seconds_of(const std::string& framework, const std::string& schedule, int
   return v.results.empty() ? 0 : *v.results.front().predicted_s;
 }
 
-// Under GPipe the first micro-batch goes over seven ways, the last gradient comes back over them, and the gradient of the shared table goes from
-// the first stage to the last: 15 · 49 ms more, whatever the number of micro-batches. Where each message is waited for, every micro-batch waits.
+// Under GPipe the first micro-batch goes over seven ways, the last gradient comes back over them, and the gradient of
+// the shared table goes from the first stage to the last: 15 · 49 ms more, whatever the number of micro-batches. Where
+// each message is waited for, every micro-batch waits.
 TEST(MixedRuns, AsynchronousMessagesOverLongWaysFollowEachOther) {
   EXPECT_NEAR(seconds_of("DT-FM", "GPipe", 50) - seconds_of("DT-FM", "GPipe", 1), 15 * 0.049, 1e-6);
   EXPECT_GT(seconds_of("Megatron-LM", "GPipe", 50) - seconds_of("Megatron-LM", "GPipe", 1), 64 * 0.049);
 }
 
-// The same across node groups: all eight micro-batches of a replica wait on their way where each message is waited for, and on the way back.
+// The same across node groups: all eight micro-batches of a replica wait on their way where each message is waited for,
+// and on the way back.
 TEST(MixedRuns, AwaitedMessagesOverLongWaysHoldTheirStages) {
   const auto seconds = [](const std::string& framework, int delay_ms) {
     const Validation v = validate_runs(
@@ -193,13 +195,14 @@ TEST(MixedRuns, AwaitedMessagesOverLongWaysHoldTheirStages) {
   };
   const double awaited = seconds("Megatron-LM", 50) - seconds("Megatron-LM", 1),
                sent = seconds("DT-FM", 50) - seconds("DT-FM", 1);
-  // The last of each way is waited for in either. At 1 ms messages that are not awaited leave a stage idle for some of what computing takes; at 5 ms
-  // and above they do not, and every further millisecond is 14 ms between the two.
+  // The last of each way is waited for in either. At 1 ms messages that are not awaited leave a stage idle for some of
+  // what computing takes; at 5 ms and above they do not, and every further millisecond is 14 ms between the two.
   EXPECT_NEAR(awaited - sent, 2 * 7 * 0.049, 0.01);
 }
 
-// 8 · 12 · 1024² parameters and some: 0.2 GB in fp16. Three passes of 8 micro-batches take 8 · 3 · 0.2 · 7/8 = 4.2 GB into every node, 34 s at
-// 1 Gb/s and 3.4 s at 10 Gb/s; a second was measured. One micro-batch a rank at 10 Gb/s: 0.43 s.
+// 8 · 12 · 1024² parameters and some: 0.2 GB in fp16. Three passes of 8 micro-batches take 8 · 3 · 0.2 · 7/8 = 4.2 GB
+// into every node, 34 s at 1 Gb/s and 3.4 s at 10 Gb/s; a second was measured. One micro-batch a rank at 10 Gb/s: 0.43
+// s.
 TEST(MixedRuns, Zero3FasterThanItsNetworkIsSkippedByName) {
   const auto reason = [](int batch, int gbps) {
     const auto mapping = map_run(
@@ -212,7 +215,8 @@ TEST(MixedRuns, Zero3FasterThanItsNetworkIsSkippedByName) {
   EXPECT_EQ(reason(8, 10), "");
 }
 
-// The factor of Megatron-LM's collectives inside nodes, 1.2166, is not that of bytes over TCP between nodes of one device.
+// The factor of Megatron-LM's collectives inside nodes, 1.2166, is not that of bytes over TCP between nodes of one
+// device.
 TEST(MixedRuns, TensorGroupsBetweenNodesTakeTheClosedForm) {
   std::string text = equal(
       R"("framework": "Megatron-LM", "pp": 1, "dp": 4, "zero_stage": 0, "microbatch": 1, "global_batch": 8, "network": {"inter_gbps": 10})");
@@ -254,7 +258,8 @@ class WithMatrix : public testing::Test {
 const std::string kTwoStages =
     R"("framework": "Megatron-LM", "pp": 2, "dp": 6, "zero_stage": 0, "schedule": "1F1B", "network": {"case": 0, "inter_gbps": 10, "matrix": "net.json"}, )";
 
-// Machines follow each other as 1 1 4 1 1 4; the cluster numbers the quads 0–7 first: ranks 0–5 are on 8, 9, 0, 1, 2, 3.
+// Machines follow each other as 1 1 4 1 1 4; the cluster numbers the quads 0–7 first: ranks 0–5 are on 8, 9, 0, 1, 2,
+// 3.
 TEST_F(WithMatrix, DefaultPlacementFollowsTheOrderOfMachines) {
   const auto mapping = map_run(record(mixed(kTwoStages + R"("extra": {"placement": "default"})"), where()));
   ASSERT_TRUE(std::holds_alternative<MappedRun>(mapping)) << std::get<RunSkip>(mapping).detail;

@@ -39,7 +39,8 @@ bool plausible(const RunModel& m) {
          inside(m.vocab) && inside(m.experts) && inside(m.topk);
 }
 
-/// How far the parameters of this shape are from the stated ones, with tied or separate embeddings, whichever is closer.
+/// How far the parameters of this shape are from the stated ones, with tied or separate embeddings, whichever is
+/// closer.
 double miss(DecoderShape s, const RunRecord& r) {
   const RunModel& m = r.model;
   s.layers = *m.layers;

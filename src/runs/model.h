@@ -17,9 +17,9 @@ struct SizesChoice {
   std::string name, source;
 };
 
-/// GPT-2's block (GELU, LayerNorm, biases, learned positions, tied) or Llama's (SwiGLU, RMSNorm, rotary, no biases, untied): whichever comes
-/// closer to the stated parameters; without them Llama's where the MLP is not 4 · hidden wide, or heads share keys, or there are experts.
-/// Needs layers, hidden and heads.
+/// GPT-2's block (GELU, LayerNorm, biases, learned positions, tied) or Llama's (SwiGLU, RMSNorm, rotary, no biases,
+/// untied): whichever comes closer to the stated parameters; without them Llama's where the MLP is not 4 · hidden wide,
+/// or heads share keys, or there are experts. Needs layers, hidden and heads.
 SizesChoice architecture_of_sizes(const RunRecord& record);
 
 }  // namespace espalier::runs

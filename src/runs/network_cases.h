@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// The file of rates between places that records of mixed runs name as `network.matrix` (docs/file-formats.md, "Measured runs"):
-//     {cases: {KEY: {regions: [NAME of each device's place], within: {gbps, delay_ms}, across: {gbps, delay_ms} or {"A-B": [delay_ms, gbps]},
+// The file of rates between places that records of mixed runs name as `network.matrix` (docs/file-formats.md, "Measured
+// runs"):
+//     {cases: {KEY: {regions: [NAME of each device's place], within: {gbps, delay_ms}, across: {gbps, delay_ms} or
+//     {"A-B": [delay_ms, gbps]},
 //                    note}}, random_rank_map: {SEED: [place of each rank]}}
-// KEY is the record's case + 1. Unknown keys are ignored. A note that says "order of instances 1 1 1 1 4 repeated 8 times" gives the sizes of
-// nodes in the order of ranks.
+// KEY is the record's case + 1. Unknown keys are ignored. A note that says "order of instances 1 1 1 1 4 repeated 8
+// times" gives the sizes of nodes in the order of ranks.
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Typed look-ups in a record of a measured run. Unknown keys are ignored and any field may be null; the first field of a wrong type is the error
-// of its line (espalier/measured_runs.h).
+// Typed look-ups in a record of a measured run. Unknown keys are ignored and any field may be null; the first field of
+// a wrong type is the error of its line (espalier/measured_runs.h).
 #pragma once
 
 #include <cstdint>

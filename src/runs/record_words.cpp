@@ -29,7 +29,8 @@ std::string plain(std::string_view words) {
   return out;
 }
 
-// ---- networks ------------------------------------------------------------------------------------------------------------------
+// ---- networks
+// ------------------------------------------------------------------------------------------------------------------
 
 /// A figure with its unit, as it stands in the text.
 struct WrittenRate {
@@ -38,7 +39,8 @@ struct WrittenRate {
   bool per_device = false, per_node = false;
 };
 
-/// Gb/s of "Gb/s", "Gbps", "Gbit/s", "GB/s", "GiB/s", "GbE", "G"; 0: not a rate (a size, a power); negative: a rate of unknown unit.
+/// Gb/s of "Gb/s", "Gbps", "Gbit/s", "GB/s", "GiB/s", "GbE", "G"; 0: not a rate (a size, a power); negative: a rate of
+/// unknown unit.
 double gbits_of_unit(std::string_view unit) {
   const std::size_t slash = unit.find('/');
   const bool timed = slash != std::string_view::npos || contains(unit, "ps") || contains(unit, "PS");
@@ -96,7 +98,8 @@ std::optional<std::int64_t> count_after(std::string_view s, std::size_t at) {
   return whole ? std::optional(count) : std::nullopt;
 }
 
-/// "per GPU", "/GPU", "InfiniBand a device", "per node": said of the figure behind which `rest` begins, before the next one.
+/// "per GPU", "/GPU", "InfiniBand a device", "per node": said of the figure behind which `rest` begins, before the next
+/// one.
 bool follows(std::string_view rest, const std::vector<std::string_view>& things) {
   rest = rest.substr(0, rest.find_first_of("0123456789,;"));
   for (std::size_t at = 0; at < rest.size(); ++at) {
@@ -155,7 +158,8 @@ std::optional<std::int64_t> count_of_links(std::string_view s) {
   return std::nullopt;
 }
 
-/// Generations whose name stands for a rate of a port (InfiniBand Trade Association roadmap, 4x ports; Intel OPA 100; HPE Slingshot).
+/// Generations whose name stands for a rate of a port (InfiniBand Trade Association roadmap, 4x ports; Intel OPA 100;
+/// HPE Slingshot).
 std::optional<WrittenRate> rate_of_generation(std::string_view words) {
   static constexpr std::array<std::pair<std::string_view, double>, 15> kGenerations{{{"omni-path", 100},
                                                                                      {"omnipath", 100},
@@ -226,17 +230,20 @@ NetworkReading read_network_words(std::string_view words, std::int64_t devices_p
   for (const WrittenRate& r : rates) {
     const NetworkWords n = network_of(r, links, devices_per_node, generation);
     const bool agrees = !out.network || same_network(n, *out.network);
-    if (!plausible(n) || !agrees) return {std::nullopt, std::string(words)};  // two networks: which joins the nodes is not said
+    // two networks: which joins the nodes is not said
+    if (!plausible(n) || !agrees) return {std::nullopt, std::string(words)};
     if (!out.network || n.nics.value_or(1) > out.network->nics.value_or(1)) out.network = n;
   }
   return out;
 }
 
-// ---- schedules -----------------------------------------------------------------------------------------------------------------
+// ---- schedules
+// -----------------------------------------------------------------------------------------------------------------
 
 std::optional<ScheduleKind> read_schedule_words(std::string_view words) {
-  // Names of the schedules themselves, and those of other sources: Narayanan et al. 2021 (1F1B, interleaved). Qi et al. 2024 and its code (1F1B-I, ZB-1p = ZB-H1, ZB-V); Huang et al. 2019
-  // (GPipe); class names of torch.distributed.pipelining; Paddle's F-then-B.
+  // Names of the schedules themselves, and those of other sources: Narayanan et al. 2021 (1F1B, interleaved). Qi et al.
+  // 2024 and its code (1F1B-I, ZB-1p = ZB-H1, ZB-V); Huang et al. 2019 (GPipe); class names of
+  // torch.distributed.pipelining; Paddle's F-then-B.
   static constexpr std::array<std::pair<std::string_view, ScheduleKind>, 21> kNames{{
       {"1f1bdeepspeedpipeline", ScheduleKind::one_f_one_b},
       {"plain1f1b", ScheduleKind::one_f_one_b},
@@ -274,7 +281,8 @@ std::optional<ScheduleKind> read_schedule_words(std::string_view words) {
   return std::nullopt;
 }
 
-// ---- number formats ------------------------------------------------------------------------------------------------------------
+// ---- number formats
+// ------------------------------------------------------------------------------------------------------------
 
 PrecisionReading read_precision_words(std::string_view words) {
   static constexpr std::array<std::pair<std::string_view, Precision>, 13> kFormats{{{"fp8", Precision::fp8},
@@ -290,7 +298,8 @@ PrecisionReading read_precision_words(std::string_view words) {
                                                                                     {"tf32", Precision::tf32},
                                                                                     {"fp32", Precision::fp32},
                                                                                     {"float32", Precision::fp32}}};
-  // The order of the table is that of the rates: "bf16+fp8(hybrid)" multiplies in fp8, "bf16 (fp32 grad accumulation)" in bf16.
+  // The order of the table is that of the rates: "bf16+fp8(hybrid)" multiplies in fp8, "bf16 (fp32 grad accumulation)"
+  // in bf16.
   PrecisionReading out;
   const std::string small = base::lower(words);
   std::size_t best = kFormats.size();
@@ -312,7 +321,8 @@ PrecisionReading read_precision_words(std::string_view words) {
   return out;
 }
 
-// ---- memory --------------------------------------------------------------------------------------------------------------------
+// ---- memory
+// --------------------------------------------------------------------------------------------------------------------
 
 std::string_view to_string(MemoryKind kind) {
   switch (kind) {
@@ -333,7 +343,8 @@ std::optional<MemoryKind> read_memory_words(std::string_view words) {
   return std::nullopt;
 }
 
-// ---- recomputation -------------------------------------------------------------------------------------------------------------
+// ---- recomputation
+// -------------------------------------------------------------------------------------------------------------
 
 bool recomputes_attention_alone(std::string_view words) {
   static constexpr std::string_view kSelective = "selective";
@@ -354,7 +365,8 @@ bool recomputes_attention_alone(std::string_view words) {
   return true;
 }
 
-// ---- remarks -------------------------------------------------------------------------------------------------------------------
+// ---- remarks
+// -------------------------------------------------------------------------------------------------------------------
 
 bool says(std::string_view text, const std::vector<std::string>& words, Begins begins) {
   const std::string small = base::lower(text);

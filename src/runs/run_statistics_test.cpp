@@ -23,7 +23,8 @@ TEST(Statistics, HandCounted) {
   EXPECT_EQ(summarize({}).n, 0);
 }
 
-// Errors of +300 %, 0 and 0: the first counts as 100 %, so that the mean accuracy is 2/3 and not 0; the mean of the errors stays 1.
+// Errors of +300 %, 0 and 0: the first counts as 100 %, so that the mean accuracy is 2/3 and not 0; the mean of the
+// errors stays 1.
 TEST(Statistics, AnErrorAbove100PercentCountsAs100) {
   const ErrorSummary s = summarize({3.0, 0.0, 0.0});
   EXPECT_DOUBLE_EQ(s.mean_accuracy, 2.0 / 3);
@@ -32,7 +33,8 @@ TEST(Statistics, AnErrorAbove100PercentCountsAs100) {
   EXPECT_DOUBLE_EQ(summarize({3.0}).median_accuracy, 0.0);
 }
 
-// Relative errors of what cannot be negative: −1 at least, and finite; a step that took no time has no throughput to lose.
+// Relative errors of what cannot be negative: −1 at least, and finite; a step that took no time has no throughput to
+// lose.
 TEST(Statistics, OnlyOfWhatWasMeasured) {
   EXPECT_THROW((void)summarize({0.1, std::nan("")}), base::InternalError);
   EXPECT_THROW((void)summarize({std::numeric_limits<double>::infinity()}), base::InternalError);

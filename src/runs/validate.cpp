@@ -24,8 +24,8 @@ using Outcome = std::variant<RunResult, RunSkip>;
 
 constexpr const char* kUnreadable = "line cannot be read";
 
-/// A figure of a record if it can have been measured, in seconds or bytes; nothing where it is 0, negative or beyond all machines, which is
-/// how records say that there is none.
+/// A figure of a record if it can have been measured, in seconds or bytes; nothing where it is 0, negative or beyond
+/// all machines, which is how records say that there is none.
 std::optional<double> plausible(double value, double least, double most) {
   return value >= least && value <= most ? std::optional(value) : std::nullopt;
 }
@@ -84,7 +84,8 @@ void compare(const RunRecord& r, const MappedRun& run, const Prediction& p, RunR
   if (out.measured_bytes) out.predicted_bytes = comparable_bytes(run, p);
 }
 
-/// The fewest recomputed blocks with which the run fits, all of them if none does. Memory falls with every block: bisection.
+/// The fewest recomputed blocks with which the run fits, all of them if none does. Memory falls with every block:
+/// bisection.
 void recompute_fewest(MappedRun& run, const PredictFunction& predict) {
   std::int32_t low = 0, high = run.strategy.recompute.layers;
   const auto with = [](std::int32_t layers) { return layers > 0 ? Recompute{RecomputeKind::full, layers} : Recompute{}; };

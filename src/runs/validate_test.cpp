@@ -59,7 +59,8 @@ TEST(MapRun, AFullyStatedRunBecomesAJob) {
       << std::get<RunSkip>(mapping).reason << " " << std::get<RunSkip>(mapping).detail;
   const auto& run = std::get<MappedRun>(mapping);
   EXPECT_EQ(run.job.engine, "nanotron");
-  EXPECT_EQ(parameter_count(run.job.model) / 1'000'000, 1342);  // tied: the count decides against the architecture's default
+  // tied: the count decides against the architecture's default
+  EXPECT_EQ(parameter_count(run.job.model) / 1'000'000, 1342);
   EXPECT_EQ(run.job.cluster.devices(), 16);
   EXPECT_EQ(run.job.training.precision, Precision::bf16);
   EXPECT_EQ(run.strategy.tp, 2);
@@ -83,7 +84,8 @@ TEST(MapRun, SwitchesOfARecipeAreOptionsOfTheEngine) {
   EXPECT_EQ(engine_of("\"nanotron\""), "nanotron");
 }
 
-// A published table whose records do not hold their recipe: the one that was published for the model, the device and the release.
+// A published table whose records do not hold their recipe: the one that was published for the model, the device and
+// the release.
 TEST(MapRun, APublishedRecipeSaysWhatARecordDoesNot) {
   const auto engine_of = [](const std::string& rest) {
     const std::string text = replaced(replaced(line(rest), "nanotron", "Megatron-Bridge"), "llama-like", "Qwen3-235B-A22B");
@@ -135,7 +137,8 @@ TEST(MapRun, AStateHoldsForItsSourcesAlone) {
   EXPECT_EQ(engine_of(replaced(line(), "\"lab\"", "\"HF Ultra-Scale Playbook figures\"")), "nanotron");
 }
 
-// States and activations of published recipes: the moments of NeMo's fine-tuning, blocks of Megatron-Bridge that wait in host memory.
+// States and activations of published recipes: the moments of NeMo's fine-tuning, blocks of Megatron-Bridge that wait
+// in host memory.
 TEST(MapRun, RecipesSayWhatMemoryHolds) {
   const auto memory_of = [](const std::string& text) {
     const auto mapping = mapped(text);
@@ -266,7 +269,8 @@ TEST(MapRun, RecipesOfTheFrameworkComeBeforeItsDefaults) {
   EXPECT_EQ(run_of(replaced(silent, "bf16 (fp32 grad accumulation)", "te bf16")).job.engine, "jax");
 }
 
-// NeMo interleaves with one block a chunk; fully_shard under a pipeline gathers once; an expert-parallel dispatcher means expert parallelism.
+// NeMo interleaves with one block a chunk; fully_shard under a pipeline gathers once; an expert-parallel dispatcher
+// means expert parallelism.
 TEST(MapRun, RecipesOfSchedulesAndSharding) {
   const std::string silent = replaced(line(), "\"schedule\": \"1f1b\"", "\"schedule\": null");
   EXPECT_EQ(run_of(replaced(silent, "nanotron", "NeMo 24.07")).schedule.virtual_stages, 8);
@@ -289,7 +293,8 @@ TEST(MapRun, WordsForRecomputation) {
   EXPECT_EQ(kind("full").kind, RecomputeKind::full);
 }
 
-// LoRA is read off the heading; a published model stands for dimensions that do not describe it; compiled runs have an engine of their own.
+// LoRA is read off the heading; a published model stands for dimensions that do not describe it; compiled runs have an
+// engine of their own.
 TEST(MapRun, AdaptersPublishedModelsAndCompiledRuns) {
   EXPECT_EQ(run_of(line(R"(, "table": "LoRA results")")).job.training.adapter.rank, 8);
   EXPECT_EQ(run_of(line(R"(, "table": "SFT results")")).job.training.adapter.rank, 0);
@@ -384,7 +389,8 @@ TEST(MapRun, RacksAreOccupiedBySegments) {
   EXPECT_EQ(spans("256", "256"), (std::vector<std::int64_t>{4, 64, 256}));
 }
 
-// Sizes alone. GPT-2's block at h = 2048: 12 h² + 13 h weights, ffn 8192 = 4 h. Llama's with ffn 5504: gated, no biases.
+// Sizes alone. GPT-2's block at h = 2048: 12 h² + 13 h weights, ffn 8192 = 4 h. Llama's with ffn 5504: gated, no
+// biases.
 TEST(MapRun, SizesAloneAreEnough) {
   const std::string silent = replaced(line(), "\"name\": \"llama-like\", ", "");
   const MappedRun gated = run_of(silent);  // model.params 1,342,177,280 is met by 16 gated blocks and a tied table
@@ -511,8 +517,8 @@ TEST(ValidateRuns, CountsErrorsFeasibilityRankingAndSkips) {
   EXPECT_EQ(v.by_source.at("lab").records, 4);
 }
 
-// Predicted 1 s for tp 1 and 2 s for tp 2. Measured for tp 1: 4, 9, 9 s, median 9; for tp 2: 6 s. Counted once each the choice of tp 1 costs
-// 1 − 6/9; with every repeat counted the first 4 s run would have made the choice look perfect.
+// Predicted 1 s for tp 1 and 2 s for tp 2. Measured for tp 1: 4, 9, 9 s, median 9; for tp 2: 6 s. Counted once each the
+// choice of tp 1 costs 1 − 6/9; with every repeat counted the first 4 s run would have made the choice look perfect.
 TEST(ValidateRuns, RepeatsOfAConfigurationRankOnce) {
   std::string text = line(R"(, "measured": {"iteration_s": 6.0})");
   for (const char* seconds : {"4.0", "9.0", "9.0"})
@@ -524,8 +530,8 @@ TEST(ValidateRuns, RepeatsOfAConfigurationRankOnce) {
   EXPECT_DOUBLE_EQ(v.all.ranking.kendall_tau, -1);
 }
 
-// A step of 10⁻³²⁰ s or of 10¹² s was not measured, nor was a peak of 10²¹ bytes: before, the error of the first was infinite, which
-// no JSON can say. The fourth line alone has a time, twice what is predicted.
+// A step of 10⁻³²⁰ s or of 10¹² s was not measured, nor was a peak of 10²¹ bytes: before, the error of the first was
+// infinite, which no JSON can say. The fourth line alone has a time, twice what is predicted.
 TEST(ValidateRuns, WhatNoMachineCanMeasureIsNotCompared) {
   std::string text;
   for (const char* measured : {R"("iteration_s": 1e-320)", R"("iteration_s": 1e12)", R"("iteration_s": 2.0, "peak_mem_gb": 1e12)",

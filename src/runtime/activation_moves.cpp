@@ -14,7 +14,8 @@ using at::Tensor;
 
 namespace {
 
-/// The parts of a tensor that lies as box `whole` which `box` is, run by run, and beside each the tokens that it is of `box`.
+/// The parts of a tensor that lies as box `whole` which `box` is, run by run, and beside each the tokens that it is of
+/// `box`.
 std::vector<std::pair<Tensor, Extent>> parts_of(const Tensor& t, const ActivationBox& whole, const ActivationBox& box) {
   std::vector<std::pair<Tensor, Extent>> parts;
   std::int64_t begin = 0, at = 0;
@@ -62,7 +63,8 @@ ActivationMoves::ActivationMoves(const RankView& view, const Program& program, c
   position_ = position_of(rank);
 }
 
-// ---- layouts -----------------------------------------------------------------------------------------------------------------
+// ---- layouts
+// -----------------------------------------------------------------------------------------------------------------
 
 std::int64_t ActivationMoves::ranks_beside(const RankClass& rank) const {
   return std::count_if(program_.ranks.begin(), program_.ranks.end(),
@@ -108,7 +110,8 @@ Tensor ActivationMoves::room_for(const ActivationBox& box) const {
   return at::empty({size_of(box.tokens), box.samples.size(), box.features.size()}, view_.type());
 }
 
-// ---- between stages ----------------------------------------------------------------------------------------------------------
+// ---- between stages
+// ----------------------------------------------------------------------------------------------------------
 
 std::int32_t ActivationMoves::tag(std::int32_t place, std::int32_t microbatch, bool gradient) const {
   return ((place * pipeline_.structure.schedule.microbatches + microbatch) << 1) | (gradient ? 1 : 0);
@@ -155,7 +158,8 @@ Message ActivationMoves::receive(const Instruction& i, Arrival& arrival) {
   return world_->receive(into, peer_of(i), tag(transfer.chunk.value, i.microbatch, transfer.gradient));
 }
 
-// ---- inside a stage ----------------------------------------------------------------------------------------------------------
+// ---- inside a stage
+// ----------------------------------------------------------------------------------------------------------
 
 Tensor ActivationMoves::moved(const Tensor& x, Side from, Side to, std::int32_t microbatch, bool gradient) {
   if (same_layout(from, to)) return x;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Activations, and gradients of them, on their way: between layers of two layouts inside a stage, and between stages.
 //
-// Stages that are joined position by position (plan/unfold.h) pass on a value as its layer left it; the receiving stage moves it inside, if its
-// first layer wants it otherwise. Between other stages (Transfer::boxes) every rank sends the boxes that others want and puts its own together
-// of what arrives.
+// Stages that are joined position by position (plan/unfold.h) pass on a value as its layer left it; the receiving stage
+// moves it inside, if its first layer wants it otherwise. Between other stages (Transfer::boxes) every rank sends the
+// boxes that others want and puts its own together of what arrives.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -39,13 +39,15 @@ class ActivationMoves {
 
   /// Of all samples of a micro-batch those of this rank beside layers of a range.
   [[nodiscard]] Extent samples(std::int32_t range) const;
-  /// `x` as it lies beside layer `from`, as layer `to` wants it; both in this stage. Every rank of the stage takes part.
+  /// `x` as it lies beside layer `from`, as layer `to` wants it; both in this stage. Every rank of the stage takes
+  /// part.
   at::Tensor moved(const at::Tensor& x, Side from, Side to, std::int32_t microbatch, bool gradient);
   /// What `send` instruction `i` sends of `value`.
   Message send(const Instruction& i, const at::Tensor& value);
   /// Offers what `recv` instruction `i` receives; `arrival` is of all receives of one value.
   Message receive(const Instruction& i, Arrival& arrival);
-  /// The side of a transfer's sender, or of its receiver, as it lies in the pipeline: an activation's sender takes its gradient.
+  /// The side of a transfer's sender, or of its receiver, as it lies in the pipeline: an activation's sender takes its
+  /// gradient.
   [[nodiscard]] Side before(const Transfer& transfer) const;
   [[nodiscard]] Side behind(const Transfer& transfer) const;
 

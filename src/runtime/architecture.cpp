@@ -100,7 +100,8 @@ Status refused_layer(const LayerKind& kind) {
 }
 
 Status refused_strategy(const Strategy& s, const std::string& where) {
-  // Selective recomputation is that of attention here; plans of `generic` name norms and activation functions, whose training is the same.
+  // Selective recomputation is that of attention here; plans of `generic` name norms and activation functions, whose
+  // training is the same.
   const RecomputeModules modules = s.recompute.modules;
   if (modules.any() && modules != RecomputeModules{RecomputeModule::core_attn} && modules != kModulesOfVersion1)
     return refused(where, cat("recomputation of ", to_string(modules)), "none, selective, core_attn or full");

@@ -40,7 +40,8 @@ TEST(RotaryRates, LinearDividesAll) {
   EXPECT_NEAR(rotary_rates(*a, 4)[1], 0.0025, 1e-15);
 }
 
-// Old context 100, low 1, high 4. A pair of wavelength 2π turns 100/2π = 15.9 times in it: kept. One of 2π·100 turns 0.16 times: divided by 8.
+// Old context 100, low 1, high 4. A pair of wavelength 2π turns 100/2π = 15.9 times in it: kept. One of 2π·100 turns
+// 0.16 times: divided by 8.
 // Between: 100/λ = 2 turns give u = (2 − 1)/(4 − 1), rate (2/3·1/8 + 1/3)·r.
 TEST(RotaryRates, Llama3StretchesLongWaves) {
   Architecture a;

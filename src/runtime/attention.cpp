@@ -82,7 +82,8 @@ class HeadExchange {
   Heads all_, own_;
 };
 
-/// The scores of own queries with the keys of one member of the ring: rows and columns with something visible, and what is hidden in them.
+/// The scores of own queries with the keys of one member of the ring: rows and columns with something visible, and what
+/// is hidden in them.
 struct ScoreBlock {
   Extent rows, columns;
   Tensor hidden;  ///< undefined: nothing

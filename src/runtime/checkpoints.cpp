@@ -24,7 +24,8 @@ Checkpoints::Checkpoints(CheckpointOptions options, const RankView& view, RankMo
   training_.data = std::move(data);
 }
 
-// ---- writing -----------------------------------------------------------------------------------------------------------------
+// ---- writing
+// -----------------------------------------------------------------------------------------------------------------
 
 Status Checkpoints::after(std::int64_t updates, std::int64_t steps) {
   if (options_.folder.empty()) return {};
@@ -67,7 +68,8 @@ Status Checkpoints::write(std::int64_t updates) {
   return failed;
 }
 
-// ---- resuming ----------------------------------------------------------------------------------------------------------------
+// ---- resuming
+// ----------------------------------------------------------------------------------------------------------------
 
 Status Checkpoints::unlike(const storage::Manifest& manifest, const std::string& where) const {
   const auto refused = [&](std::string found, std::string expected) {
@@ -82,7 +84,8 @@ Status Checkpoints::unlike(const storage::Manifest& manifest, const std::string&
   return refused(text(manifest.training), text(training_));
 }
 
-/// All that this rank holds; and its share of what all ranks wrote is verified, so that no damage is passed over. Where it fails, states are left half changed: another checkpoint is read, or the run ends.
+/// All that this rank holds; and its share of what all ranks wrote is verified, so that no damage is passed over. Where
+/// it fails, states are left half changed: another checkpoint is read, or the run ends.
 Result<std::int64_t> Checkpoints::read(const std::string& step_folder) {
   auto opened = storage::Checkpoint::open(step_folder);
   if (!opened) return opened.error();

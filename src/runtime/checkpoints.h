@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Checkpoints of a run (storage/checkpoint.h), written and resumed by all its ranks together.
 //
-// Writing: rank 0 makes the folder; every rank writes what it counts; all know whether all could; rank 0 completes it. Resuming: from the last
-// complete checkpoint to the first, every rank reads what it holds under its plan, which may be another than that of the writers; one that is
-// damaged anywhere is passed over by all. Every rank calls everything here; an error is that of all of them.
+// Writing: rank 0 makes the folder; every rank writes what it counts; all know whether all could; rank 0 completes it.
+// Resuming: from the last complete checkpoint to the first, every rank reads what it holds under its plan, which may be
+// another than that of the writers; one that is damaged anywhere is passed over by all. Every rank calls everything
+// here; an error is that of all of them.
 #pragma once
 
 #include <cstdint>

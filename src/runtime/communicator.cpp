@@ -48,7 +48,8 @@ std::string cause_of(const std::exception& failure) {
   return text;
 }
 
-// ---- messages ----------------------------------------------------------------------------------------------------------------
+// ---- messages
+// ----------------------------------------------------------------------------------------------------------------
 
 class Message::Impl {
  public:
@@ -68,7 +69,8 @@ void Message::wait() {
   impl_.reset();
 }
 
-// ---- groups ------------------------------------------------------------------------------------------------------------------
+// ---- groups
+// ------------------------------------------------------------------------------------------------------------------
 
 class Communicator::Impl {
  public:
@@ -158,8 +160,8 @@ at::Tensor Communicator::parts_of_everyone(const at::Tensor& whole) {
   return rows;
 }
 
-/// In round k this rank sends to the k-th after it and receives from the k-th before it: one message each way on every link at a time, which a
-/// link carries at its rate.
+/// In round k this rank sends to the k-th after it and receives from the k-th before it: one message each way on every
+/// link at a time, which a link carries at its rate.
 void Communicator::in_rounds(at::Tensor whole, const std::function<at::Tensor(int to)>& part_for) {
   const int all = impl_->size, here = impl_->rank;
   const std::int64_t part = whole.numel() / all;
@@ -172,7 +174,8 @@ void Communicator::in_rounds(at::Tensor whole, const std::function<at::Tensor(in
   }
 }
 
-/// What a gather into `whole` will receive, asked for: the sooner, the less its senders wait for the word that this rank is ready.
+/// What a gather into `whole` will receive, asked for: the sooner, the less its senders wait for the word that this
+/// rank is ready.
 std::vector<Message> Communicator::ask_for_parts(const at::Tensor& whole) {
   const int all = impl_->size, here = impl_->rank, before = (here + all - 1) % all;
   const std::int64_t part = whole.numel() / all;
@@ -185,8 +188,8 @@ std::vector<Message> Communicator::ask_for_parts(const at::Tensor& whole) {
   return asked;
 }
 
-/// Directly: the own part to everyone. In a ring, round k: this rank hands on to the next one what it got from the one before in round k − 1, at
-/// first its own part.
+/// Directly: the own part to everyone. In a ring, round k: this rank hands on to the next one what it got from the one
+/// before in round k − 1, at first its own part.
 void Communicator::gather_asked(const at::Tensor& whole, const at::Tensor& own, std::vector<Message> asked) {
   const int all = impl_->size, here = impl_->rank, next = (here + 1) % all;
   const std::int64_t part = whole.numel() / all;
@@ -202,8 +205,9 @@ void Communicator::gather_asked(const at::Tensor& whole, const at::Tensor& own, 
   for (Message& message : leaving) message.wait();
 }
 
-/// Round k: the sum of a part so far goes on to the next rank, which adds its own; after the last round this rank has the whole sum of its part. Every
-/// part is summed by one chain of ranks, so that all members get the same bits of it. A round's message is asked for while the one before is under way.
+/// Round k: the sum of a part so far goes on to the next rank, which adds its own; after the last round this rank has
+/// the whole sum of its part. Every part is summed by one chain of ranks, so that all members get the same bits of it.
+/// A round's message is asked for while the one before is under way.
 at::Tensor Communicator::reduced_in_ring(const at::Tensor& whole) {
   const int all = impl_->size, here = impl_->rank, next = (here + 1) % all, before = (here + all - 1) % all;
   const std::int64_t part = whole.numel() / all;
@@ -248,8 +252,8 @@ void Communicator::all_reduce(at::Tensor tensor) {
     tensor.view({-1}).copy_(sum_of(from_everyone(tensor)));
     return;
   }
-  // Parts are summed by one member each, then gathered. A member has its sum only when all others have sent what they had of it, so that the
-  // sums may arrive where those parts were.
+  // Parts are summed by one member each, then gathered. A member has its sum only when all others have sent what they
+  // had of it, so that the sums may arrive where those parts were.
   const std::int64_t n = tensor.numel(), part = (n + impl_->size - 1) / impl_->size;
   at::Tensor padded = tensor.view({-1});
   if (part * impl_->size != n) padded = at::cat({padded, at::zeros({part * impl_->size - n}, tensor.options())});
@@ -431,7 +435,8 @@ void Communicator::finish(Message& message) {
   message.wait();
 }
 
-// ---- the meeting -------------------------------------------------------------------------------------------------------------
+// ---- the meeting
+// -------------------------------------------------------------------------------------------------------------
 
 class Meeting::Impl {
  public:

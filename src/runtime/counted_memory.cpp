@@ -11,8 +11,8 @@
 namespace espalier::runtime {
 namespace {
 
-/// What stands before the memory of a tensor: the memory itself, and who counts it. Libraries below libtorch ask for memory of which they keep the address
-/// alone (c10::Allocator::raw_allocate), so that all is found by it.
+/// What stands before the memory of a tensor: the memory itself, and who counts it. Libraries below libtorch ask for
+/// memory of which they keep the address alone (c10::Allocator::raw_allocate), so that all is found by it.
 struct CountedBlock {
   c10::DataPtr data;
   std::int64_t bytes = 0;

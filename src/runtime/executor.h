@@ -1,14 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // Runs one rank's instruction list: the second interpreter of the Program, beside the simulator.
 //
-// Instructions are issued in their order. One that waits for another (wait0, wait1) waits until it has ended. Computations run here; sends
-// and receives are messages under way; reductions and gathers run on a queue beside. Gloo's messages move only when both ends are there, while
-// a `send` of the Program ends without its receiver. So before every instruction a rank offers all receives whose sender may have come to
-// the send: of a peer's list, what stands before the first instruction that needs a send which this rank has not issued. A peer that waits for
-// a send to this rank waits for one of these, so that no two ranks wait for each other where the Program lets them pass.
+// Instructions are issued in their order. One that waits for another (wait0, wait1) waits until it has ended.
+// Computations run here; sends and receives are messages under way; reductions and gathers run on a queue beside.
+// Gloo's messages move only when both ends are there, while a `send` of the Program ends without its receiver. So
+// before every instruction a rank offers all receives whose sender may have come to the send: of a peer's list, what
+// stands before the first instruction that needs a send which this rank has not issued. A peer that waits for a send to
+// this rank waits for one of these, so that no two ranks wait for each other where the Program lets them pass.
 //
-// What a step does beyond the Program: before the update all ranks sum their losses and the squares of their gradients (one all-reduce of three
-// numbers: the third says what a rank asks all others for, steering.h), from which follow the loss that is shown and the clipping of gradients.
+// What a step does beyond the Program: before the update all ranks sum their losses and the squares of their gradients
+// (one all-reduce of three
+// numbers: the third says what a rank asks all others for, steering.h), from which follow the loss that is shown and
+// the clipping of gradients.
 #pragma once
 
 #include <cstdint>
@@ -47,9 +50,11 @@ class Executor {
 
   /// What this rank asks all others for in the next step: a number that they get with the loss.
   void ask(double wish) { wish_ = wish; }
-  /// Training step `step` (from 0). `look`, where given, is called when all gradients are complete and nothing is updated yet.
+  /// Training step `step` (from 0). `look`, where given, is called when all gradients are complete and nothing is
+  /// updated yet.
   StepResult step(std::int64_t step, const std::function<void(RankModel&)>& look = {});
-  /// Called with the first sample, in its step, of every pass through a head of this rank: who is to look at its logits.
+  /// Called with the first sample, in its step, of every pass through a head of this rank: who is to look at its
+  /// logits.
   void watch_logits(std::function<WatchLogits(std::int64_t)> watch) { watch_logits_ = std::move(watch); }
 
  private:

@@ -32,7 +32,8 @@ Counts list_of(const Tensor& x) {
   return {first, first + flat.numel()};
 }
 
-// ---- router ------------------------------------------------------------------------------------------------------------------
+// ---- router
+// ------------------------------------------------------------------------------------------------------------------
 
 class Router : public LayerOperator {
  public:
@@ -71,7 +72,8 @@ class Router : public LayerOperator {
   Parameters parameters_;
 };
 
-// ---- the way to the experts and back -----------------------------------------------------------------------------------------
+// ---- the way to the experts and back
+// -----------------------------------------------------------------------------------------
 
 /// Moves rows between the ranks that hold tokens and those that hold experts.
 class ExpertExchange {
@@ -213,7 +215,8 @@ class Combine : public LayerOperator {
   ExpertExchange exchange_;
 };
 
-// ---- experts -----------------------------------------------------------------------------------------------------------------
+// ---- experts
+// -----------------------------------------------------------------------------------------------------------------
 
 /// Of each own expert outputs × inputs (column) or inputs × outputs (row), as dense linears.
 class ExpertLinear : public LayerOperator {

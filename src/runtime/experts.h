@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Mixtures of experts: every token goes to the `top_k` experts that its router prefers, wherever these lie, and none is dropped.
+// Mixtures of experts: every token goes to the `top_k` experts that its router prefers, wherever these lie, and none is
+// dropped.
 //
 //   router     p = softmax(W·x);  of the k largest  w = p, or p / Σ p where the configuration normalises them
 //                dp = dw, or (dw − Σ dw∘w) / Σ p, of the chosen;  dz = p∘(dp − Σ dp∘p);  dx += dz·W
@@ -7,11 +8,11 @@
 //   experts    a matrix product each
 //   combine    all-to-all back;  y = Σ_k w_k · copy_k;   dw_k = dy·copy_k,  dcopy_k = w_k·dy
 //
-// A rank of place (x, e) in its expert tensor and expert groups holds the x-th part of experts [e·E/ep, (e+1)·E/ep) (plan/ownership.h). Where the
-// expert tensor group divides a sequence, its members have different tokens: what arrived is gathered among them before the experts and
-// reduce-scattered after; otherwise all have the same, and partial outputs are all-reduced. Backward the two ends change places. Ranks of a
-// tensor group that hold the same tokens and split no expert each send all of theirs, as the cost model has it: of the gradients of experts
-// each counts its share.
+// A rank of place (x, e) in its expert tensor and expert groups holds the x-th part of experts [e·E/ep, (e+1)·E/ep)
+// (plan/ownership.h). Where the expert tensor group divides a sequence, its members have different tokens: what arrived
+// is gathered among them before the experts and reduce-scattered after; otherwise all have the same, and partial
+// outputs are all-reduced. Backward the two ends change places. Ranks of a tensor group that hold the same tokens and
+// split no expert each send all of theirs, as the cost model has it: of the gradients of experts each counts its share.
 #pragma once
 
 #include <ATen/core/Tensor.h>

@@ -16,7 +16,8 @@ using at::Tensor;
 
 namespace {
 
-/// Calls f(part of the own gradient, part of a message) for every run of elements of a message that lies together in the own part of a state.
+/// Calls f(part of the own gradient, part of a message) for every run of elements of a message that lies together in
+/// the own part of a state.
 template <class Function>
 void for_each_run(const std::vector<ExchangedPart>& parts, const Tensor& message, const RankModel& model,
                   const std::function<Tensor(State*)>& list_of, const Function& f) {

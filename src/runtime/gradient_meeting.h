@@ -13,7 +13,8 @@ class GradientMeeting {
  public:
   /// `everyone`: all ranks of the run; used by this alone. Null: one pipeline, which meets nobody.
   GradientMeeting(const RankView& view, const Program& program, Communicator* everyone);
-  /// Completes the gradients of the segment's layers inside the pipeline, then adds those of the others. Every rank of the segment takes part.
+  /// Completes the gradients of the segment's layers inside the pipeline, then adds those of the others. Every rank of
+  /// the segment takes part.
   void run(CollectiveId collective, RankModel& model);
 
  private:

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // What happens to queries and keys before attention: a norm of each head (Henry et al. 2020), and rotary positions.
 //
-//   norm     of the d features of a head  y = w · x / √(mean(x²) + ε), one w for all heads of a kind;  dw = Σ heads dy ∘ x/√…, of a tensor
+//   norm     of the d features of a head  y = w · x / √(mean(x²) + ε), one w for all heads of a kind;  dw = Σ heads dy
+//            ∘ x/√…, of a tensor
 //            group summed over its ranks, each of which has some heads
 //   rotary   feature pair (i, i + d/2) at position p turns by p · rate_i (architecture.h); backward it turns back
 #pragma once

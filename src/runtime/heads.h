@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Queries, keys and values as they lie packed in the features of one activation: all queries, then of each key/value head its key and its
-// value. Views into a tensor, no copies.
+// Queries, keys and values as they lie packed in the features of one activation: all queries, then of each key/value
+// head its key and its value. Views into a tensor, no copies.
 #pragma once
 
 #include <ATen/core/Tensor.h>

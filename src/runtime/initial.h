@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a run begins with: the values of parameters and the tokens of samples, as functions of where they stand in the model and in the data,
-// never of the plan. A rank computes those it holds; two plans train the same model on the same data.
+// What a run begins with: the values of parameters and the tokens of samples, as functions of where they stand in the
+// model and in the data, never of the plan. A rank computes those it holds; two plans train the same model on the same
+// data.
 //
-// Parameter j of a layer (numbered as plan/ownership.h does): norm scales 1, biases and shifts 0, all others normal with deviation 0.02, those
-// that write into the residual stream 0.02 / √(2·blocks) (Radford et al. 2019). The normal value is a function of (seed, layer, j) alone:
+// Parameter j of a layer (numbered as plan/ownership.h does): norm scales 1, biases and shifts 0, all others normal
+// with deviation 0.02, those that write into the residual stream 0.02 / √(2·blocks) (Radford et al. 2019). The normal
+// value is a function of (seed, layer, j) alone:
 // SplitMix64 of the three, twice, and Box and Muller.
 //
-// Synthetic tokens: position p of sample n is drawn from a chain in which a token has four likely followers, so that there is something to
-// learn and the loss falls.
+// Synthetic tokens: position p of sample n is drawn from a chain in which a token has four likely followers, so that
+// there is something to learn and the loss falls.
 #pragma once
 
 #include <cstdint>
@@ -28,8 +30,8 @@ std::uint64_t counter_word(std::uint64_t seed, std::uint64_t stream, std::uint64
 float initial_value(const Model& model, std::int32_t layer, const Operator& op, std::int64_t index, std::int64_t element,
                     std::uint64_t seed);
 
-/// Tokens of samples: synthetic, or from a file (storage/tokens.h), of whose stream sample n of length S takes tokens [n·S, n·S + S]; the stream
-/// begins again at its end.
+/// Tokens of samples: synthetic, or from a file (storage/tokens.h), of whose stream sample n of length S takes tokens
+/// [n·S, n·S + S]; the stream begins again at its end.
 class TokenSource {
  public:
   static TokenSource synthetic(std::int64_t vocabulary, std::uint64_t seed);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // One layer of the model on one rank: its operators in the order of the Model, between them the residual stream.
 //
-// The value that enters a layer (of an embedding: the looked-up tokens) is the stream; a residual adds the stream to what its branch made of
-// it, and the sum is the new stream. A branch begins behind a residual. Backward the stream's gradient goes round the branch and is added
-// where the branch began.
+// The value that enters a layer (of an embedding: the looked-up tokens) is the stream; a residual adds the stream to
+// what its branch made of it, and the sum is the new stream. A branch begins behind a residual. Backward the stream's
+// gradient goes round the branch and is added where the branch began.
 #pragma once
 
 #include <memory>
@@ -24,8 +24,9 @@ class Layer {
   Layer& operator=(const Layer&) = delete;
 
   at::Tensor forward(Frame& frame, const at::Tensor& x);
-  /// The gradient of the input; what was saved is dropped. Gradients of parameters: `whole`, each behind the gradient of its operator's input, so
-  /// that nothing waits for them, and the micro-batch is through with this layer; otherwise they become tasks of the frame.
+  /// The gradient of the input; what was saved is dropped. Gradients of parameters: `whole`, each behind the gradient
+  /// of its operator's input, so that nothing waits for them, and the micro-batch is through with this layer; otherwise
+  /// they become tasks of the frame.
   at::Tensor backward(Frame& frame, at::Tensor dy, bool whole);
   /// Runs the tasks; the micro-batch is through with this layer.
   void weight_gradients(Frame& frame);
@@ -36,7 +37,8 @@ class Layer {
       : states_(std::move(states)), clock_(clock), recomputed_(recomputed) {}
   /// All operators; the states are readable, and what the backward needs is kept in the frame.
   virtual at::Tensor run(Frame& frame, const at::Tensor& x);
-  /// `whole`: with the gradients of parameters, each behind that of its operator's input; otherwise they stay tasks of the frame.
+  /// `whole`: with the gradients of parameters, each behind that of its operator's input; otherwise they stay tasks of
+  /// the frame.
   virtual at::Tensor run_back(Frame& frame, at::Tensor dy, bool whole);
   /// Runs the tasks of the frame.
   static void run_tasks(Frame& frame);

@@ -100,8 +100,9 @@ struct Grouping {
   std::vector<int> of;
 };
 
-/// What plans can ask for. Of a power of two 2^n, ranks in a group differ in a set of their n bits, as tensor and data groups and the group indicators of
-/// PrimePar do: all sets of up to three bits in all, beyond them the sets of neighbouring bits. Otherwise neighbours, and ranks at equal distances.
+/// What plans can ask for. Of a power of two 2^n, ranks in a group differ in a set of their n bits, as tensor and data
+/// groups and the group indicators of PrimePar do: all sets of up to three bits in all, beyond them the sets of
+/// neighbouring bits. Otherwise neighbours, and ranks at equal distances.
 std::vector<Grouping> groupings_of(int world) {
   std::vector<Grouping> out;
   const auto add = [&](const std::function<int(int)>& group_of_rank) {
@@ -128,8 +129,9 @@ std::vector<Grouping> groupings_of(int world) {
   return out;
 }
 
-/// Up to which size collectives go from everyone to everyone. A ring of n ranks waits for n − 2 latencies more; messages from everyone to everyone arrive
-/// at once and queue. So the limit grows with the latency: 64 KiB for each half of a millisecond that a word takes there and back, a power of two.
+/// Up to which size collectives go from everyone to everyone. A ring of n ranks waits for n − 2 latencies more;
+/// messages from everyone to everyone arrive at once and queue. So the limit grows with the latency: 64 KiB for each
+/// half of a millisecond that a word takes there and back, a power of two.
 std::int64_t direct_limit(Communicator& all) {
   constexpr double kNear = 5e-4;
   constexpr int kTries = 9, kMostDoublings = 4;

@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// How long the operators of a rank take, without the collectives inside them; and ranks that play a slower device than they are.
+// How long the operators of a rank take, without the collectives inside them; and ranks that play a slower device than
+// they are.
 //
-// A paced operator lasts what a made-up device would take for it: after the real arithmetic its rank sleeps. Several ranks then share the
-// cores of one machine without slowing each other down, as long as all of their arithmetic fits beside what they sleep. What an operator
-// overshoots is taken off the next ones, so that a step has the length of the made-up device. The device, for an operator of f operations and
-// b bytes (read and written, four an element):
+// A paced operator lasts what a made-up device would take for it: after the real arithmetic its rank sleeps. Several
+// ranks then share the cores of one machine without slowing each other down, as long as all of their arithmetic fits
+// beside what they sleep. What an operator overshoots is taken off the next ones, so that a step has the length of the
+// made-up device. The device, for an operator of f operations and b bytes (read and written, four an element):
 //
 //     launch + max(f / flops, b / bandwidth), divided by the speed of the rank
 //
-// with f = 2·tokens·in·out of a linear, 4·tokens·keys·heads·head_dim of attention, both once more for the gradients of inputs (attention: twice) and
-// of parameters; other operators move bytes only.
+// with f = 2·tokens·in·out of a linear, 4·tokens·keys·heads·head_dim of attention, both once more for the gradients of
+// inputs (attention: twice) and of parameters; other operators move bytes only.
 #pragma once
 
 #include <chrono>

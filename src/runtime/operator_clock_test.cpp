@@ -17,7 +17,8 @@ TEST(OperatorClock, ADeviceIsItsRatesItsLaunchAndItsSpeed) {
   // 2·100·128·256 = 6,553,600 operations, 6.5536 ms; 4·(100·384 + 128·256) = 284,672 bytes, 2.85 ms.
   EXPECT_NEAR(pace->seconds(kLinear, Pass::forward), 1e-3 + 6.5536e-3, 1e-9);
   EXPECT_NEAR(pace->seconds(kLinear, Pass::weight_gradient), 1e-3 + 6.5536e-3, 1e-9);
-  // Attention of 100 tokens over 50 keys, 4 heads of 16: 4·100·50·64 = 1,280,000 operations; twice for gradients, none of them of weights.
+  // Attention of 100 tokens over 50 keys, 4 heads of 16: 4·100·50·64 = 1,280,000 operations; twice for gradients, none
+  // of them of weights.
   const OperatorWork attention{{OperatorKind::attention, 0, 0, 4, 4, 16, 50}, 100};
   EXPECT_NEAR(pace->seconds(attention, Pass::forward), 1e-3 + 1.28e-3, 1e-9);
   EXPECT_NEAR(pace->seconds(attention, Pass::input_gradient), 1e-3 + 2.56e-3, 1e-9);

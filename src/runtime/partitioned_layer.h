@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A block whose operators are partitioned one by one, on one rank: its nodes in their order (plan/block_graph.h), between them tiles on their way
-// (tile_exchange.h). The value that enters lies as the one that leaves. Backward the gradients of a value that several nodes read are added where
-// the node that left it wants them.
+// A block whose operators are partitioned one by one, on one rank: its nodes in their order (plan/block_graph.h),
+// between them tiles on their way (tile_exchange.h). The value that enters lies as the one that leaves. Backward the
+// gradients of a value that several nodes read are added where the node that left it wants them.
 #pragma once
 
 #include <cstdint>

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Process groups of c10d for a Communicator, chosen by where tensors live: Gloo for those of the processor, NCCL for those of GPUs (CMake option
-// ESPALIER_NCCL; it needs a wheel with CUDA and the headers of NCCL). And the one place that knows which methods of c10d were renamed between versions:
-// all_to_all_single and its kin are called so from 2.15 on, alltoall_base and its kin before (compiled against 2.10, 2.13 and 2.15).
+// Process groups of c10d for a Communicator, chosen by where tensors live: Gloo for those of the processor, NCCL for
+// those of GPUs (CMake option ESPALIER_NCCL; it needs a wheel with CUDA and the headers of NCCL). And the one place
+// that knows which methods of c10d were renamed between versions:
+// all_to_all_single and its kin are called so from 2.15 on, alltoall_base and its kin before (compiled against 2.10,
+// 2.13 and 2.15).
 #pragma once
 
 #include <chrono>
@@ -26,11 +28,12 @@ enum class TensorPlace : std::uint8_t { processor, gpu };
 class Transport {
  public:
   class Impl;
-  /// `local`: all ranks are on this machine. GLOO_SOCKET_IFNAME names an interface, as torch.distributed reads it. An error of the caller where groups
-  /// of GPUs are asked for and has_nccl() is false.
+  /// `local`: all ranks are on this machine. GLOO_SOCKET_IFNAME names an interface, as torch.distributed reads it. An
+  /// error of the caller where groups of GPUs are asked for and has_nccl() is false.
   Transport(TensorPlace place, bool local);
   ~Transport();
-  /// A group of `size` ranks of which this one has number `rank`, met by the keys of `store`, which no other group uses.
+  /// A group of `size` ranks of which this one has number `rank`, met by the keys of `store`, which no other group
+  /// uses.
   [[nodiscard]] std::shared_ptr<c10d::Backend> group(c10d::Store& store, int rank, int size,
                                                      std::chrono::milliseconds timeout) const;
   [[nodiscard]] TensorPlace place() const;

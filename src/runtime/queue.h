@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A stream of a rank that runs beside its computations: tasks one after the other on a thread of its own. Gradients are reduced and
-// parameters gathered on it, as the Program's stream `data` says. A task that throws ends the stream; wait() throws the same.
+// A stream of a rank that runs beside its computations: tasks one after the other on a thread of its own. Gradients are
+// reduced and parameters gathered on it, as the Program's stream `data` says. A task that throws ends the stream;
+// wait() throws the same.
 #pragma once
 
 #include <condition_variable>

@@ -50,7 +50,8 @@ Members indicated(const Members& tensor, int place, partition::GroupIndicator in
 
 bool sums_partial(const Strategy& s) { return s.sp == SequenceParallel::megatron && s.tp > 1; }
 
-// ---- groups ------------------------------------------------------------------------------------------------------------------
+// ---- groups
+// ------------------------------------------------------------------------------------------------------------------
 
 Members RankModel::Builder::ranks_of(const std::vector<std::int64_t>& devices) const {
   Members out;
@@ -144,7 +145,8 @@ void RankModel::Builder::make_groups(const std::vector<Holding>& holdings) {
   }
 }
 
-// ---- layers ------------------------------------------------------------------------------------------------------------------
+// ---- layers
+// ------------------------------------------------------------------------------------------------------------------
 
 OperatorPlace RankModel::Builder::place_of(const Strategy& s, std::int64_t position, bool experts) const {
   const Sequence& sequence = view_.plan->training.sequence;
@@ -250,8 +252,8 @@ void RankModel::Builder::add_layer(const WorkRange& range, std::int32_t index, s
   out_.layers_[index] = std::make_unique<Layer>(kind, parameters, used, place, recomputed);
 }
 
-/// A table's gradients are complete with the embedding's chunk; those of a copy with the head's. Where both chunks are here and differ, only
-/// when all are through.
+/// A table's gradients are complete with the embedding's chunk; those of a copy with the head's. Where both chunks are
+/// here and differ, only when all are through.
 void RankModel::Builder::settle() {
   for (const auto& [layer, units] : units_) {
     const auto head = static_cast<std::int32_t>(model_.layers.size()) - 1;

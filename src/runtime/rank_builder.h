@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// How a RankModel comes to be: the groups of the whole plan (rank_builder.cpp), the states of this rank (rank_states.cpp), its layers over
-// them. Internal to rank_model.h.
+// How a RankModel comes to be: the groups of the whole plan (rank_builder.cpp), the states of this rank
+// (rank_states.cpp), its layers over them. Internal to rank_model.h.
 #pragma once
 
 #include <cstdint>
@@ -25,7 +25,8 @@ bool is_head_norm(const Operator& op);
 std::int64_t key_heads(const LayerKind& kind);
 /// Those of a tensor group that hold the key/value head which member `t` holds.
 Members sharing_heads(const Members& tensor, std::int64_t heads, std::int64_t t);
-/// Gradients that ZeRO scatters in every micro-batch travel between computations; the others on the stream of data parallelism, beside them.
+/// Gradients that ZeRO scatters in every micro-batch travel between computations; the others on the stream of data
+/// parallelism, beside them.
 std::string purpose_of(const char* what, ZeroStage zero);
 /// Whether layers of a kind are mixtures of experts, and whether they have norms of heads.
 bool has_experts(const LayerKind& kind);

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// What one rank has of the model under a plan: the groups in which it meets others, the states it holds, and its layers.
+// What one rank has of the model under a plan: the groups in which it meets others, the states it holds, and its
+// layers.
 //
-// Who holds what follows from plan/ownership.h, who meets whom from plan/process_groups.h; nothing of it is derived again here. World rank r is
-// the device with the r-th smallest id of the plan.
+// Who holds what follows from plan/ownership.h, who meets whom from plan/process_groups.h; nothing of it is derived
+// again here. World rank r is the device with the r-th smallest id of the plan.
 //
-// A token table that the head shares (tied) is a state of its own beside the rest of layer 0, so that its ZeRO parts lie alike on the stage of
-// the embedding and on stages that hold a copy.
+// A token table that the head shares (tied) is a state of its own beside the rest of layer 0, so that its ZeRO parts
+// lie alike on the stage of the embedding and on stages that hold a copy.
 #pragma once
 
 #include <cstdint>
@@ -24,7 +25,8 @@
 
 namespace espalier::runtime {
 
-/// Groups of ranks by what they are for and who is in them; two purposes have connections of their own, so that two threads can use them.
+/// Groups of ranks by what they are for and who is in them; two purposes have connections of their own, so that two
+/// threads can use them.
 class Groups {
  public:
   Groups(Meeting& meeting, std::string prefix) : meeting_(meeting), prefix_(std::move(prefix)) {}
@@ -71,8 +73,8 @@ class RankModel {
   [[nodiscard]] std::vector<State*> states() const;
   /// Of a unit that this rank holds some of; null: none.
   [[nodiscard]] State* state_of(const StateUnit& unit) const;
-  /// Those whose gradients are complete when the backward of a layer's chunk has come to this layer. A table that is used by two chunks of this
-  /// rank is none of them.
+  /// Those whose gradients are complete when the backward of a layer's chunk has come to this layer. A table that is
+  /// used by two chunks of this rank is none of them.
   [[nodiscard]] std::vector<State*> settled_by(std::int32_t layer) const;
   /// The token table, or its copy, that several stages hold; null: not here.
   [[nodiscard]] State* copied_table() const { return copied_table_; }

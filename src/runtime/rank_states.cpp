@@ -58,7 +58,8 @@ void RankModel::Builder::find_sums(const Holding& h, std::int64_t position, cons
   shape.sums = {partial, shared};
 }
 
-/// Of partitioned operators: over those of the tensor group that hold the same and have seen other samples, tokens or heads.
+/// Of partitioned operators: over those of the tensor group that hold the same and have seen other samples, tokens or
+/// heads.
 void RankModel::Builder::find_partition_sums(const Holding& h, std::int64_t position, const LayerKind& kind,
                                              StateShape& shape) const {
   const Members tensor = group_of(GroupKind::tensor, h.strategy, h.devices);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a run leaves of its times and its memory: the file of `espalier run --record` (schema espalier.operator-times/1).
+// What a run leaves of its times and its memory: the file of `espalier run --record` (schema
+// espalier.operator-times/1).
 #pragma once
 
 #include <cstdint>

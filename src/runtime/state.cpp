@@ -149,7 +149,8 @@ void State::micro_batch_done() {
 
 namespace {
 
-/// States by the group that `group_of` names, in the order in which groups come first: the same on all ranks of a group. Null: in none.
+/// States by the group that `group_of` names, in the order in which groups come first: the same on all ranks of a
+/// group. Null: in none.
 template <class GroupOf>
 std::vector<std::pair<Communicator*, std::vector<State*>>> by_group(const std::vector<State*>& states, const GroupOf& group_of) {
   std::vector<std::pair<Communicator*, std::vector<State*>>> all;

@@ -1,15 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// Parameters, gradients and optimizer states that one rank holds of a layer, and what the ranks of its groups exchange of them.
+// Parameters, gradients and optimizer states that one rank holds of a layer, and what the ranks of its groups exchange
+// of them.
 //
-// The elements lie one after the other as plan/ownership.h numbers them, of a rank those that it holds: one flat list. A shard group of g ranks
-// divides the list into g equal parts of ⌈n/g⌉, the list padded with zeros, or by the stage's state shares (plan/state_units.h). By ZeRO stage (Rajbhandari et al. 2020):
+// The elements lie one after the other as plan/ownership.h numbers them, of a rank those that it holds: one flat list.
+// A shard group of g ranks divides the list into g equal parts of ⌈n/g⌉, the list padded with zeros, or by the stage's
+// state shares (plan/state_units.h). By ZeRO stage (Rajbhandari et al. 2020):
 //     0  values, gradients, states of the whole list; gradients are all-reduced once a step
 //     1  states of the own part; gradients are reduce-scattered once a step, values gathered once a step
 //     2  gradients as well: reduce-scattered after the backward of every micro-batch
 //     3  values as well: gathered before a layer runs, dropped after
 // Where shard groups have replicas, the parts are all-reduced among these.
-// Gradients of what tensor parallelism does not split are partial under sequence parallelism, and those of keys and values are where several
-// ranks hold one head, or one tile of a partitioned operator: these are summed in the tensor group before anything else.
+// Gradients of what tensor parallelism does not split are partial under sequence parallelism, and those of keys and
+// values are where several ranks hold one head, or one tile of a partitioned operator: these are summed in the tensor
+// group before anything else.
 //
 // AdamW (Loshchilov and Hutter 2019), all parameters decayed:  m ← β₁m + (1−β₁)g,  v ← β₂v + (1−β₂)g²,
 // w ← w − η·(m̂ / (√v̂ + ε) + λw).
@@ -48,7 +51,8 @@ struct StateShape {
   std::int64_t shards = 1, shard = 0;  ///< the own part is the `shard`-th of `shards`
   std::vector<std::int64_t> shares;    ///< weights of the parts; empty: equal
   at::ScalarType type =
-      at::kFloat;  ///< of the values that layers read and ranks gather; those that are updated, gradients and moments are fp32
+      at::kFloat;  ///< of the values that layers read and ranks gather; those that are updated, gradients and moments
+                   ///< are fp32
   std::vector<PartialSum> sums;         ///< inside the tensor group, before anything else
   Communicator* shard_group = nullptr;  ///< null: nobody to meet
   Communicator* replicas = nullptr;
@@ -79,7 +83,8 @@ class State {
   void micro_batch_done();
   /// All have: sums over the data ranks. A second call in a step does nothing.
   void finish_gradients() { finish_gradients({this}); }
-  /// The same of several: what goes to the same ranks travels together. Every rank of a group calls this with the same of its states.
+  /// The same of several: what goes to the same ranks travels together. Every rank of a group calls this with the same
+  /// of its states.
   static void finish_gradients(const std::vector<State*>& states);
   /// Of the own part, after finish_gradients: gradients, and the sum of their squares over `counted`.
   [[nodiscard]] const at::Tensor& own_gradient() const { return reduced_; }
@@ -113,9 +118,10 @@ class State {
   std::int64_t length_ = 0;             // of the flat list with padding
   std::vector<std::int64_t> sizes_;     // of all parts, where they are unequal
   Intervals owned_;
-  // whole_: what layers read; own_: fp32, where layers read fp32 and ZeRO 3 does not drop it a view of whole_; read_: the own part as layers read it (ZeRO 3).
-  // gradient_: of the whole list, with ZeRO 2 and 3 only between a micro-batch's backward and its reduction; reduced_: of the own part, of which
-  // without them it is a view.
+  // whole_: what layers read; own_: fp32, where layers read fp32 and ZeRO 3 does not drop it a view of whole_; read_:
+  // the own part as layers read it (ZeRO 3).
+  // gradient_: of the whole list, with ZeRO 2 and 3 only between a micro-batch's backward and its reduction; reduced_:
+  // of the own part, of which without them it is a view.
   at::Tensor whole_, own_, read_, gradient_, reduced_, first_, second_;
   int users_ = 0;
   bool finished_ = false, fresh_ = true;

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a run can be asked for while it trains: to look at its ranks and links, or to leave after a checkpoint. Who asks, and why, is not known here.
+// What a run can be asked for while it trains: to look at its ranks and links, or to leave after a checkpoint. Who
+// asks, and why, is not known here.
 //
-// A request is a file of one word, "look" or "leave", in a folder into which rank 0 looks between steps; it is taken away when it is read. All
-// ranks learn of it with the sum that ends the step (executor.h), so that they do the same after the same step.
+// A request is a file of one word, "look" or "leave", in a folder into which rank 0 looks between steps; it is taken
+// away when it is read. All ranks learn of it with the sum that ends the step (executor.h), so that they do the same
+// after the same step.
 //
-// Looking: every pair of ranks exchanges messages of kBytes, all pairs of one distance at once, each twice; the faster counts. What rank 0 says of it, line by
-// line (`say`), all of them beginning with "seen":
+// Looking: every pair of ranks exchanges messages of kBytes, all pairs of one distance at once, each twice; the faster
+// counts. What rank 0 says of it, line by line (`say`), all of them beginning with "seen":
 //     seen rank DEVICE FORWARD_S BACKWARD_S      of a micro-batch: operators alone, mean since the last look
 //     seen rate DEVICE DEVICE BYTES_PER_S        from the first to the second
 //     seen end UPDATES                           after so many updates

@@ -33,7 +33,8 @@ struct Ahead {
   std::int64_t ns = 0, error = 0;
 };
 
-/// Rank 0 asks `other` for its time. The shortest round trip says most: the answer was written at its middle, half of it to either side.
+/// Rank 0 asks `other` for its time. The shortest round trip says most: the answer was written at its middle, half of
+/// it to either side.
 Ahead compared(Communicator& world, int other) {
   Ahead best{0, std::numeric_limits<std::int64_t>::max()};
   for (int k = 0; k < kPings; ++k) {

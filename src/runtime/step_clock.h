@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// When every instruction of a rank's list ran, step by step: the measured side of a timeline (espalier/measured_step.h).
+// When every instruction of a rank's list ran, step by step: the measured side of a timeline
+// (espalier/measured_step.h).
 //
-// Computations begin and end on one thread, tasks of the queue on another, each in rows of its own, so that nothing is locked. The last
-// kKept steps are kept: the one of median length is written.
+// Computations begin and end on one thread, tasks of the queue on another, each in rows of its own, so that nothing is
+// locked. The last kKept steps are kept: the one of median length is written.
 #pragma once
 
 #include <chrono>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Attention on tiles: one operator, or QKᵀ, softmax and A·V apart, each with heads, queries and keys of its own. The equations are those of
-// attention.h; a tile of scores is [tokens, samples, heads, keys].
+// Attention on tiles: one operator, or QKᵀ, softmax and A·V apart, each with heads, queries and keys of its own. The
+// equations are those of attention.h; a tile of scores is [tokens, samples, heads, keys].
 #include <ATen/TensorOperators.h>
 
 #include <cmath>

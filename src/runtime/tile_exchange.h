@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tiles of activations between two operators of a partitioned block (plan/block_tiles.h): from where one left them to where the other wants them.
-// All of what goes from one rank to another is one message; where every rank has what it wants nothing is copied.
+// Tiles of activations between two operators of a partitioned block (plan/block_tiles.h): from where one left them to
+// where the other wants them. All of what goes from one rank to another is one message; where every rank has what it
+// wants nothing is copied.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -21,7 +22,8 @@ class TileExchange {
   /// `group`: the tensor group, by place; `marks`: of its messages. Null: one rank.
   TileExchange(const Tiles& held, const Tiles& wanted, int place, Communicator* group, int mark);
 
-  /// The wanted tiles of this rank, of those that it holds; both in the order of the tensors. Every rank of the group calls this.
+  /// The wanted tiles of this rank, of those that it holds; both in the order of the tensors. Every rank of the group
+  /// calls this.
   [[nodiscard]] std::vector<at::Tensor> run(const std::vector<at::Tensor>& held) const;
 
  private:

@@ -66,8 +66,8 @@ class TileRing {
   std::vector<Passed> passed_;
 };
 
-/// The tile of a weight is outputs × inputs with biases in a last column (column linears), or biases, then inputs × outputs (row linears), as
-/// plan/ownership.h numbers them.
+/// The tile of a weight is outputs × inputs with biases in a last column (column linears), or biases, then inputs ×
+/// outputs (row linears), as plan/ownership.h numbers them.
 class TileLinear : public TileOperator {
  public:
   explicit TileLinear(const TilePlace& place)

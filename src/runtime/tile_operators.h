@@ -1,15 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-// The operators of a block that is partitioned one by one over a tensor group (plan/block_tiles.h), each on the tiles of this rank: what its phases
-// compute, pass round and sum (partition/communication.h).
+// The operators of a block that is partitioned one by one over a tensor group (plan/block_tiles.h), each on the tiles
+// of this rank: what its phases compute, pass round and sum (partition/communication.h).
 //
-//     linear       in steps t = 0 … T−1 (T = 2^k of P_{2^k×2^k}, 1 without P): while the present tiles are multiplied, those of step t+1 are
-//                  under way as messages; the sum of the gradients of a weight is passed on before its last product is added (Wang et al. 2024,
-//                  table 1). A rank keeps its own tile of a weight where it is, and the one that the last forward step ended with until
+//     linear       in steps t = 0 … T−1 (T = 2^k of P_{2^k×2^k}, 1 without P): while the present tiles are multiplied,
+//                  those of step t+1 are
+//                  under way as messages; the sum of the gradients of a weight is passed on before its last product is
+//                  added (Wang et al. 2024,
+//                  table 1). A rank keeps its own tile of a weight where it is, and the one that the last forward step
+//                  ended with until
 //                  the backward begins with it, so that none is brought back
-//     attention    QKᵀ, softmax and A·V on some heads, queries and keys; rotary positions and norms of heads on the same tiles
+//     attention    QKᵀ, softmax and A·V on some heads, queries and keys; rotary positions and norms of heads on the
+//                  same tiles
 //     norm         sums over features are summed over the ranks that split them
 //     others       what one rank would do, on fewer numbers
-// What is summed over ranks is an all-reduce over a group indicator. Gradients of parameters wait, as those of LayerOperator do.
+// What is summed over ranks is an all-reduce over a group indicator. Gradients of parameters wait, as those of
+// LayerOperator do.
 #pragma once
 
 #include <ATen/TensorOperators.h>
@@ -44,7 +49,8 @@ struct TilePlace {
            at::Tensor value) const;
   /// Runs what is all communication.
   void communicate(const std::function<void()>& body) const;
-  /// Runs arithmetic of an operator under the clock, where there is one; `busy`: in which it spends time that is not its own.
+  /// Runs arithmetic of an operator under the clock, where there is one; `busy`: in which it spends time that is not
+  /// its own.
   void timed(const Operator& op, Pass pass, const std::function<void()>& body, const Communicator* busy = nullptr) const;
 };
 

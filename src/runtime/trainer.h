@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Trains a model under a plan, as one of its ranks: the table of contents of this module. No header of libtorch is needed to call it.
+// Trains a model under a plan, as one of its ranks: the table of contents of this module. No header of libtorch is
+// needed to call it.
 //
-//   plan ─▶ model (of the configuration that the plan embeds) ─▶ Program, a rank for every device ─▶ groups, states, layers ─▶ steps
+//   plan ─▶ model (of the configuration that the plan embeds) ─▶ Program, a rank for every device ─▶ groups, states,
+//   layers ─▶ steps
 #pragma once
 
 #include <cstdint>
@@ -35,11 +37,13 @@ struct TrainOptions {
   CheckpointOptions checkpoint;
   std::string save;               ///< a folder for the last parameters, in that format; empty: nowhere
   std::string pace;               ///< a device that the ranks play (operator_clock.h); empty: none
-  std::string record;             ///< where rank 0 writes how long its operators took, and the peaks of all ranks; empty: nowhere
+  std::string record;             ///< where rank 0 writes how long its operators took, and the peaks of all ranks;
+                                  ///< empty: nowhere
   std::string steering;           ///< a folder of requests (steering.h); empty: nothing is asked for
   std::int64_t direct_bytes = 0;  ///< Rendezvous::direct_bytes; 0: as it is
-  std::string
-      timeline;  ///< where rank 0 writes when every instruction of all ranks ran, in the step of median length; empty: nowhere
+  std::string timeline;           ///< where rank 0 writes when every instruction of all ranks ran, in the step of median length;
+                                  ///< empty:
+                                  ///< nowhere
   CountedMemory* memory = nullptr;  ///< of this process; null: peaks are not recorded
 };
 
@@ -48,7 +52,8 @@ struct StepReport {
   double loss = 0, gradient = 0, seconds = 0;
 };
 
-/// What a rank has of a layer's gradients in the first step, before clipping: elements by number, and their values in that order.
+/// What a rank has of a layer's gradients in the first step, before clipping: elements by number, and their values in
+/// that order.
 struct GradientPart {
   std::int32_t layer = 0;
   Intervals elements;
@@ -65,18 +70,22 @@ struct LogitsPart {
 struct Watching {
   std::function<void(const StepReport&)> step;   ///< on every rank, after each step
   std::function<void(const std::string&)> note;  ///< on every rank: what is resumed
-  std::function<void(const std::string&)> seen;  ///< on rank 0: what was looked at, and that the run was left (steering.h)
-  std::function<void(const std::vector<GradientPart>&)>
-      first_gradients;                                             ///< on every rank, each element of the model on one rank
-  std::function<void(const LogitsPart&)> first_logits;             ///< on ranks that have a head
-  std::function<void(const std::map<std::string, Calls>&)> calls;  ///< on every rank, after the last step: by what groups are for
+  std::function<void(const std::string&)> seen;  ///< on rank 0: what was looked at, and that the run was left
+                                                 ///< (steering.h)
+  std::function<void(const std::vector<GradientPart>&)> first_gradients;  ///< on every rank, each element of the model
+                                                                          ///< on one
+                                                                          ///< rank
+  std::function<void(const LogitsPart&)> first_logits;                    ///< on ranks that have a head
+  std::function<void(const std::map<std::string, Calls>&)> calls;         ///< on every rank, after the last step: by
+                                                                          ///< what
+                                                                          ///< groups are for
 };
 
 /// How many ranks a plan has.
 int ranks_of(const Plan& plan);
 
-/// Runs the plan as rank `meeting.rank()`; ranks beyond those of the plan return at once. `name` is used once in a meeting. A peer that is
-/// lost, a time-out and a loss that is no number are errors.
+/// Runs the plan as rank `meeting.rank()`; ranks beyond those of the plan return at once. `name` is used once in a
+/// meeting. A peer that is lost, a time-out and a loss that is no number are errors.
 Status train(const Plan& plan, const TrainOptions& options, Meeting& meeting, const std::string& name, const Watching& watching);
 
 }  // namespace espalier::runtime

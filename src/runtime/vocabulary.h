@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// The two ends of a model: tables of tokens and positions, logits, and the cross-entropy over a vocabulary whose rows the ranks of a tensor
-// group divide (Shoeybi et al. 2019).
+// The two ends of a model: tables of tokens and positions, logits, and the cross-entropy over a vocabulary whose rows
+// the ranks of a tensor group divide (Shoeybi et al. 2019).
 //
 //   loss = Σ tokens (ln Σ_v e^(z_v − M) − (z_target − M)) · scale,  M = max_v z_v;   dz = (softmax(z) − onehot(target)) · scale
-// M, the sum and the target's logit are summed over the group, so that a rank's loss is that of all rows: one of the group counts it.
-// Logits become their softmax, and that its gradient, in place: there is one tensor of the size of the logits at a time.
+// M, the sum and the target's logit are summed over the group, so that a rank's loss is that of all rows: one of the
+// group counts it. Logits become their softmax, and that its gradient, in place: there is one tensor of the size of the
+// logits at a time.
 #pragma once
 
 #include <memory>

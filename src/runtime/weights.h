@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Parameters of a run in a folder of Hugging Face transformers. Every rank reads what it holds; rank 0 writes what all send it, layer by layer,
-// so that only it needs the folder and only one layer's memory.
+// Parameters of a run in a folder of Hugging Face transformers. Every rank reads what it holds; rank 0 writes what all
+// send it, layer by layer, so that only it needs the folder and only one layer's memory.
 #pragma once
 
 #include <string>

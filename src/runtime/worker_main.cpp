@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// espalier-rank: one rank of a run. `espalier run` starts it, or a launcher of a cluster starts `espalier run`, which becomes it. Its arguments
-// are no interface for people. It writes a line a step to file descriptor 3, where that is open, otherwise to stdout (rank 0), and says why it ended on stderr.
+// espalier-rank: one rank of a run. `espalier run` starts it, or a launcher of a cluster starts `espalier run`, which
+// becomes it. Its arguments are no interface for people. It writes a line a step to file descriptor 3, where that is
+// open, otherwise to stdout (rank 0), and says why it ended on stderr.
 //
 //   espalier-rank PLAN.json RANK WORLD RENDEZVOUS STEPS SEED RATE CLIP TIMEOUT [KEY=VALUE …]
 //   espalier-rank probe OUT.txt RANK WORLD RENDEZVOUS TIMEOUT RANKS_OF_A_NODE
 //
-// RENDEZVOUS: file:PATH or tcp:HOST:PORT. Keys: data, weights, save, checkpoint, every, keep, resume, pace, record, timeline, steering, direct.
+// RENDEZVOUS: file:PATH or tcp:HOST:PORT. Keys: data, weights, save, checkpoint, every, keep, resume, pace, record,
+// timeline, steering, direct.
 #include <fcntl.h>
 #include <malloc.h>
 #include <unistd.h>
@@ -137,7 +139,8 @@ int main(int argc, char** argv) {
   mallopt(M_MMAP_THRESHOLD, kLargest);
   mallopt(M_TRIM_THRESHOLD, kLargest);
   std::signal(SIGXFSZ, SIG_IGN);  // a file that may not grow is an error of the write
-  std::signal(SIGPIPE, SIG_IGN);  // so is a peer that is gone: the rank then says which, instead of being ended as if it were the one killed
+  // so is a peer that is gone: the rank then says which, instead of being ended as if it were the one killed
+  std::signal(SIGPIPE, SIG_IGN);
   const std::vector<std::string> words(argv + 1, argv + argc);
   const bool probes = words.size() == 7 && words[0] == "probe";
   if (!probes && words.size() < 9) {

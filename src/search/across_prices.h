@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What bounds of uniform plans across node groups are made of (whole_cluster.h): where stages lie, the compute of layers there, and a plan's price.
+// What bounds of uniform plans across node groups are made of (whole_cluster.h): where stages lie, the compute of
+// layers there, and a plan's price.
 #pragma once
 
 #include <array>
@@ -14,8 +15,8 @@
 
 namespace espalier::search {
 
-/// Forward and backward compute of every layer kind for one micro-batch of a rank, in nanoseconds, on each group. Communication is left out, so that
-/// the figures do not depend on where the ranks lie. Remembers.
+/// Forward and backward compute of every layer kind for one micro-batch of a rank, in nanoseconds, on each group.
+/// Communication is left out, so that the figures do not depend on where the ranks lie. Remembers.
 class LayerCompute {
  public:
   explicit LayerCompute(const Problem& problem);
@@ -47,8 +48,9 @@ std::vector<std::uint64_t> classes_of_stages(const Cluster& cluster, const NodeS
 /// The uniform plan with its ranks on the devices of a set, in their order.
 Plan plan_across(const Problem& problem, const Cluster& own, const std::vector<std::int64_t>& devices, const Configuration& c);
 
-/// Equal nodes of several groups as one cluster, on a network that no two of them are better joined by: a uniform plan across the groups takes no less than the
-/// same plan there. Nothing where nodes differ, or named links join the groups, whose capacity depends on who shares them.
+/// Equal nodes of several groups as one cluster, on a network that no two of them are better joined by: a uniform plan
+/// across the groups takes no less than the same plan there. Nothing where nodes differ, or named links join the
+/// groups, whose capacity depends on who shares them.
 std::optional<Cluster> best_joined(const Cluster& cluster, const NodeSet& nodes);
 
 /// Pipeline bounds of a plan of one pipeline.

@@ -87,7 +87,8 @@ class BranchAndBoundSearch {
            frame_.out_of_reach(carried->far_floor_ns(frame_.problem.training.global_batch));
   }
 
-  /// The schedule choices of lowest floor that the record lists: where to look for an incumbent when its fastest configurations fit no more.
+  /// The schedule choices of lowest floor that the record lists: where to look for an incumbent when its fastest
+  /// configurations fit no more.
   std::vector<Leaf> likely_of_record() {
     std::vector<Leaf> all;
     for (const SearchRecord::Layer& layer : frame_.options.carried->record->layers) {
@@ -198,8 +199,8 @@ class BranchAndBoundSearch {
     }
   }
 
-  /// Bounded schedule choices of some layer nodes, by bound. A node's leaves are removed here when all its schedules are beaten, and
-  /// schedule by schedule otherwise.
+  /// Bounded schedule choices of some layer nodes, by bound. A node's leaves are removed here when all its schedules
+  /// are beaten, and schedule by schedule otherwise.
   std::vector<Leaf> schedule_nodes(const std::vector<LayerNode>& nodes, std::size_t begin, std::size_t end) {
     std::vector<Expansion> results(end - begin);
     base::parallel_for(end - begin, threads(), 4, [&](std::size_t i, int worker) {
@@ -224,8 +225,8 @@ class BranchAndBoundSearch {
     return all;
   }
 
-  /// A good incumbent before anything is enumerated: of the most promising schedules the likely configurations, simulated in the order of
-  /// their bounds until those exceed the best. Counted nowhere.
+  /// A good incumbent before anything is enumerated: of the most promising schedules the likely configurations,
+  /// simulated in the order of their bounds until those exceed the best. Counted nowhere.
   void probe(const std::vector<Leaf>& schedules) {
     const std::size_t n = std::min(kIncumbentProbes.value, schedules.size());
     std::vector<std::vector<Leaf>> found(n);

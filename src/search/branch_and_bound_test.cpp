@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The search with stand-ins for the simulator: what it asks, in which order, and what it makes of the answers. That it finds the fastest
-// plan under the real simulator is tested in tests/property.
+// The search with stand-ins for the simulator: what it asks, in which order, and what it makes of the answers. That it
+// finds the fastest plan under the real simulator is tested in tests/property.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -84,7 +84,8 @@ std::string text(const std::optional<Candidate>& c) {
            : "none";
 }
 
-// One device, one sample, two blocks: no, selective, one or two blocks of full recomputation. Everything fits: none is the fastest.
+// One device, one sample, two blocks: no, selective, one or two blocks of full recomputation. Everything fits: none is
+// the fastest.
 TEST(BranchAndBound, SmallestExample) {
   const Job one = job(1, 2, 1);
   Ideal evaluator;
@@ -188,7 +189,8 @@ TEST(BranchAndBound, InterruptionAndProgress) {
   EXPECT_EQ(part.lower_bound_ns, 0) << "nothing is known of what was not met";
 }
 
-// An evaluator that always says a little more than the bound, differently for each configuration: the answer is its minimum.
+// An evaluator that always says a little more than the bound, differently for each configuration: the answer is its
+// minimum.
 class Uneven : public Ideal {
  public:
   std::int64_t iteration_ns(const ProgramStructure& structure, const cost::Costs& costs, const CandidatePlan& plan,

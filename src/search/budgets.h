@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The numbers that bound the work of a search: one table, printed by `plan -v`. A budget that shapes the answer may leave a faster plan unfound, never
-// an answer called optimal: a phase that reaches one reports the bound that it has. All others change the work alone.
+// The numbers that bound the work of a search: one table, printed by `plan -v`. A budget that shapes the answer may
+// leave a faster plan unfound, never an answer called optimal: a phase that reaches one reports the bound that it has.
+// All others change the work alone.
 #pragma once
 
 #include <cstdint>

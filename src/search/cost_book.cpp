@@ -38,7 +38,8 @@ void assemble(const CostBook& book, const Configuration& c, Workspace& w) {
 }
 
 std::int64_t layer_group_bound_ns(const CostBook& book, const Configuration& c, const Workspace& w) {
-  // Of one micro-batch: `work` occupies its stages, `pass` is the way down and up. Split weight gradients lie beside that way.
+  // Of one micro-batch: `work` occupies its stages, `pass` is the way down and up. Split weight gradients lie beside
+  // that way.
   std::int64_t work = 0, pass = 0;
   for (std::size_t k = 0; k < w.layers.size(); ++k) {
     const auto& l = w.layers[k];
@@ -73,8 +74,8 @@ std::int64_t layer_group_least_bytes(const CostBook& book, const Configuration& 
 namespace {
 
 std::int64_t bound_ns(const CostBook& book, const Strategy& s, const Schedule& schedule, Workspace& w, cost::DataStream stream) {
-  // Partitioned blocks reduce gradients inside their group with every micro-batch under ZeRO 2 and 3, once a step otherwise: their layers are not
-  // those of the schedule choice, which have another ZeRO stage.
+  // Partitioned blocks reduce gradients inside their group with every micro-batch under ZeRO 2 and 3, once a step
+  // otherwise: their layers are not those of the schedule choice, which have another ZeRO stage.
   if (!s.partition.empty()) price_layers(book, {s, schedule}, w);
   return w.bound.ns(book.context(), s, schedule, book.split(schedule), w.layers, stream);
 }

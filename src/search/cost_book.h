@@ -61,12 +61,14 @@ void price_layers(const CostBook& book, const Configuration& c, Workspace& w);
 /// Timing of a configuration whose layer costs are in `w.layers`; fills w.costs and w.structure.
 void assemble(const CostBook& book, const Configuration& c, Workspace& w);
 
-/// Cheapest time of one micro-batch through all layers, and the least memory of a stage, of a layer-group choice. `w.layers` filled.
+/// Cheapest time of one micro-batch through all layers, and the least memory of a stage, of a layer-group choice.
+/// `w.layers` filled.
 std::int64_t layer_group_bound_ns(const CostBook& book, const Configuration& c, const Workspace& w);
 std::int64_t layer_group_least_bytes(const CostBook& book, const Configuration& c, const Workspace& w);
 /// Bound of everything below a schedule choice. Group bounds leave out copies of activations to and from the host.
 std::int64_t schedule_group_bound_ns(const CostBook& book, const Configuration& c, Workspace& w);
-/// Bound of everything below a choice of ZeRO stage and shard group, for the recomputation in `c`: both overlaps on, chunk edges free.
+/// Bound of everything below a choice of ZeRO stage and shard group, for the recomputation in `c`: both overlaps on,
+/// chunk edges free.
 std::int64_t shard_group_bound_ns(const CostBook& book, const Configuration& c, Workspace& w);
 /// Bound of one configuration: cost::iteration_lower_bound_ns of what assemble() would fill in.
 std::int64_t configuration_bound_ns(const CostBook& book, const Configuration& c, Workspace& w);

@@ -45,7 +45,8 @@ class ChainsSearch {
   void search_size(Size& size);
   /// Looks at what is left of all sizes, where that is little.
   void close();
-  /// Where the job admits ZB-H1: the best chains under it, changes of the best of them, and what is left where that is little.
+  /// Where the job admits ZB-H1: the best chains under it, changes of the best of them, and what is left where that is
+  /// little.
   void zero_bubble();
   void close_zero_bubble();
   /// Judges candidates that may be better than the best plan; returns the best of them, or nothing.

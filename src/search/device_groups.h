@@ -1,15 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-// Plans whose stages lie on groups of unlike devices: pipelines of stages made as stage_options.h says, 1F1B, each stage its own units of one
-// kind, its own tensor and data parallelism, ZeRO and recomputation, its own number of layers; units may be left out.
+// Plans whose stages lie on groups of unlike devices: pipelines of stages made as stage_options.h says, 1F1B, each
+// stage its own units of one kind, its own tensor and data parallelism, ZeRO and recomputation, its own number of
+// layers; units may be left out.
 //
-// For every number of samples a micro-batch may have (divisors of the global batch) the chains of stages are searched by
-// solve/device_group_chains.h under its bound, those of the lowest bound first; candidates whose bound is below the incumbent are built as plans and
-// judged: priced, lowered, simulated, every rank's memory against its own device. Sizes are searched by rising estimate, so that an early incumbent
-// is a good one; it is refined at once by single changes, and plans of other sizes whose bound is not kWorthPermille below it are not looked for.
-// The lower bound of the phase is the least of what the solver proves for each size under that cutoff.
+// For every number of samples a micro-batch may have (divisors of the global batch) the chains of stages are searched
+// by solve/device_group_chains.h under its bound, those of the lowest bound first; candidates whose bound is below the
+// incumbent are built as plans and
+// judged: priced, lowered, simulated, every rank's memory against its own device. Sizes are searched by rising
+// estimate, so that an early incumbent is a good one; it is refined at once by single changes, and plans of other sizes
+// whose bound is not kWorthPermille below it are not looked for. The lower bound of the phase is the least of what the
+// solver proves for each size under that cutoff.
 //
-// Where the job names schedules and ZB-H1 among them, the best chains run under it as well, and changes of the best. Its bound is that of all chains whose own
-// work leaves them below the best plan, each simulated, where these are few (group_closing.h); else the time of all work (work_bound.h).
+// Where the job names schedules and ZB-H1 among them, the best chains run under it as well, and changes of the best.
+// Its bound is that of all chains whose own work leaves them below the best plan, each simulated, where these are few
+// (group_closing.h); else the time of all work (work_bound.h).
 #pragma once
 
 #include <cstdint>

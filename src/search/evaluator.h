@@ -28,8 +28,8 @@ struct CandidatePlan {
 struct PlanEvaluation {
   std::int64_t iteration_ns = 0;
   bool fits = false;  ///< every rank, into its own device
-  /// Of a plan with a stage of several kinds of ranks, by kind (cost::KindCosts): bytes that its fullest rank holds beyond its device's memory,
-  /// below 0 where there is room.
+  /// Of a plan with a stage of several kinds of ranks, by kind (cost::KindCosts): bytes that its fullest rank holds
+  /// beyond its device's memory, below 0 where there is room.
   std::vector<std::int64_t> over = {};
 };
 
@@ -47,8 +47,8 @@ class Evaluator {
   }
   /// A plan whose stages lie on unlike devices. Nothing: this evaluator knows one kind alone.
   virtual std::optional<PlanEvaluation> evaluate(const Problem&, const cost::ClusterCosts&, const Plan&) { return std::nullopt; }
-  /// Whether evaluate() finds what the given ClusterCosts say. False: it judges the plan on the devices that these stand for (speed_classes.h), which may
-  /// take less or more.
+  /// Whether evaluate() finds what the given ClusterCosts say. False: it judges the plan on the devices that these
+  /// stand for (speed_classes.h), which may take less or more.
   [[nodiscard]] virtual bool exact() const { return true; }
   /// How many programs were timed so far; fewer than candidates where some have equal timings.
   [[nodiscard]] virtual std::int64_t lowered() const { return 0; }

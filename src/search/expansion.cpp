@@ -7,7 +7,8 @@
 
 namespace espalier::search {
 
-/// Every schedule choice of a layer choice with its bound in nanoseconds: known, or computed, unless a floor that was carried over is enough.
+/// Every schedule choice of a layer choice with its bound in nanoseconds: known, or computed, unless a floor that was
+/// carried over is enough.
 template <class Visit>
 void Expander::each_schedule(const KnownBounds::LayerChoice& node, Workspace& w, Expansion& e, const Visit& visit) const {
   const Configuration& c = node.choice;
@@ -103,8 +104,8 @@ std::vector<char> Expander::fitting_choices(const MemoryTable& t, const Strategy
   return fitting(frame_.book, t, s, w);
 }
 
-/// Whether everything below a node is slower than the incumbent: its bound with each recomputation that may be the cheapest, which is
-/// none where it fits, else selective or the fewest full layers.
+/// Whether everything below a node is slower than the incumbent: its bound with each recomputation that may be the
+/// cheapest, which is none where it fits, else selective or the fewest full layers.
 template <class Bound>
 bool Expander::all_slower(Configuration c, const MemoryTable& t, const std::vector<char>& fits, const Bound& bound,
                           Expansion& e) const {
@@ -126,8 +127,8 @@ bool Expander::all_slower(Configuration c, const MemoryTable& t, const std::vect
   return true;
 }
 
-/// Under ZeRO 1 a shard group that another one is a multiple of updates more elements and holds more, and is equal in everything else that its
-/// bound counts: where the wider one is `slower` than the incumbent, so is it.
+/// Under ZeRO 1 a shard group that another one is a multiple of updates more elements and holds more, and is equal in
+/// everything else that its bound counts: where the wider one is `slower` than the incumbent, so is it.
 bool Expander::narrower(const Strategy& s, const std::vector<std::int32_t>& slower) const {
   if (s.zero != ZeroStage::optimizer || frame_.options.preference) return false;
   return std::any_of(slower.begin(), slower.end(), [&](std::int32_t wider) { return wider % s.shard == 0; });

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Nodes of the tree of space.h, expanded: their children with bounds, less what the rules of pruning.h remove. Pure: what a node brings depends
-// on the frame as it stands, so that nodes of one batch are expanded on any number of threads.
+// Nodes of the tree of space.h, expanded: their children with bounds, less what the rules of pruning.h remove. Pure:
+// what a node brings depends on the frame as it stands, so that nodes of one batch are expanded on any number of
+// threads.
 #pragma once
 
 #include <cstdint>
@@ -13,9 +14,10 @@ namespace espalier::search {
 /// What expanding one node brought.
 struct Expansion {
   std::vector<Leaf> leaves;
-  std::vector<std::int64_t>
-      bounds;             ///< of all schedule choices of a layer choice, in their order; leaves name their place as slot
-  bool expanded = false;  ///< all its schedule choices were bounded
+  std::vector<std::int64_t> bounds;   ///< of all schedule choices of a layer choice, in their order; leaves name their
+                                      ///< place as
+                                      ///< slot
+  bool expanded = false;              ///< all its schedule choices were bounded
   std::int64_t floor_ns = INT64_MAX;  ///< of a schedule choice: nothing below it that fits takes less
   PruningState removed;
   std::int64_t bounded = 0;
@@ -28,8 +30,8 @@ class Expander {
   Expansion schedules(const KnownBounds::LayerChoice& node, Workspace& w) const;
   /// The configurations below a schedule choice.
   Expansion configurations(const Leaf& node, Workspace& w) const;
-  /// A few configurations below a schedule choice that may be good: for ZeRO 0 (one replica), 1 and 3 over all replicas, everything
-  /// overlapped, the least recomputation that may fit.
+  /// A few configurations below a schedule choice that may be good: for ZeRO 0 (one replica), 1 and 3 over all
+  /// replicas, everything overlapped, the least recomputation that may fit.
   std::vector<Leaf> likely(const Configuration& schedule_choice, Workspace& w) const;
 
  private:

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Floors of one branch and bound as it goes: below which time no configuration of a schedule choice that fits stays. They begin with its bound
-// and rise when it is expanded. When the search is finished they are handed on: to a second search of the same problem (known_bounds.h), and to
-// one after a change of the cluster (search_record.h).
+// Floors of one branch and bound as it goes: below which time no configuration of a schedule choice that fits stays.
+// They begin with its bound and rise when it is expanded. When the search is finished they are handed on: to a second
+// search of the same problem (known_bounds.h), and to one after a change of the cluster (search_record.h).
 #pragma once
 
 #include <cstdint>
@@ -26,7 +26,8 @@ class Floors {
 
   /// What a search that allows Options::keep_within times the answer may ask for.
   [[nodiscard]] KnownBounds known(const SearchFrame& frame, const std::vector<LayerNode>& nodes) const;
-  /// What a search after a change of the cluster may ask for; `too_large`: configurations that no layer choice left, for their memory.
+  /// What a search after a change of the cluster may ask for; `too_large`: configurations that no layer choice left,
+  /// for their memory.
   [[nodiscard]] SearchRecord record(const SearchFrame& frame, const std::vector<LayerNode>& nodes, double too_large) const;
 
  private:

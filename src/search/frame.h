@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What all parts of one branch and bound look at: the problem with its space and costs, the options, and the incumbent with the certificate
-// as they stand. Parts that run on several threads see it const; it changes between their groups only (search.h).
+// What all parts of one branch and bound look at: the problem with its space and costs, the options, and the incumbent
+// with the certificate as they stand. Parts that run on several threads see it const; it changes between their groups
+// only (search.h).
 #pragma once
 
 #include <cstdint>

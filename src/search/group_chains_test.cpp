@@ -32,8 +32,8 @@ bool has(const std::vector<Chain>& chains, const Chain& wanted) {
   return std::find(chains.begin(), chains.end(), wanted) != chains.end();
 }
 
-// Two stages of 3 and 1 layers: the boundary may move back by one or two layers and not forward; the stages change places with three layers first,
-// or with one; either may have all. Option 2 is the other one on one unit of kind 0.
+// Two stages of 3 and 1 layers: the boundary may move back by one or two layers and not forward; the stages change
+// places with three layers first, or with one; either may have all. Option 2 is the other one on one unit of kind 0.
 TEST(GroupChains, SingleChangesOfAChain) {
   const StageOptions options = options_of({{0, 1}, {1, 1}, {0, 1}, {1, 2}});
   const std::vector<Chain> changes = changes_of({{0, 0, 2}, {1, 3, 3}}, options);
@@ -83,7 +83,8 @@ struct Fixture {
   }
 };
 
-// Eight A100 and then eight V100. Of the A100 stages the one of four devices comes first, so that both lie within halves of the node.
+// Eight A100 and then eight V100. Of the A100 stages the one of four devices comes first, so that both lie within
+// halves of the node.
 TEST(GroupChains, LargeStagesLieFirstInTheirGroup) {
   const Fixture f;
   const StageOptions options = options_of({{0, 2}, {0, 4}, {1, 4}});
@@ -146,8 +147,8 @@ solve::StageOption timed(std::int32_t kind, std::int32_t units, std::int64_t f, 
   return option;
 }
 
-// Five layers, two units that take 3 a layer and one that takes 6: 2/15 + 1/30 = 1/6 of the model a nanosecond. Three stages, of which one has
-// two layers where 5/3 were even: 6/5. (10 + 3)·6·6/5.
+// Five layers, two units that take 3 a layer and one that takes 6: 2/15 + 1/30 = 1/6 of the model a nanosecond. Three
+// stages, of which one has two layers where 5/3 were even: 6/5. (10 + 3)·6·6/5.
 TEST(GroupChains, TheEstimateAddsWhatKindsDo) {
   solve::DeviceGroupsProblem numbers;
   numbers.units = {2, 1};
@@ -157,8 +158,8 @@ TEST(GroupChains, TheEstimateAddsWhatKindsDo) {
   EXPECT_NEAR(estimate_ns(numbers), 93.6, 1e-9);
 }
 
-// Two units of a kind, as two stages of 3 a layer or as one of 2 a layer. Four layers: with one micro-batch 6·(1 + 2) = 18 against 8·(1 + 1) = 16,
-// with eight 6·10 = 60 against 8·9 = 72.
+// Two units of a kind, as two stages of 3 a layer or as one of 2 a layer. Four layers: with one micro-batch 6·(1 + 2) =
+// 18 against 8·(1 + 1) = 16, with eight 6·10 = 60 against 8·9 = 72.
 TEST(GroupChains, TheEstimateTakesTheBetterOptionOfAKind) {
   solve::DeviceGroupsProblem numbers;
   numbers.units = {2};
@@ -170,7 +171,8 @@ TEST(GroupChains, TheEstimateTakesTheBetterOptionOfAKind) {
   EXPECT_DOUBLE_EQ(estimate_ns(numbers), 60.0);
 }
 
-// Layers are the embedding, four blocks and the head: full recomputation counts the blocks of a stage, and there is none where it has none.
+// Layers are the embedding, four blocks and the head: full recomputation counts the blocks of a stage, and there is
+// none where it has none.
 TEST(GroupChains, FullRecomputationCountsTheBlocksOfAStage) {
   const Fixture f;
   StageOptions options = options_of({{0, 2}, {0, 4}, {1, 4}});

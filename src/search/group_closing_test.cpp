@@ -28,9 +28,10 @@ solve::DeviceGroupsProblem problem_of(std::size_t layers, std::vector<solve::Sta
   return problem;
 }
 
-// One unit that takes 3 a layer, one that takes 6; two layers, four micro-batches. Alone they take 24 and 48. One layer each: the slow stage takes
-// 4·6, with the fast one before it 24 + 3 = 27; a trip of both takes 9, and as two are in flight: 9 + 3 + 9 = 21 for the fast one. The
-// slow one first: 9 + 6 + 10 = 25, the last part being a step of 6 and a backward of 4.
+// One unit that takes 3 a layer, one that takes 6; two layers, four micro-batches. Alone they take 24 and 48. One layer
+// each: the slow stage takes 4·6, with the fast one before it 24 + 3 = 27; a trip of both takes 9, and as two are in
+// flight: 9 + 3 + 9 = 21 for the fast one. The slow one first: 9 + 6 + 10 = 25, the last part being a step of 6 and a
+// backward of 4.
 TEST(GroupClosing, AllChainsByTheirBound) {
   const solve::DeviceGroupsProblem problem = problem_of(2, {option(0, 1, 2), option(1, 2, 4)}, 1);
   std::int64_t left = 1000;
@@ -69,7 +70,8 @@ TEST(GroupClosing, NoMoreStagesThanAllowed) {
   for (const solve::GroupedPipeline& chain : *all) EXPECT_EQ(chain.stages.size(), 1U);
 }
 
-// Memory for one layer of the fast unit: it cannot have both, and as the first of two stages it keeps two micro-batches, which is too much.
+// Memory for one layer of the fast unit: it cannot have both, and as the first of two stages it keeps two
+// micro-batches, which is too much.
 TEST(GroupClosing, OnlyWhatFits) {
   solve::DeviceGroupsProblem problem = problem_of(2, {option(0, 1, 2), option(1, 2, 4)}, 1);
   problem.options[0].saved_bytes = {10};
@@ -82,9 +84,9 @@ TEST(GroupClosing, OnlyWhatFits) {
   EXPECT_EQ((*all)[1].stages, (std::vector<solve::GroupedStage>{{1, 0, 1}}));
 }
 
-// Three layers, four micro-batches, all below 25. The fast unit takes 3 a layer: two layers are 24, three would be 36. So one stage of one or two
-// layers is looked at, and nothing goes on from there. With memory for the parameters of one layer, only that; with a second unit another stage of
-// one layer behind it, and no unit is left for the third layer.
+// Three layers, four micro-batches, all below 25. The fast unit takes 3 a layer: two layers are 24, three would be 36.
+// So one stage of one or two layers is looked at, and nothing goes on from there. With memory for the parameters of one
+// layer, only that; with a second unit another stage of one layer behind it, and no unit is left for the third layer.
 TEST(GroupClosing, AStageEndsWithItsTimeAndItsMemory) {
   solve::DeviceGroupsProblem problem = problem_of(3, {option(0, 1, 2)}, 1);
   const auto looked = [&] {
@@ -103,9 +105,10 @@ TEST(GroupClosing, AStageEndsWithItsTimeAndItsMemory) {
   EXPECT_EQ(looked(), 2);
 }
 
-// A fast unit, 300 a layer, and a slow one, 600; four micro-batches, two layers. In two parts a layer may be 8 less: alone 4·(600 − 16) = 2,336 and
-// 4·(1,200 − 16) = 4,736. The fast one first: the slow one begins after 100 and takes 4·(600 − 8), 2,468. The slow one first: 4·592 = 2,368 itself, and
-// 200 + 4·292 = 1,368 for the other. An update of 200 after the slow one's layer counts where it is last and where it is first.
+// A fast unit, 300 a layer, and a slow one, 600; four micro-batches, two layers. In two parts a layer may be 8 less:
+// alone 4·(600 − 16) = 2,336 and 4·(1,200 − 16) = 4,736. The fast one first: the slow one begins after 100 and takes
+// 4·(600 − 8), 2,468. The slow one first: 4·592 = 2,368 itself, and 200 + 4·292 = 1,368 for the other. An update of 200
+// after the slow one's layer counts where it is last and where it is first.
 TEST(GroupClosing, ZeroBubbleChainsByTheirOwnWork) {
   solve::DeviceGroupsProblem problem = problem_of(2, {option(0, 100, 200), option(1, 200, 400)}, 1);
   const auto bounds = [&] {
@@ -124,7 +127,8 @@ TEST(GroupClosing, ZeroBubbleChainsByTheirOwnWork) {
   EXPECT_TRUE(bounds().empty());
 }
 
-// What 1F1B cannot do faster, ZB-H1 may: its bound is never above that of 1F1B, and it refuses no chain that fits there.
+// What 1F1B cannot do faster, ZB-H1 may: its bound is never above that of 1F1B, and it refuses no chain that fits
+// there.
 TEST(GroupClosing, ZeroBubbleIsBoundedByLess) {
   std::mt19937 random(41);
   const auto draw = [&](int low, int high) { return std::uniform_int_distribution<int>(low, high)(random); };

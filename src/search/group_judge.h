@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Judges candidates of one (pp, samples) of the layer-wise space in the simulator, and keeps those that are faster than all before.
+// Judges candidates of one (pp, samples) of the layer-wise space in the simulator, and keeps those that are faster than
+// all before.
 #pragma once
 
 #include <cstdint>
@@ -49,7 +50,8 @@ class GroupJudge {
   [[nodiscard]] bool over();
   /// Which overlaps to try: everything that is allowed, and each of them left out.
   [[nodiscard]] std::vector<Overlap> overlaps() const;
-  /// Simulates an assignment under each overlap. Returns by how many bytes of tensors each stage exceeds the limit (0: fits).
+  /// Simulates an assignment under each overlap. Returns by how many bytes of tensors each stage exceeds the limit (0:
+  /// fits).
   std::vector<std::int64_t> judge(const Schedule& schedule, const Assignment& a, const std::vector<Overlap>& overlaps);
   std::vector<std::int64_t> judge(const Schedule& schedule, const Assignment& a) { return judge(schedule, a, overlaps()); }
   /// The least time of the last call of judge; infinite: nothing fitted.

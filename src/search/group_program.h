@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One choice of (pp, samples a micro-batch) of the layer-wise space: what its stages can do with their layers, remembered.
+// One choice of (pp, samples a micro-batch) of the layer-wise space: what its stages can do with their layers,
+// remembered.
 #pragma once
 
 #include <algorithm>
@@ -15,8 +16,8 @@
 
 namespace espalier::search {
 
-/// The choices of the layer group with one (pp, samples), and what the layers of a plan share under the engine: one class, whatever they
-/// have, where it restricts nothing.
+/// The choices of the layer group with one (pp, samples), and what the layers of a plan share under the engine: one
+/// class, whatever they have, where it restricts nothing.
 struct GroupChoices {
   std::int32_t stages = 1;
   std::int64_t samples = 1;
@@ -33,8 +34,8 @@ struct Mode {
   bool steady = false;  ///< of a stage only its steady time counts
   bool proven = true;   ///< the least value over partitions is a lower bound
 };
-// With the way the value is a bound only if every stage reports the least steady time it can have; strategies chosen with sync in view
-// make better plans, so both are tried.
+// With the way the value is a bound only if every stage reports the least steady time it can have; strategies chosen
+// with sync in view make better plans, so both are tried.
 inline constexpr std::array<Mode, 5> kModes = {{{1.0, true, false, false},
                                                 {1.0, false, false, true},
                                                 {0.5, false, false, true},
@@ -50,8 +51,8 @@ struct Assignment {
   [[nodiscard]] bool empty() const { return options.empty(); }
 };
 
-/// The same program with costs rounded to a hundredth of the least time of a layer: many choices tie, and the search for plans is
-/// fast; what it finds is timed exactly afterwards.
+/// The same program with costs rounded to a hundredth of the least time of a layer: many choices tie, and the search
+/// for plans is fast; what it finds is timed exactly afterwards.
 solve::LayerProblem coarse(solve::LayerProblem p, const solve::LayerObjective& objective);
 
 class GroupProgram {
@@ -72,21 +73,23 @@ class GroupProgram {
 
   /// The partition problem: the way to a stage and its work, or the largest objective of a stage.
   [[nodiscard]] solve::BalanceProblem balance(const Mode& mode) const;
-  /// Lower bounds of what stages can do, from convex hulls (solve::layers_lower_bound): cheap. Peaks are 0. Refers to this object.
+  /// Lower bounds of what stages can do, from convex hulls (solve::layers_lower_bound): cheap. Peaks are 0. Refers to
+  /// this object.
   solve::StageOracle bounds(const Mode& mode);
   /// What stages can do, peaks included: a program of the layers each. Refers to this object.
   solve::StageOracle oracle(const Mode& mode);
   /// The strategies of every layer under a partition; empty if a stage does not fit.
   Assignment assignment(const std::vector<std::int32_t>& first, const Mode& mode);
 
-  /// Embedding and head that share a table have it in this layout from here on (kAnyTable: each in its own, for bounds).
+  /// Embedding and head that share a table have it in this layout from here on (kAnyTable: each in its own, for
+  /// bounds).
   void hold_table(std::int32_t table) { table_layout_ = table; }
   /// Whether layers [first, end) have a layer that uses a table shared by embedding and head.
   [[nodiscard]] bool uses_table(std::int32_t first, std::int32_t end) const {
     return table_.tied() && (first == 0 || end == static_cast<std::int32_t>(model_.layers.size()));
   }
-  /// The layout that embedding and head share at least cost under a partition, where memory costs what it is worth to their stages, and at
-  /// least `price` a byte.
+  /// The layout that embedding and head share at least cost under a partition, where memory costs what it is worth to
+  /// their stages, and at least `price` a byte.
   [[nodiscard]] std::int32_t best_table(const std::vector<std::int32_t>& first, const Mode& mode, double price) const;
   /// Room that a stage needs beside its layers, found by measuring.
   void widen(std::int32_t stage, std::int64_t bytes) { margins_[static_cast<std::size_t>(stage)] += bytes; }

@@ -125,9 +125,9 @@ solve::StageOracle GroupSolver::watched(solve::StageOracle oracle) {
   };
 }
 
-/// The least value (a lower bound if the mode is proven); what fits and is faster than all before becomes a candidate. Where embedding and
-/// head share a table the value is that of plans in which each has it as it likes, which bounds all others; candidates have it in the
-/// layout that is best for both at the prices of memory found then.
+/// The least value (a lower bound if the mode is proven); what fits and is faster than all before becomes a candidate.
+/// Where embedding and head share a table the value is that of plans in which each has it as it likes, which bounds all
+/// others; candidates have it in the layout that is best for both at the prices of memory found then.
 double GroupSolver::solve_plain(GroupProgram& program, ScheduleKind kind, const Mode& mode) {
   double bound = kInfinity;
   program.forget_margins();
@@ -174,7 +174,8 @@ double GroupSolver::solve_plain(GroupProgram& program, ScheduleKind kind, const 
   return bound;
 }
 
-/// Every number of chunks that the job admits, up to kMostLayerwiseChunks; more are for uniform plans (layered_rules.h).
+/// Every number of chunks that the job admits, up to kMostLayerwiseChunks; more are for uniform plans
+/// (layered_rules.h).
 void GroupSolver::solve_chunked(ScheduleKind kind) {
   const GroupChoices& group = tools().group;
   if (kind == ScheduleKind::interleaved && group.microbatches % group.stages != 0) return;
@@ -222,8 +223,9 @@ void GroupSolver::balance(const Schedule& schedule, const Assignment& a) {
   judge_.set_best(std::min(best, judge_.best_ns()));
 }
 
-/// Some stages hold few passes at once. A weighted mean of the stages' work in which these have the weight x and count no memory, and the
-/// others the weight y and the passes that each of them holds: Σ_l min(x·work of l at its fastest, y·work of l + λ·bytes) − λ·capacity.
+/// Some stages hold few passes at once. A weighted mean of the stages' work in which these have the weight x and count
+/// no memory, and the others the weight y and the passes that each of them holds: Σ_l min(x·work of l at its fastest,
+/// y·work of l + λ·bytes) − λ·capacity.
 double GroupSolver::bound_by_stage_memory(const GroupProgram& program, const Schedule& s, const ChunkOrders& orders) const {
   const OptionTable& table = tools().table;
   const bool two_parts = splits_backward(s.kind);

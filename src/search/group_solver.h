@@ -1,13 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// Solves one (pp, samples) of the layer-wise space: candidates that are simulated, and a lower bound of everything in it.
+// Solves one (pp, samples) of the layer-wise space: candidates that are simulated, and a lower bound of everything in
+// it.
 //
-//   1f1b, zb-h1           the partition and the strategies together (group_program.h); zb-h1 with ZeRO ≤ 1 and backward in two parts
-//   gpipe                 the same where the job leaves 1f1b out; otherwise 1f1b, which holds less at the same time, stands for it
-//   interleaved, zb-v     the strategies of a stage's layers by layer_search.h with the micro-batch passes a stage holds, chunks by the
+//   1f1b, zb-h1           the partition and the strategies together (group_program.h); zb-h1 with ZeRO ≤ 1 and backward
+//                         in two parts
+//   gpipe                 the same where the job leaves 1f1b out; otherwise 1f1b, which holds less at the same time,
+//                         stands for it
+//   interleaved, zb-v     the strategies of a stage's layers by layer_search.h with the micro-batch passes a stage
+//                         holds, chunks by the
 //                         balanced split of plan/split.h; then boundaries between chunks move (layer_refinement.h).
 //                         Bound: of every split (chunk_bound.h)
-// Where embedding and head share a table (rule tied-table) the bound lets each have it as it likes, and plans are looked for with the layout
-// that is best for both at the prices of memory found then; the refinement tries the others.
+// Where embedding and head share a table (rule tied-table) the bound lets each have it as it likes, and plans are
+// looked for with the layout that is best for both at the prices of memory found then; the refinement tries the others.
 #pragma once
 
 #include <cstdint>

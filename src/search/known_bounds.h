@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Bounds of schedule choices that one search computed, for a second search of the same problem under another order: most of the cost of a
-// search of a large space is in these bounds, and they do not depend on what is minimised.
+// Bounds of schedule choices that one search computed, for a second search of the same problem under another order:
+// most of the cost of a search of a large space is in these bounds, and they do not depend on what is minimised.
 //
-// A layer choice is listed if all its schedule choices were bounded; of these, the ones within (1 + within) of the incumbent of that time
-// are kept. What is not kept is slower than (1 + within) times the answer. So are the layer choices themselves, which need not be enumerated
-// again.
+// A layer choice is listed if all its schedule choices were bounded; of these, the ones within (1 + within) of the
+// incumbent of that time are kept. What is not kept is slower than (1 + within) times the answer. So are the layer
+// choices themselves, which need not be enumerated again.
 #pragma once
 
 #include <algorithm>

@@ -145,7 +145,8 @@ void OptionTable::reduce(const std::function<bool()>& stop) {
   }
 }
 
-/// Whether `a` can stand for `b` wherever `b` stands. Zero-bubble schedules take no strategy whose backward passes are whole.
+/// Whether `a` can stand for `b` wherever `b` stands. Zero-bubble schedules take no strategy whose backward passes are
+/// whole.
 bool OptionTable::beats(const PricedOption& a, const PricedOption& b) const {
   if (a.layout != b.layout || !covers(a.share, b.share)) return false;
   return !whole_backward(strategy(a.strategy)) || whole_backward(strategy(b.strategy));
@@ -209,7 +210,8 @@ void OptionTable::fill_transitions(const CostBook& book, const std::vector<doubl
     for (std::size_t j = i + 1; j < n; ++j) {
       const double there = cost::redistribution_s(book.context().fabric, cost::redistribution(layouts_[i], layouts_[j]), least);
       const double back = cost::redistribution_s(book.context().fabric, cost::redistribution(layouts_[j], layouts_[i]), least);
-      transition_[i][j] = transition_[j][i] = std::max(0.0, (there + back) * 1e9 - 2);  // forward one way, backward the other
+      // forward one way, backward the other
+      transition_[i][j] = transition_[j][i] = std::max(0.0, (there + back) * 1e9 - 2);
     }
   }
 }
@@ -244,7 +246,8 @@ solve::LayerProblem OptionTable::program(const std::vector<std::int32_t>& kinds,
                lambda * static_cast<double>(o.share.hidden_ns + (stages_ == 1 ? o.share.gather_ns : 0));
       x.states = o.share.state_bytes;
       x.saved = o.share.saved_bytes;
-      x.transient = o.share.transient_bytes + o.share.buffer_bytes;  // the most of sums is no more than the sum of the most
+      // the most of sums is no more than the sum of the most
+      x.transient = o.share.transient_bytes + o.share.buffer_bytes;
       x.layout = o.layout;
       options.push_back(x);
     }

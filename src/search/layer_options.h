@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// What one layer may do on a stage of the layer-wise space: the strategies of one choice of (pp, samples), priced for every layer kind
-// and reduced to those that no other of the same activation layout equals or beats in every component.
+// What one layer may do on a stage of the layer-wise space: the strategies of one choice of (pp, samples), priced for
+// every layer kind and reduced to those that no other of the same activation layout equals or beats in every component.
 //
-// Where embedding and head share a table (rule tied-table) both need one table layout: their options are reduced within each layout, and a
-// layout goes when another equals or beats it in every option of both layers.
+// Where embedding and head share a table (rule tied-table) both need one table layout: their options are reduced within
+// each layout, and a layout goes when another equals or beats it in every option of both layers.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +21,8 @@
 
 namespace espalier::search {
 
-/// Whether its backward passes are whole: zero-bubble schedules, which run weight gradients apart, need ZeRO ≤ 1 and no copies in passes.
+/// Whether its backward passes are whole: zero-bubble schedules, which run weight gradients apart, need ZeRO ≤ 1 and no
+/// copies in passes.
 inline bool whole_backward(const Strategy& s) { return s.shards_gradients() || cost::copies_in_passes(s.offload); }
 
 /// One strategy of one layer kind.
@@ -36,8 +37,8 @@ inline constexpr std::int32_t kAnyTable = PricedOption::kAnyTable;
 
 class OptionTable {
  public:
-  /// `bases`: the choices of the layer group with this pp and these samples a micro-batch; of their strategies those that the class
-  /// admits. `stop` is polled; once it is true the table is of no use.
+  /// `bases`: the choices of the layer group with this pp and these samples a micro-batch; of their strategies those
+  /// that the class admits. `stop` is polled; once it is true the table is of no use.
   OptionTable(const Problem& problem, const Space& space, const CostBook& book, const std::vector<Configuration>& bases,
               const LayerClass& shared, const std::function<bool()>& stop = {});
 
@@ -52,25 +53,28 @@ class OptionTable {
   [[nodiscard]] const std::vector<PricedOption>& of_kind(std::int32_t kind) const {
     return kinds_[static_cast<std::size_t>(kind)];
   }
-  /// Those that are not: no better in any component that adds up, but what happens at the edges of chunks may favour them.
+  /// Those that are not: no better in any component that adds up, but what happens at the edges of chunks may favour
+  /// them.
   [[nodiscard]] const std::vector<PricedOption>& dropped_of_kind(std::int32_t kind) const {
     return dropped_[static_cast<std::size_t>(kind)];
   }
   /// Nanoseconds of the forward pass of a kind, under any option: also of those that are not left.
   [[nodiscard]] double least_forward(std::int32_t kind) const { return least_forward_[static_cast<std::size_t>(kind)]; }
-  /// The program of consecutive layers (by kind), in nanoseconds: steady time; update, λ of what hidden step-end communication costs
-  /// and (1 − λ) of the reductions as `sync`.
+  /// The program of consecutive layers (by kind), in nanoseconds: steady time; update, λ of what hidden step-end
+  /// communication costs and (1 − λ) of the reductions as `sync`.
   /// `zero_bubble`: backward in two parts, ZeRO ≤ 1. `table`: the layout of a shared table, of those in `tables`.
   [[nodiscard]] solve::LayerProblem program(const std::vector<std::int32_t>& kinds, std::int32_t in_flight, double lambda,
                                             bool zero_bubble, std::int32_t table) const;
-  /// Of the forward and backward time of a kind the share of its forward pass, under any option: also of those that are not left.
+  /// Of the forward and backward time of a kind the share of its forward pass, under any option: also of those that are
+  /// not left.
   struct ForwardShare {
     double least = 1, most = 0;
   };
   [[nodiscard]] const ForwardShare& forward_share(std::size_t kind, bool zero_bubble) const {
     return (zero_bubble ? two_part_share_ : forward_share_)[kind];
   }
-  /// The layout of a shared table with the least sum of what embedding and head cost; given what each of their options (of_kind) costs.
+  /// The layout of a shared table with the least sum of what embedding and head cost; given what each of their options
+  /// (of_kind) costs.
   [[nodiscard]] std::int32_t best_table(const std::vector<double>& embedding, const std::vector<double>& head) const;
   /// Whether strategies of layers a and b (0 … L−1) may stand in one plan as far as rule tied-table goes.
   [[nodiscard]] bool share_layout(std::int32_t strategy_a, std::int32_t strategy_b) const {

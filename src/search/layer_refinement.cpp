@@ -58,7 +58,8 @@ bool LayerRefinement::better(const Change& change) {
     on = overlaps_[at(change.value)];
   } else {
     other.first[index] += change.value;
-    // To the left the layer before the boundary moves, and its new neighbour is the one after; to the right the other way round.
+    // To the left the layer before the boundary moves, and its new neighbour is the one after; to the right the other
+    // way round.
     const std::int32_t moved = change.value < 0 ? now_.first[index] - 1 : now_.first[index];
     if (change.adopts) other.options[at(moved)] = other.options[at(moved - change.value)];
   }
@@ -115,8 +116,8 @@ void LayerRefinement::add_layer(std::int32_t layer, const std::vector<PricedOpti
   }
 }
 
-/// The partner of an embedding or head goes along where their table would else have two layouts: with every strategy of that layout, in the
-/// same activation layout if there are any.
+/// The partner of an embedding or head goes along where their table would else have two layouts: with every strategy of
+/// that layout, in the same activation layout if there are any.
 void LayerRefinement::add_with_partner(std::int32_t layer, const PricedOption& option, std::vector<Change>& out) const {
   const OptionTable& table = judge_.tools().table;
   const auto head = static_cast<std::int32_t>(now_.options.size()) - 1;

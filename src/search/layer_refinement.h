@@ -1,15 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // A layered plan made faster by single changes, judged in the simulator:
 //
-//   boundary   one boundary between two pipeline chunks moves by a layer, whatever the schedule; the layer keeps its strategy, or
+//   boundary   one boundary between two pipeline chunks moves by a layer, whatever the schedule; the layer keeps its
+//              strategy, or
 //              takes that of its new neighbour
-//   layer      one layer takes another strategy of its (pp, samples); embedding and head together where they share a table whose layout
+//   layer      one layer takes another strategy of its (pp, samples); embedding and head together where they share a
+//              table whose layout
 //              changes with it
 //   overlap    the plan's overlap switches change
 //
-// A change that makes the step shorter is taken at once. Changes are looked at in a fixed order (boundaries, overlaps, the layers where
-// something changes beside them, all other layers), round and round, until none of them helps or the budget is spent: then those
-// left untried are counted.
+// A change that makes the step shorter is taken at once. Changes are looked at in a fixed order (boundaries, overlaps,
+// the layers where something changes beside them, all other layers), round and round, until none of them helps or the
+// budget is spent: then those left untried are counted.
 #pragma once
 
 #include <cstdint>
@@ -24,12 +26,14 @@ class LayerRefinement {
   enum class Depth : std::uint8_t {
     boundaries,  ///< boundaries alone
     edges,       ///< and overlaps, and layers at the ends of their run of equal strategies
-    all,         ///< and all other layers, then strategies that no sum of costs speaks for (OptionTable::dropped_of_kind)
+    all,         ///< and all other layers, then strategies that no sum of costs speaks for
+                 ///< (OptionTable::dropped_of_kind)
   };
   /// `judge` keeps what is faster than its best.
   LayerRefinement(GroupJudge& judge, const Schedule& schedule, Assignment start, const Overlap& on);
 
-  /// At most `budget` plans, and a few for boundaries when it is spent. What it returns speaks of the plan that it ends with.
+  /// At most `budget` plans, and a few for boundaries when it is spent. What it returns speaks of the plan that it ends
+  /// with.
   Refinement run(Depth depth, std::int64_t budget);
   [[nodiscard]] const Assignment& assignment() const { return now_; }
 

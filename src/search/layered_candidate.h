@@ -17,8 +17,8 @@ Strategy with_overlap(Strategy s, const Overlap& on, bool experts);
 /// The overlap switches that are on anywhere in a plan.
 Overlap overlap_of(const LayeredConfiguration& c);
 
-/// Chunks [first[c], first[c+1]) with strategy `options[l]` (index into the table) of every layer l, as ranges; `samples` of a
-/// micro-batch decide schedule.micro_batch.
+/// Chunks [first[c], first[c+1]) with strategy `options[l]` (index into the table) of every layer l, as ranges;
+/// `samples` of a micro-batch decide schedule.micro_batch.
 LayeredConfiguration layered_configuration(const Model& model, const OptionTable& table, Schedule schedule, std::int64_t samples,
                                            const std::vector<std::int32_t>& first, const std::vector<std::int32_t>& options,
                                            const Overlap& overlap);

@@ -138,7 +138,8 @@ class LayerwiseSearch {
     return out;
   }
 
-  /// max(W, m·W/p), W = Σ over layers of the least time of one micro-batch under any base: recomputation and ZeRO add to it.
+  /// max(W, m·W/p), W = Σ over layers of the least time of one micro-batch under any base: recomputation and ZeRO add
+  /// to it.
   [[nodiscard]] double work_bound(const GroupChoices& g) const {
     std::vector<std::int64_t> least(problem_.model->kinds.size(), std::numeric_limits<std::int64_t>::max());
     std::vector<cost::LayerCost> layers;

@@ -45,8 +45,8 @@ LeafVerdict LeafJudge::verdict(const Leaf& leaf, int worker) {
   return v;
 }
 
-/// Whether the pipeline alone takes longer than the incumbent, and than a sibling that was simulated: a runner-up that somebody may ask for is
-/// the fastest of its schedule choice, and keeps its simulated time.
+/// Whether the pipeline alone takes longer than the incumbent, and than a sibling that was simulated: a runner-up that
+/// somebody may ask for is the fastest of its schedule choice, and keeps its simulated time.
 bool LeafJudge::floor_beats(const Configuration& c, Workspace& w, int worker) {
   if (!frame_.out.pruning.enabled(Pruning::pipeline_floor) || frame_.options.preference || !frame_.out.best) return false;
   const auto sibling = fastest_.find(schedule_choice_of(c));

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Configurations, simulated side by side: memory first, then the pipeline alone where it is known (pipeline_floor.h), then the whole program.
+// Configurations, simulated side by side: memory first, then the pipeline alone where it is known (pipeline_floor.h),
+// then the whole program.
 #pragma once
 
 #include <cstdint>
@@ -25,8 +26,8 @@ class LeafJudge {
       : frame_(frame), evaluator_(evaluator), work_(work) {}
   /// Of one configuration, whatever its bounds.
   LeafVerdict verdict(const Configuration& c, int worker);
-  /// Simulates leaves [begin, end): first side by side those with pipelines that were not met yet, one of each, then the others; after either
-  /// the incumbent is updated in order.
+  /// Simulates leaves [begin, end): first side by side those with pipelines that were not met yet, one of each, then
+  /// the others; after either the incumbent is updated in order.
   void judge(const std::vector<Leaf>& leaves, std::size_t begin, std::size_t end);
 
  private:
@@ -45,7 +46,8 @@ class LeafJudge {
   SearchFrame& frame_;
   Evaluator& evaluator_;
   std::vector<Workspace>& work_;
-  std::map<Configuration, std::int64_t, ByText> fastest_;  ///< simulated one of each schedule choice, in groups that are judged
+  std::map<Configuration, std::int64_t, ByText> fastest_;  ///< simulated one of each schedule choice, in groups that
+                                                           ///< are judged
   /// Of pipelines of which some configuration was simulated: by stage, when its last pass ends at the latest.
   std::map<Configuration, std::vector<std::int64_t>, ByText> timed_pipelines_;
 };

@@ -22,8 +22,8 @@ std::vector<std::int64_t> static_bytes_of(const CostBook& book, const MemoryTabl
   return bytes;
 }
 
-/// The least of each stage over all shardings: over all ranks, of the best ZeRO stage. Not always the last one: where a stage holds
-/// few layers, the buffers of gathered layers outweigh what is sharded.
+/// The least of each stage over all shardings: over all ranks, of the best ZeRO stage. Not always the last one: where a
+/// stage holds few layers, the buffers of gathered layers outweigh what is sharded.
 std::vector<std::int64_t> least_static_bytes(const CostBook& book, const MemoryTable& t, Strategy s, const Workspace& w) {
   if (s.data_ranks() == 1) return static_bytes_of(book, t, s, w);
   s.zero = ZeroStage::optimizer;

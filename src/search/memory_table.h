@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Which recomputation choices below a schedule choice may fit, for any ZeRO stage and shard group.
 //
-// A choice may fit if no stage's peak bound exceeds the limit: static bytes under the sharding, and the least activations that the schedule
-// holds (cost/bound.h). Both grow with the elements, the framework bytes and the activations of a stage; so a stage that has no more of any
-// of them than another one, under every choice, never decides, and only the others are kept: of most pipelines one to three.
+// A choice may fit if no stage's peak bound exceeds the limit: static bytes under the sharding, and the least
+// activations that the schedule holds (cost/bound.h). Both grow with the elements, the framework bytes and the
+// activations of a stage; so a stage that has no more of any of them than another one, under every choice, never
+// decides, and only the others are kept: of most pipelines one to three.
 //
-// A table depends on the degrees of a strategy, on what it offloads, on micro-batches and schedule; not on rank order, on the kind of context parallelism, on
-// overlaps or on how states are sharded. MemoryTables remembers.
+// A table depends on the degrees of a strategy, on what it offloads, on micro-batches and schedule; not on rank order,
+// on the kind of context parallelism, on overlaps or on how states are sharded. MemoryTables remembers.
 #pragma once
 
 #include <array>
@@ -38,8 +39,8 @@ struct MemoryTable {
 /// The table of a schedule choice; w.layers holds its layer costs. Overwrites w.bytes and the stages of w.costs.
 MemoryTable memory_table(const CostBook& book, const Space& space, const Configuration& choice, Workspace& w);
 
-/// Which choices may fit beside the static bytes of sharding `s`. As a rule more recomputed layers need less memory, so that the full ones
-/// that fit are a suffix, found by bisection.
+/// Which choices may fit beside the static bytes of sharding `s`. As a rule more recomputed layers need less memory, so
+/// that the full ones that fit are a suffix, found by bisection.
 std::vector<char> fitting(const CostBook& book, const MemoryTable& table, const Strategy& s, const Workspace& w);
 
 /// Remembers tables up to a fixed number. One per thread, for one problem.

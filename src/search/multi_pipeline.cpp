@@ -60,7 +60,8 @@ class MultiPipelineSearch {
   void add_shares(const SingleGroupOutcome& alone);
   /// Where no plan fits yet: columns of fewer samples for groups that have none.
   void add_missing();
-  /// The fastest uniform plans of a group with exactly so many samples, by time, one for each number of samples in a micro-batch. Remembers.
+  /// The fastest uniform plans of a group with exactly so many samples, by time, one for each number of samples in a
+  /// micro-batch. Remembers.
   const std::vector<Alone>& exact(std::size_t group, std::int64_t samples);
   void search_exact(std::size_t group, std::int64_t nodes, std::int64_t samples, std::vector<Alone>& out);
   /// Moves samples between two pipelines of a plan and takes for both what suits them.
@@ -181,7 +182,8 @@ const std::vector<Alone>& MultiPipelineSearch::exact(std::size_t group, std::int
   return known->second;
 }
 
-/// Multiples, near the share, of powers of two and of divisors of the devices; those next to it of all devices, however far.
+/// Multiples, near the share, of powers of two and of divisors of the devices; those next to it of all devices, however
+/// far.
 std::vector<std::int64_t> shares_near(std::int64_t share, std::int64_t devices, std::int64_t batch) {
   std::vector<std::int64_t> out;
   for (std::int64_t step = 1; step <= std::max<std::int64_t>(16, devices); ++step)
@@ -193,7 +195,8 @@ std::vector<std::int64_t> shares_near(std::int64_t share, std::int64_t devices, 
   return out;
 }
 
-/// Samples of each group in the least time in which all of them together take the batch; where that is not known, by the time of the whole batch alone.
+/// Samples of each group in the least time in which all of them together take the batch; where that is not known, by
+/// the time of the whole batch alone.
 /// Empty: some group has none.
 std::vector<double> MultiPipelineSearch::paces(const SingleGroupOutcome& alone) {
   std::vector<double> out;
@@ -563,7 +566,8 @@ std::vector<std::int64_t> deal_samples(const std::vector<PipelineEstimate>& pipe
   const std::int64_t cells = batch / step;
   if (cells > kMostSampleCells) return {};
   using base::kInfinity;
-  std::vector<double> best(static_cast<std::size_t>(cells) + 1, kInfinity);  // by samples dealt so far: the slowest pipeline
+  // by samples dealt so far: the slowest pipeline
+  std::vector<double> best(static_cast<std::size_t>(cells) + 1, kInfinity);
   best[0] = 0;
   std::vector<std::vector<std::int32_t>> taken;  // micro-batches of each pipeline at each number of samples
   for (const PipelineEstimate& p : pipelines) {

@@ -99,8 +99,8 @@ TEST(WorkBound, GrowsWithTheBatch) {
   EXPECT_NEAR(static_cast<double>(work_bound_ns(f.problem)), 2 * once, 0.1 * once);
 }
 
-/// Measured times need not grow when work is cut up: the bound takes the least that a token costs at any count. 1 ms of 512 tokens and 2 ms of 2048
-/// are at least 1 ms / 1536 a token, for each of the three parts of every operator.
+/// Measured times need not grow when work is cut up: the bound takes the least that a token costs at any count. 1 ms of
+/// 512 tokens and 2 ms of 2048 are at least 1 ms / 1536 a token, for each of the three parts of every operator.
 TEST(WorkBound, OfAProfileIsWhatATokenCostsAtLeast) {
   Fixture f("{nodes: 1, devices_per_node: 2, device: a100-sxm-40gb}");
   auto measured = std::make_shared<profile::MeasuredOperators>();

@@ -23,7 +23,8 @@ std::vector<DeviceRange> ranges_of(const std::vector<DeviceRange>& stage, const 
   return out;
 }
 
-/// Numbers of nodes that a set may have of a group: all of them where these are few, else the largest and the powers of two.
+/// Numbers of nodes that a set may have of a group: all of them where these are few, else the largest and the powers of
+/// two.
 std::vector<std::int64_t> node_counts(std::int64_t nodes, bool every) {
   std::vector<std::int64_t> out;
   for (std::int64_t n = 1; n <= nodes; ++n)

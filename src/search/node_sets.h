@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Parts of a cluster that a plan may use while the rest stays idle: the first nodes of some node groups, in an order of their own.
+// Parts of a cluster that a plan may use while the rest stays idle: the first nodes of some node groups, in an order of
+// their own.
 //
-// A plan on a part is a plan of the whole cluster. A search that covers every part is never slower on a larger cluster, and its answer does not depend
-// on the order in which the cluster file lists its groups. A part is searched only if its bound of all work (work_bound.h) is below the best plan.
+// A plan on a part is a plan of the whole cluster. A search that covers every part is never slower on a larger cluster,
+// and its answer does not depend on the order in which the cluster file lists its groups. A part is searched only if
+// its bound of all work (work_bound.h) is below the best plan.
 #pragma once
 
 #include <cstdint>
@@ -37,11 +39,12 @@ struct NodeSets {
   std::vector<std::int64_t> bound_ns;          ///< of each set
   std::int64_t unlisted_bound_ns = INT64_MAX;  ///< of sets beyond kMostNodeSets
 };
-/// The sets of `least_groups` or more groups that the job allows (search.devices) and whose bound of all work is below `incumbent_ns`.
+/// The sets of `least_groups` or more groups that the job allows (search.devices) and whose bound of all work is below
+/// `incumbent_ns`.
 NodeSets node_sets(const Problem& problem, const WorkBound& work, std::size_t least_groups, std::int64_t incumbent_ns);
 
-/// The orders of a set's groups, that of the cluster first; groups that differ in name alone are not exchanged. At most kMostOrders; `all`: false if there are
-/// more.
+/// The orders of a set's groups, that of the cluster first; groups that differ in name alone are not exchanged. At most
+/// kMostOrders; `all`: false if there are more.
 struct GroupOrders {
   std::vector<NodeSet> orders;
   bool all = true;

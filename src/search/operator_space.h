@@ -1,14 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// The operators of one transformer block and every way to partition each over 2^n devices, as a problem for operator_search.h.
+// The operators of one transformer block and every way to partition each over 2^n devices, as a problem for
+// operator_search.h.
 //
 // Nodes and edges: plan/block_graph.h.
-//     space of an operator    partition/operator_splits.h; norms, activations and additions may also be replicated (the letter R, a
+//     space of an operator    partition/operator_splits.h; norms, activations and additions may also be replicated (the
+//                             letter R, a
 //                             dimension that no tensor has: Megatron's work outside tensor parallelism)
-//     Megatron                B on the outer d bits; inside, column and row splits and attention by heads (K, N, H), the rest
+//     Megatron                B on the outer d bits; inside, column and row splits and attention by heads (K, N, H),
+//                             the rest
 //                             replicated: a point of the same space
-// Time: steady·(phases and redistributions) + sync·gradient_sync; memory: copies·(parameters·state_bytes + in_flight·saved).
-// Layouts are numbered by cost::LayoutTable; an edge costs the redistribution of activations forward and of their gradients
-// backward.
+// Time: steady·(phases and redistributions) + sync·gradient_sync; memory: copies·(parameters·state_bytes +
+// in_flight·saved). Layouts are numbered by cost::LayoutTable; an edge costs the redistribution of activations forward
+// and of their gradients backward.
 #pragma once
 
 #include <cstdint>
@@ -38,8 +41,8 @@ struct PartitionWeights {
 
 class BlockSpace final : public solve::EdgeCosts {
  public:
-  /// `samples`: micro-batch over all 2^bits devices. Error: a layer or fabric that has no such space. The context must outlive
-  /// it.
+  /// `samples`: micro-batch over all 2^bits devices. Error: a layer or fabric that has no such space. The context must
+  /// outlive it.
   static Result<std::unique_ptr<BlockSpace>> make(const cost::CostContext& context, const LayerKind& kind, std::int64_t samples,
                                                   int bits, const PartitionRules& rules, const PartitionWeights& weights);
 

@@ -49,7 +49,8 @@ std::vector<std::string> names(const BlockSpace& space) {
   return all;
 }
 
-// OPT's block as the paper draws it (12 operators after the stream that enters; residual edges 0 → 7 and 7 → 12, V from 2 to
+// OPT's block as the paper draws it (12 operators after the stream that enters; residual edges 0 → 7 and 7 → 12, V from
+// 2 to
 // 5), and Llama's with fused attention.
 TEST(OperatorSpace, GraphIsThatOfThePaper) {
   const auto opt = scene("opt-6.7b", 1, 8, "megatron-lm-2021");
@@ -153,8 +154,8 @@ TEST(OperatorSpace, NeverWorseThanMegatron) {
     }
 }
 
-// Megatron on four devices of one node: two all-reduces of the stream forward, two backward, no redistribution, every device a
-// quarter of the matrices.
+// Megatron on four devices of one node: two all-reduces of the stream forward, two backward, no redistribution, every
+// device a quarter of the matrices.
 TEST(OperatorSpace, MegatronIsAPoint) {
   const auto opt = scene("opt-6.7b", 2, 8, "megatron-lm-2021");
   const auto block = space(*opt, 2);

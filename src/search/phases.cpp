@@ -40,7 +40,8 @@ struct PhaseState {
   }
 };
 
-/// Beyond the uniform answer `flat`. `before`: the layer-wise search of a smaller space, whose plans are not counted again.
+/// Beyond the uniform answer `flat`. `before`: the layer-wise search of a smaller space, whose plans are not counted
+/// again.
 LayerwiseOutcome search_layers(PhaseState& s, const Outcome& flat, const LayerwiseOutcome* before) {
   LayerwiseOptions layered;
   layered.threads = s.options.how.threads;
@@ -103,7 +104,8 @@ void run_operators_by_layer(PhaseState& s, PhaseReport& out) {
   out.lower_bound_ns = std::min(out.lower_bound_ns, s.found.choices.layered_lower_bound_ns);
 }
 
-/// Where devices are of unequal speed: what was found on the classes, as a plan of their devices. What the classes prove counts where they are exact.
+/// Where devices are of unequal speed: what was found on the classes, as a plan of their devices. What the classes
+/// prove counts where they are exact.
 template <typename Outcome>
 void on_devices(const PhaseState& s, Outcome& found) {
   if (s.classes == nullptr) return;
@@ -219,7 +221,8 @@ void run_multi_pipeline(PhaseState& s, PhaseReport& out) {
   };
   s.found.beside = search(unlike_problem(s), unlike_evaluator(s), s.classes != nullptr ? *s.found.of_classes : *s.found.alone);
   on_devices(s, *s.found.beside);
-  // A pipeline may hold a slow device among fast ones: where every device must have work it may be the only way to use it.
+  // A pipeline may hold a slow device among fast ones: where every device must have work it may be the only way to use
+  // it.
   if (s.classes != nullptr && !s.found.beside->interrupted) {
     const MultiPipelineOutcome groups = search(s.problem, s.evaluator, *s.found.alone);
     add(*s.found.beside, groups);
@@ -273,7 +276,8 @@ constexpr std::array<SearchPhase, 9> kPhases = {{
 bool belongs(const SearchPhase& phase, const Problem& problem, const PhaseOptions& options) {
   const bool equal = problem.cluster->equal_devices();
   if (!phase.any_devices) return equal;
-  if (phase.run == run_single_group && equal && problem.space.devices == DeviceChoice::all) return false;  // it has no parts
+  // it has no parts
+  if (phase.run == run_single_group && equal && problem.space.devices == DeviceChoice::all) return false;
   if (phase.run == run_uneven_replicas && !options.uneven_replicas) return false;
   return options.any_devices && (!phase.unlike_devices || !equal) && (!phase.unlike_stages || options.unlike_stages);
 }

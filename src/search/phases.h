@@ -2,23 +2,27 @@
 // The one search: a table of phases over one problem, one evaluator, one incumbent and one certificate.
 //
 //   uniform             one strategy for all layers (search.h): branch and bound, or every configuration
-//   layer-wise          every layer its own strategy, every stage its own layers (layerwise.h); starts from the uniform answer
+//   layer-wise          every layer its own strategy, every stage its own layers (layerwise.h); starts from the uniform
+//                       answer
 //   operators           uniform strategies whose operators may be partitioned one by one (partition_choices.h)
 //   operators by layer  layer-wise plans with such partitions
 //   each group          uniform plans on one of several node groups (single_group.h)
-//   device groups       stages on groups of unlike devices (device_groups.h): where the job lets plans lie on any devices. On a cluster of several
+//   device groups       stages on groups of unlike devices (device_groups.h): where the job lets plans lie on any
+//                       devices. On a cluster of several
 //                       node groups the phases above have no plans
 //   whole cluster       uniform plans on all devices of several node groups, or of parts of them (whole_cluster.h)
 //   unlike pipelines    pipelines next to each other, one on each of several node groups (multi_pipeline.h)
-//   unequal replicas    one stage, its data-parallel replicas on several node groups with unequal samples and states (uneven_replicas.h)
+//   unequal replicas    one stage, its data-parallel replicas on several node groups with unequal samples and states
+//                       (uneven_replicas.h)
 //
-// Devices of unequal speed are node groups of their own to the last three and to each group (speed_classes.h); each group and unlike pipelines search
-// the groups of the file as well.
+// Devices of unequal speed are node groups of their own to the last three and to each group (speed_classes.h); each
+// group and unlike pipelines search the groups of the file as well.
 //
-// A phase runs when the space of the job has its plans, the job did not leave it out by name, and no phase before it was interrupted. It
-// starts from what the phases before it found and simulates nothing that they simulated. The certificate is that of the phases together:
-// the least of their bounds, complete when each phase of the space is. What a phase did is reported under its name, also for the
-// terminal (-v) and for result.json.
+// A phase runs when the space of the job has its plans, the job did not leave it out by name, and no phase before it
+// was interrupted. It starts from what the phases before it found and simulates nothing that they simulated. The
+// certificate is that of the phases together:
+// the least of their bounds, complete when each phase of the space is. What a phase did is reported under its name,
+// also for the terminal (-v) and for result.json.
 #pragma once
 
 #include <cstdint>
@@ -53,23 +57,28 @@ struct PhaseReport {
 struct PhaseOptions {
   Options how;
   SpaceKind space = SpaceKind::uniform;
-  bool by_layer = true;      ///< the engine lets layers or stages of one plan differ; else no layer-wise plan is in the space
+  bool by_layer = true;      ///< the engine lets layers or stages of one plan differ; else no layer-wise plan is in the
+                             ///< space
   bool operators = true;     ///< it partitions operators; else no plan with partitions is in the space
   bool any_devices = false;  ///< stages may lie on groups of unlike devices
   bool unlike_stages =
-      true;  ///< the engine runs stages and pipelines that are unlike; else unlike devices are searched one group at a time
-  bool uneven_replicas = true;  ///< replicas that take unequal shares have a price: not under the network of shared links
+      true;  ///< the engine runs stages and pipelines that are unlike; else unlike devices are searched one group at a
+             ///< time
+  bool uneven_replicas = true;  ///< replicas that take unequal shares have a price: not under the network of shared
+                                ///< links
   bool exhaustive = false;      ///< the uniform phase simulates every configuration
-  /// Of and for the uniform phase: what a search before a change of the cluster proved (Options::carried), and whether to hand on as much.
+  /// Of and for the uniform phase: what a search before a change of the cluster proved (Options::carried), and whether
+  /// to hand on as much.
   const Carried* carried = nullptr;
   bool keep_record = false;
   std::set<std::string> left_out;  ///< phases that do not run, by name
-  /// Of the phase "device groups": plans of one pipeline on devices of the cluster that it begins with, and is never slower than.
+  /// Of the phase "device groups": plans of one pipeline on devices of the cluster that it begins with, and is never
+  /// slower than.
   std::vector<Pipeline> starts = {};
 };
 
-/// A plan without names: ranges of layers with their strategies for each pipeline chunk. One range a chunk, all of one strategy, is a
-/// uniform plan.
+/// A plan without names: ranges of layers with their strategies for each pipeline chunk. One range a chunk, all of one
+/// strategy, is a uniform plan.
 struct PlanCandidate {
   Schedule schedule;
   std::vector<std::vector<LayerRange>> chunks;  ///< empty: `strategy` for all layers, split by the engine
@@ -98,8 +107,8 @@ struct SearchResult {
   [[nodiscard]] const Outcome& flat() const { return partitioned ? *partitioned : uniform; }
   /// The layer-wise search of that space; null: none.
   [[nodiscard]] const LayerwiseOutcome* last() const { return both ? &*both : layered ? &*layered : nullptr; }
-  /// The fastest of all; of equally fast ones the first found. A layer-wise plan counts only where it is visibly faster than every uniform
-  /// one (kWorthwhile). Nothing fits: none.
+  /// The fastest of all; of equally fast ones the first found. A layer-wise plan counts only where it is visibly faster
+  /// than every uniform one (kWorthwhile). Nothing fits: none.
   [[nodiscard]] std::optional<PlanCandidate> best() const;
   [[nodiscard]] std::int64_t best_ns() const;
   /// The best plan without operator partitions; 0: none fits.

@@ -73,7 +73,8 @@ TEST(Phases, NothingFits) {
   EXPECT_EQ(all.best_ns(), 0);
 }
 
-/// Knows plans by the id of their pipeline alone: 7 takes 5 ns, 8 takes 4 and does not fit, 9 takes 6; all others take very long.
+/// Knows plans by the id of their pipeline alone: 7 takes 5 ns, 8 takes 4 and does not fit, 9 takes 6; all others take
+/// very long.
 class ById final : public Evaluator {
  public:
   std::int64_t peak_bytes(const ProgramStructure&, const cost::Costs&, int) override { return 0; }
@@ -111,7 +112,8 @@ struct OneOfEach {
   OneOfEach& operator=(const OneOfEach&) = delete;
 };
 
-// The fastest start that fits is the answer where the phase finds nothing faster; starts are counted among its candidates.
+// The fastest start that fits is the answer where the phase finds nothing faster; starts are counted among its
+// candidates.
 TEST(Phases, DeviceGroupsBeginWithWhatIsHandedIn) {
   const OneOfEach f;
   PhaseOptions options;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The bound from a simulated pipeline. That it never exceeds a simulated time is tested in tests/property/group_bounds_test.cpp.
+// The bound from a simulated pipeline. That it never exceeds a simulated time is tested in
+// tests/property/group_bounds_test.cpp.
 #include "search/pipeline_floor.h"
 
 #include <gtest/gtest.h>
@@ -25,8 +26,8 @@ class Pipeline : public Evaluator {
   std::vector<std::int64_t> ends_;
 };
 
-/// Two stages, one micro-batch: forward 10, backward 20, message 3. ZeRO-1, gathered beside the first forward in two buckets of 4 ns and
-/// reduced after the last backward in two buckets of 7 ns; the updates take 5 and 1 ns.
+/// Two stages, one micro-batch: forward 10, backward 20, message 3. ZeRO-1, gathered beside the first forward in two
+/// buckets of 4 ns and reduced after the last backward in two buckets of 7 ns; the updates take 5 and 1 ns.
 Workspace two_stages() {
   Workspace w;
   ProgramStructure& s = w.structure;
@@ -47,8 +48,8 @@ Workspace two_stages() {
   return w;
 }
 
-// The pipeline: F₀ 0–10, message –13, F₁ 13–23, B₁ 23–43, message –46, B₀ 46–66. Stage 0 then reduces 2·7 and updates in 5: 85; stage 1 43 + 14 +
-// 1 = 58. Nothing starts before the first bucket is gathered: 85 + 4.
+// The pipeline: F₀ 0–10, message –13, F₁ 13–23, B₁ 23–43, message –46, B₀ 46–66. Stage 0 then reduces 2·7 and updates
+// in 5: 85; stage 1 43 + 14 + 1 = 58. Nothing starts before the first bucket is gathered: 85 + 4.
 TEST(PipelineFloor, SmallestExample) {
   Workspace w = two_stages();
   Pipeline evaluator({66, 43});
@@ -69,8 +70,8 @@ TEST(PipelineFloor, APipelineIsPassesAndMessagesAlone) {
   EXPECT_EQ(evaluator.asked_costs.transfers, w.costs.transfers);
 }
 
-// The configuration itself takes 89 or more: stage 0 ends its last pass by 89 − 4 − 19, stage 1 by 89 − 4 − 15. Those ends give 89 again; and under
-// reductions of 1 ns a bucket at most 4 + max(66 + 7, 70 + 3) = 77.
+// The configuration itself takes 89 or more: stage 0 ends its last pass by 89 − 4 − 19, stage 1 by 89 − 4 − 15. Those
+// ends give 89 again; and under reductions of 1 ns a bucket at most 4 + max(66 + 7, 70 + 3) = 77.
 TEST(PipelineFloor, ASimulatedConfigurationSaysWhatABoundCanBe) {
   Workspace w = two_stages();
   const std::vector<std::int64_t> latest = latest_pass_ends(w, 89);

@@ -131,8 +131,9 @@ double pair_s(const EngineModel& engine, FabricLevel link, double bytes) {
   return cost::all_reduce_s({link}, pair, bytes * kFullRate) / kFullRate;
 }
 
-/// Over named links, by the devices of group `g` of `a` and `b`: a stage has what a link on the way gives its nodes, and no more than their interfaces, so that
-/// a device has at most the rate of one link to each node of the other group that has a link of its own, and that of its node.
+/// Over named links, by the devices of group `g` of `a` and `b`: a stage has what a link on the way gives its nodes,
+/// and no more than their interfaces, so that a device has at most the rate of one link to each node of the other group
+/// that has a link of its own, and that of its node.
 double named_side_s(const Problem& problem, std::size_t a, std::size_t b, std::size_t g, double bytes) {
   const Cluster& cluster = *problem.cluster;
   const NodeGroup &at = cluster.groups[g], &other = cluster.groups[g == a ? b : a];
@@ -159,8 +160,9 @@ double joined_side_s(const Problem& problem, std::size_t g, double bytes) {
   return pair_s(*problem.engine, link, bytes / static_cast<double>(at.nodes));
 }
 
-/// The least time in which `bytes` of gradients meet between two groups. Without named links: of stages on neighbouring devices by the smaller group, at the
-/// slower rate of both; of scattered stages, whose messages may have whole interfaces, by the slower side.
+/// The least time in which `bytes` of gradients meet between two groups. Without named links: of stages on neighbouring
+/// devices by the smaller group, at the slower rate of both; of scattered stages, whose messages may have whole
+/// interfaces, by the slower side.
 double meeting_s(const Problem& problem, const cost::ClusterCosts& costs, std::size_t a, std::size_t b, double bytes) {
   const Cluster& cluster = *problem.cluster;
   if (!cluster.links.empty()) return std::max(named_side_s(problem, a, b, a, bytes), named_side_s(problem, a, b, b, bytes));

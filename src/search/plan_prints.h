@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Fingerprints of plans, so that a search can say how many different ones it simulated: 64 bits of everything that tells plans apart,
-// layer by layer. However a plan is cut into ranges, and whether it was met as uniform or as layer-wise, its print is the same.
+// Fingerprints of plans, so that a search can say how many different ones it simulated: 64 bits of everything that
+// tells plans apart, layer by layer. However a plan is cut into ranges, and whether it was met as uniform or as
+// layer-wise, its print is the same.
 #pragma once
 
 #include <cstdint>

@@ -146,8 +146,8 @@ TEST(ChunkOrders, PassesHeldTogether) {
   EXPECT_EQ(ChunkOrders({ScheduleKind::gpipe, 4, 1, 8, 1}).least_held(), 8);
 }
 
-// Two stages of two chunks, two micro-batches: F F of chunk 0, then F F and B B of chunk 1, then B B of chunk 0. Around the window of chunk
-// 1 stand two forward and two backward passes.
+// Two stages of two chunks, two micro-batches: F F of chunk 0, then F F and B B of chunk 1, then B B of chunk 0. Around
+// the window of chunk 1 stand two forward and two backward passes.
 TEST(ChunkOrders, StepsAroundAChunk) { EXPECT_EQ(ChunkOrders({ScheduleKind::interleaved, 2, 2, 2, 1}).most_skipped(), 4); }
 
 // One chunk on one stage: T ≥ m·(f + b) + t.

@@ -1,17 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
-// The registry of pruning rules. Each has a name, a switch and a counter of the configurations it removed. None changes the
-// answer: a rule removes only what cannot fit, or what a proven bound shows to be slower than a configuration already simulated.
+// The registry of pruning rules. Each has a name, a switch and a counter of the configurations it removed. None changes
+// the
+// answer: a rule removes only what cannot fit, or what a proven bound shows to be slower than a configuration already
+// simulated.
 //
-//   layer-memory      a choice of the layer group whose leanest form (full recomputation, everything sharded, one micro-batch in
+//   layer-memory      a choice of the layer group whose leanest form (full recomputation, everything sharded, one
+//                     micro-batch in
 //                     flight) exceeds the memory limit
-//   layer-bound       max(m·W/p, P) of the layer group exceeds the incumbent; W = least work of one micro-batch in all layers, P = its way down and up
-//   schedule-bound    the pipeline bound (cost/bound.h) with the cheapest recomputation (that may fit), sharding and overlap exceeds it
-//   shard-bound       the same for one ZeRO stage and shard group, with the cheapest recomputation that fits and all overlap for free
-//   memory            the peak bound of a configuration exceeds the limit; for full recomputation the fewest layers that fit are
+//   layer-bound       max(m·W/p, P) of the layer group exceeds the incumbent; W = least work of one micro-batch in all
+//                     layers, P = its way down and up
+//   schedule-bound    the pipeline bound (cost/bound.h) with the cheapest recomputation (that may fit), sharding and
+//                     overlap exceeds it
+//   shard-bound       the same for one ZeRO stage and shard group, with the cheapest recomputation that fits and all
+//                     overlap for free
+//   memory            the peak bound of a configuration exceeds the limit; for full recomputation the fewest layers
+//                     that fit are
 //                     found by bisection, since more layers never need more memory
-//   recompute-ladder  more recomputation than a configuration whose bound already exceeds the incumbent; not under offload of activations
+//   recompute-ladder  more recomputation than a configuration whose bound already exceeds the incumbent; not under
+//   offload of activations
 //   bound             the pipeline bound of the configuration itself exceeds the incumbent
-//   pipeline-floor    its pipeline, simulated without data-parallel communication, and its tail exceed the incumbent, and a configuration of
+//   pipeline-floor    its pipeline, simulated without data-parallel communication, and its tail exceed the incumbent,
+//                     and a configuration of
 //                     the same degrees and schedule that was simulated (pipeline_floor.h)
 #pragma once
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a thread remembers between configurations (layer prices, memory tables) is what it would compute afresh, in whatever order it is asked:
-// offload, sharding, micro-batches and degrees varied, of models with images, of frozen parts, adapters and packed samples.
+// What a thread remembers between configurations (layer prices, memory tables) is what it would compute afresh, in
+// whatever order it is asked:
+// offload, sharding, micro-batches and degrees varied, of models with images, of frozen parts, adapters and packed
+// samples.
 #include <gtest/gtest.h>
 
 #include "plan/engine.h"

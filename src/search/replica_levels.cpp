@@ -77,8 +77,9 @@ std::vector<std::int64_t> dealt_at(const std::vector<std::int64_t>& replicas, co
   return dealt;
 }
 
-/// Levels rise one by one, each time that of the group which then ends first: no other levels that hold the samples end sooner, since some group
-/// would be at a level that these did not need to reach. What is too high at the end is lowered again.
+/// Levels rise one by one, each time that of the group which then ends first: no other levels that hold the samples end
+/// sooner, since some group would be at a level that these did not need to reach. What is too high at the end is
+/// lowered again.
 Levels soonest_levels(const std::vector<std::int64_t>& replicas, std::int64_t samples,
                       const std::function<double(std::size_t, std::int64_t)>& time) {
   Levels levels(replicas.size(), 1);

@@ -33,7 +33,8 @@ TEST(ReplicaLevels, LowestOnes) {
   EXPECT_EQ(dealt_at({4, 2}, {2, 1}, 9), (std::vector<std::int64_t>{2, 2, 2, 1, 1, 1}));
 }
 
-/// The levels of every deal are at or above some lowest ones, these can be dealt, and of all the soonest end as soon as any.
+/// The levels of every deal are at or above some lowest ones, these can be dealt, and of all the soonest end as soon as
+/// any.
 TEST(ReplicaLevels, EveryDealIsAboveOneOfThem) {
   std::mt19937 random(2);
   const auto pick = [&](int low, int high) { return std::uniform_int_distribution<int>(low, high)(random); };

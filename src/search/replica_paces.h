@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The time of a micro-batch on the replicas of each node group of a stage that lies on several (uneven_replicas.h): the forward and the backward of
-// all layers with so many samples, as cost/price.h prices them for that kind of rank, communication inside it that compute does not hide included.
-// A stage takes of each the most that any of its kinds does, so that with m micro-batches
+// The time of a micro-batch on the replicas of each node group of a stage that lies on several (uneven_replicas.h): the
+// forward and the backward of all layers with so many samples, as cost/price.h prices them for that kind of rank,
+// communication inside it that compute does not hide included. A stage takes of each the most that any of its kinds
+// does, so that with m micro-batches
 //     step ≥ m·(max_g forward_g + max_g backward_g).
 #pragma once
 

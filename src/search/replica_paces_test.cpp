@@ -38,7 +38,8 @@ Plan replicas(const Fixture& f, ZeroStage zero, std::int64_t fast, std::int64_t 
   return plan;
 }
 
-/// A priced stage takes of each pass what the slower kind does with its samples, with parameters that are gathered in every pass as well.
+/// A priced stage takes of each pass what the slower kind does with its samples, with parameters that are gathered in
+/// every pass as well.
 TEST(ReplicaPaces, AreThoseOfPrices) {
   const Fixture f(kTwoKinds);
   const cost::ClusterCosts costs = f.costs();

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a finished search of the uniform space proved, for a search of the same job after a small change of its cluster.
 //
-// A floor is the least time that any configuration below a choice may take and still fit into memory: what its bounds say once
-// recomputation and sharding are known to be needed. Most choices whose own bound lies below the answer have a floor far above it, and that is
-// what a search spends most of its time to find. Where links changed, bounds keep a known part of themselves (cost/network_change.h); where the
-// memory limit fell, fewer configurations fit, and floors stay true. So a choice whose floor, scaled, exceeds the incumbent of the new search
-// is dropped without being looked at. All else is bounded anew. The answer is that of a search without a record; only the order of work and the
+// A floor is the least time that any configuration below a choice may take and still fit into memory: what its bounds
+// say once recomputation and sharding are known to be needed. Most choices whose own bound lies below the answer have a
+// floor far above it, and that is what a search spends most of its time to find. Where links changed, bounds keep a
+// known part of themselves (cost/network_change.h); where the memory limit fell, fewer configurations fit, and floors
+// stay true. So a choice whose floor, scaled, exceeds the incumbent of the new search is dropped without being looked
+// at. All else is bounded anew. The answer is that of a search without a record; only the order of work and the
 // counters differ.
 #pragma once
 

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Uniform plans on one node group, all other devices left out: on all of its nodes, on fewer, and on part of a node, each certified by the search of the
-// uniform space (search.h) with every rank order and schedule. They are plans of the whole cluster, so that no answer is slower than any of them, and
-// devices that are added never make the answer slower.
+// Uniform plans on one node group, all other devices left out: on all of its nodes, on fewer, and on part of a node,
+// each certified by the search of the uniform space (search.h) with every rank order and schedule. They are plans of
+// the whole cluster, so that no answer is slower than any of them, and devices that are added never make the answer
+// slower.
 //
-// A group's devices lie in the plan as they do in the cluster. A part is searched only if its bound of all work (work_bound.h) is below the best plan.
-// A group with devices of unequal speed is searched
-// as if all were as slow as the slowest, and its best plans are judged as they are; its bound is that of a group all of whose devices are as fast as the
-// fastest.
+// A group's devices lie in the plan as they do in the cluster. A part is searched only if its bound of all work
+// (work_bound.h) is below the best plan. A group with devices of unequal speed is searched
+// as if all were as slow as the slowest, and its best plans are judged as they are; its bound is that of a group all of
+// whose devices are as fast as the fastest.
 #pragma once
 
 #include <optional>
@@ -40,8 +41,8 @@ Plan in_cluster(const Problem& problem, const Cluster& alone, std::int64_t first
 /// The uniform part of a space.
 SearchSpace space_alone(SearchSpace space);
 
-/// `incumbent_ns` of other phases; 0: none. `whole`: groups as they are, and their parts; false: parts alone, where the uniform search has the whole of the
-/// only group.
+/// `incumbent_ns` of other phases; 0: none. `whole`: groups as they are, and their parts; false: parts alone, where the
+/// uniform search has the whole of the only group.
 SingleGroupOutcome single_group(const Problem& problem, Evaluator& evaluator, const Options& options,
                                 std::int64_t incumbent_ns = 0, bool whole = true);
 

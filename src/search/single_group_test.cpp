@@ -67,7 +67,8 @@ TEST(SingleGroup, AnInterruptedSearchKnowsNoBound) {
   EXPECT_FALSE(found.complete);
 }
 
-/// As slow as the slowest: half the rates, the same memory and links. Restrictions of the job stay, and pipelines next to others have one order of ranks.
+/// As slow as the slowest: half the rates, the same memory and links. Restrictions of the job stay, and pipelines next
+/// to others have one order of ranks.
 TEST(SingleGroup, AGroupAlone) {
   const Fixture f(kMixed, 8);
   const Cluster old = group_alone(f.cluster, 1);

@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 // The uniform space as a tree: which values each dimension may take once the ones before it are chosen.
 //
-// A configuration is legal iff no rule of plan/rules.h is broken, the job's search part admits every value, and the engine can run
-// it. The tree chooses dimensions group by group; a rule is applied at the first group where all dimensions it reads are known:
+// A configuration is legal iff no rule of plan/rules.h is broken, the job's search part admits every value, and the
+// engine can run it. The tree chooses dimensions group by group; a rule is applied at the first group where all
+// dimensions it reads are known:
 //   layer group     tp cp pp dp sp cp_kind ep etp order overlap_tp offload micro_batch    decides the time of a layer
 //                   and, where partitions are offered, none or one of them
 //   schedule group  schedule vpp                                                  decides bubbles and chunks
 //   shard group     zero shard                                                    decides static memory and gradient traffic
 //   overlap group   overlap_grad overlap_param overlap_p2p
 //   recompute group recompute recompute_layers
-// Whether a value of one of the last four groups is legal does not depend on the layer group beyond pp, micro-batches and data
-// ranks (for engines with rules of their own: beyond these, the schedule and tp, cp, sp, ep, offload), so leaves are counted as products
-// (tested against plain enumeration).
+// Whether a value of one of the last four groups is legal does not depend on the layer group beyond pp, micro-batches
+// and data ranks (for engines with rules of their own: beyond these, the schedule and tp, cp, sp, ep, offload), so
+// leaves are counted as products (tested against plain enumeration).
 #pragma once
 
 #include <array>
@@ -86,10 +87,11 @@ class Space {
 
   /// Legal configurations below a choice of the layer group. Remembers products and choices: not thread-safe.
   double leaves(const Configuration& layer_choice);
-  /// Legal configurations below a choice of layer group and schedule; thread-safe once `leaves` has met the layer choice.
+  /// Legal configurations below a choice of layer group and schedule; thread-safe once `leaves` has met the layer
+  /// choice.
   [[nodiscard]] double leaves_of_schedule(const Configuration& schedule_choice) const;
-  /// The same choices as schedule_group's, and as shard_group's with those of overlap_group below each, remembered by what their legality
-  /// depends on; thread-safe once `leaves` has met the layer choice.
+  /// The same choices as schedule_group's, and as shard_group's with those of overlap_group below each, remembered by
+  /// what their legality depends on; thread-safe once `leaves` has met the layer choice.
   struct ScheduleChoice {
     ScheduleKind kind = ScheduleKind::one_f_one_b;
     std::int32_t virtual_stages = 1;

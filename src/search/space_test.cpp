@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The space equals its definition: everything that no rule of the space, no restriction of the engine and no part of the job file
-// refuses, found here by trying every combination of small integers.
+// The space equals its definition: everything that no rule of the space, no restriction of the engine and no part of
+// the job file refuses, found here by trying every combination of small integers.
 #include "search/space.h"
 
 #include <gtest/gtest.h>
@@ -62,8 +62,8 @@ TEST(Space, OverlapOfTensorParallelismOnlyWhenNamed) {
   EXPECT_EQ(listed(p).size(), without);
 }
 
-// ZB-H2 takes twice the activations and no framework has it: a space without the name is the space without it, also where another schedule
-// is forbidden.
+// ZB-H2 takes twice the activations and no framework has it: a space without the name is the space without it, also
+// where another schedule is forbidden.
 TEST(Space, ZbH2OnlyWhereAllowed) {
   Small p = small(2, 2, 4);
   const auto count = [&](ScheduleKind kind) {
@@ -99,8 +99,9 @@ bool admitted(const SearchSpace& part, const Configuration& c) {
   return true;
 }
 
-/// Every combination of values 0 or 1 … `largest` of each dimension, one loop a dimension. A rule that is broken already by the
-/// dimensions chosen so far is looked at early, or there would be 10¹² combinations: only rules that read nothing else count then.
+/// Every combination of values 0 or 1 … `largest` of each dimension, one loop a dimension. A rule that is broken
+/// already by the dimensions chosen so far is looked at early, or there would be 10¹² combinations: only rules that
+/// read nothing else count then.
 class Combinations {
  public:
   Combinations(const Small& p, std::int64_t largest)
@@ -189,8 +190,8 @@ void expect_counts_add_up(const Small& p) {
   EXPECT_EQ(all, static_cast<double>(listed(p).size()));
 }
 
-/// One loop a dimension over 1 … 3 (enums: all), nothing skipped but products of degrees that are not the devices: 67 million
-/// questions for one expert block on two devices.
+/// One loop a dimension over 1 … 3 (enums: all), nothing skipped but products of degrees that are not the devices: 67
+/// million questions for one expert block on two devices.
 TEST(Space, EqualsItsDefinitionWithoutAnyShortcut) {
   Small p = small(1, 2, 2);
   p.model = decoder({.blocks = 1, .heads = 4, .kv_heads = 2, .experts = 2});

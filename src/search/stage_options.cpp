@@ -91,8 +91,9 @@ double gather_s(const cost::StrategyCost& x, const cost::LayerCost& layer) {
          times;
 }
 
-/// κ of compute next to a part of the reductions or gathers of any of the layers, at least. A part holds no less than the smallest layer, and larger
-/// messages draw more; experts share parts with layers that have none, and direct messages may draw less than shorter ones.
+/// κ of compute next to a part of the reductions or gathers of any of the layers, at least. A part holds no less than
+/// the smallest layer, and larger messages draw more; experts share parts with layers that have none, and direct
+/// messages may draw less than shorter ones.
 double least_slowdown(const cost::StrategyCost& x, const std::vector<cost::LayerCost>& layers) {
   const cost::Interference device = x.c.device.interference();
   const std::vector<FabricLevel>& levels = x.c.fabric.data_levels;

@@ -20,8 +20,8 @@ constexpr const char* kMixed =
     "{groups: [{nodes: 1, devices_per_node: 4, device: a100-sxm-40gb}, {nodes: 2, devices_per_node: 8, device: v100-sxm-32gb}],"
     " inter_group: {bandwidth: 100Gb/s, latency: 5us}}";
 
-/// At most 32 units a group: 4 devices in units of 1; 16 in units of 1; 6 nodes of 8 are 48 devices, so pairs; 48 nodes of 8 are whole nodes, as
-/// no smaller unit is few enough; a node of 3 has no power of two but 1.
+/// At most 32 units a group: 4 devices in units of 1; 16 in units of 1; 6 nodes of 8 are 48 devices, so pairs; 48 nodes
+/// of 8 are whole nodes, as no smaller unit is few enough; a node of 3 has no power of two but 1.
 TEST(StageOptions, UnitsAreAsSmallAsLeavesFewEnough) {
   const auto units = [](const char* text) { return unit_devices(load_cluster(text, "test").value()); };
   EXPECT_EQ(units(kMixed), (std::vector<std::int64_t>{1, 1}));
@@ -31,7 +31,8 @@ TEST(StageOptions, UnitsAreAsSmallAsLeavesFewEnough) {
   EXPECT_EQ(units("{nodes: 4, devices_per_node: 3, device: v100-sxm-32gb}"), (std::vector<std::int64_t>{1}));
 }
 
-/// 8 heads on a node of 4: tp 1, 2, 4 and 8 by the rules of the model; 16 samples in micro-batches of 8 or 16 for 8 replicas; ZeRO shards over them.
+/// 8 heads on a node of 4: tp 1, 2, 4 and 8 by the rules of the model; 16 samples in micro-batches of 8 or 16 for 8
+/// replicas; ZeRO shards over them.
 TEST(StageOptions, RulesEngineAndJobAdmitAStage) {
   Fixture f(kMixed);
   RuleFacts facts = rule_facts(f.model, f.cluster, f.problem.training, 1);
@@ -60,7 +61,8 @@ TEST(StageOptions, RulesEngineAndJobAdmitAStage) {
   EXPECT_FALSE(stage_admitted(f.problem, facts, stage(1, 4, ZeroStage::optimizer), 4));
 }
 
-/// Every option is a stage that could stand: whole units, tp inside a node, replicas that divide the micro-batch, ZeRO over all of them.
+/// Every option is a stage that could stand: whole units, tp inside a node, replicas that divide the micro-batch, ZeRO
+/// over all of them.
 TEST(StageOptions, EveryOptionIsAStage) {
   const Fixture f(kMixed);
   const StageOptions all = stage_options(f.problem, f.costs(), 4);
@@ -112,8 +114,8 @@ std::set<std::int32_t> splits_of(const Fixture& f) {
   return out;
 }
 
-/// Sequences of 512 are split where the job names cp, those of 16,384 in any case; 16 V100 allow 16 parts, of which one rank has 8 heads at most to give
-/// away. What the job says of cp_kind holds for each stage.
+/// Sequences of 512 are split where the job names cp, those of 16,384 in any case; 16 V100 allow 16 parts, of which one
+/// rank has 8 heads at most to give away. What the job says of cp_kind holds for each stage.
 TEST(StageOptions, LongSequencesMayBeSplit) {
   Fixture f(kMixed);
   EXPECT_EQ(splits_of(f), (std::set<std::int32_t>{1}));

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What messages between stages made as stage_options.h says take, by *port*: options that send and take alike share one. Internal to it.
+// What messages between stages made as stage_options.h says take, by *port*: options that send and take alike share
+// one. Internal to it.
 #pragma once
 
 #include <cstdint>

@@ -51,8 +51,9 @@ TEST(StagePorts, OptionsThatSendAlikeShareOne) {
   EXPECT_LT(all.send_ns.size() * 4, all.options.size());
 }
 
-/// 4 sequences of 512 tokens and 1024 numbers of 2 bytes are 4,194,304 bytes: over 10 Gb/s 3.355 ms, behind 30 ms of latency. Two data ranks on
-/// both sides send half of that each over half of the line: the same. Two tensor ranks without sequence parallelism hold all of it each:
+/// 4 sequences of 512 tokens and 1024 numbers of 2 bytes are 4,194,304 bytes: over 10 Gb/s 3.355 ms, behind 30 ms of
+/// latency. Two data ranks on both sides send half of that each over half of the line: the same. Two tensor ranks
+/// without sequence parallelism hold all of it each:
 /// 6.711 ms.
 TEST(StagePorts, MessagesBetweenSitesByHand) {
   const Fixture f(kSites);
@@ -73,7 +74,8 @@ TEST(StagePorts, MessagesBetweenSitesByHand) {
   }
 }
 
-/// Between groups the figure is what is priced but for its last ten thousandth; inside a group, where stages may lie nearer or further, never more.
+/// Between groups the figure is what is priced but for its last ten thousandth; inside a group, where stages may lie
+/// nearer or further, never more.
 TEST(StagePorts, FiguresAreThoseOfPrices) {
   const Fixture f(kSites);
   const StageOptions all = stage_options(f.problem, f.costs(), 4);

@@ -60,7 +60,8 @@ class StageReport {
     if (!judge_.over()) report_.rows.push_back({name, p->first, p->alpha_t, p->alpha_m, ns});
   }
 
-  /// From the best of the report's partitions, boundaries move by one layer while that makes the simulated step shorter.
+  /// From the best of the report's partitions, boundaries move by one layer while that makes the simulated step
+  /// shorter.
   std::vector<std::int32_t> polished() {
     std::vector<std::int32_t> best;
     std::int64_t best_ns = std::numeric_limits<std::int64_t>::max();

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Partitions of the layers over the stages of a 1F1B pipeline, each with the strategies that are best for it, simulated: what the
-// answer's balance gains over the even, the time-balanced, the memory-balanced and the published bi-objective one.
+// Partitions of the layers over the stages of a 1F1B pipeline, each with the strategies that are best for it,
+// simulated: what the answer's balance gains over the even, the time-balanced, the memory-balanced and the published
+// bi-objective one.
 #pragma once
 
 #include "search/group_judge.h"

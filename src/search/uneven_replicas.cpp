@@ -22,8 +22,9 @@
 namespace espalier::search {
 namespace {
 
-constexpr std::int64_t kShareUnit = 10'000;    // an equal part of the states, as a weight
-constexpr std::array kSpared = {0.001, 0.02};  // of what a rank can hold, since its peak is not quite linear in its part
+constexpr std::int64_t kShareUnit = 10'000;  // an equal part of the states, as a weight
+// of what a rank can hold, since its peak is not quite linear in its part
+constexpr std::array kSpared = {0.001, 0.02};
 
 /// A strategy of all replicas, and where they lie.
 struct ReplicaStrategy {
@@ -89,7 +90,8 @@ class UnevenReplicasSearch {
   const cost::ClusterCosts costs_;
   const std::int64_t incumbent_ns_;
   std::int64_t work_ns_ = 0;                                  ///< no plan takes less
-  bool closed_ = true;                                        ///< what was not simulated is no faster than the best plan
+  bool closed_ = true;                                        ///< what was not simulated is no faster than the best
+                                                              ///< plan
   std::map<std::array<std::int64_t, 5>, double> arithmetic_;  ///< by group, tp, sp, recomputation and samples
   UnevenReplicasOutcome out_;
 };
@@ -293,8 +295,8 @@ Levels UnevenReplicasSearch::highest_levels(const ReplicaStrategy& way, ReplicaP
   return most;
 }
 
-/// The deal of the shortest passes is simulated first. Another differs from it in its passes alone, m of each, and is faster by no more than these are
-/// shorter.
+/// The deal of the shortest passes is simulated first. Another differs from it in its passes alone, m of each, and is
+/// faster by no more than these are shorter.
 void UnevenReplicasSearch::search(const ReplicaStrategy& way) {
   const std::int64_t microbatches = problem_.training.global_batch / way.samples;
   ReplicaPaces paces(*problem_.model, costs_,
@@ -347,7 +349,8 @@ std::vector<ReplicaStrategy> UnevenReplicasSearch::ways() {
 
 UnevenReplicasOutcome UnevenReplicasSearch::run() {
   work_ns_ = work_bound_ns(problem_);
-  // Balanced samples of unlike length come out so much more even on a replica that takes more of them that these need not take longer.
+  // Balanced samples of unlike length come out so much more even on a replica that takes more of them that these need
+  // not take longer.
   closed_ = problem_.cluster->groups.size() <= kMostReplicaGroups && !length_facts(problem_.training).balanced;
   const std::vector<ReplicaStrategy> all = ways();
   out_.considered = static_cast<std::int64_t>(all.size());

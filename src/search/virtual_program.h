@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The layer-wise program of a schedule with virtual stages: chunks by the balanced split of plan/split.h, strategies of the layers of each
-// stage by layer_search.h with the micro-batch passes a stage holds. What a stage brings is remembered: of the layouts of a shared table
-// (rule tied-table) only stages with the embedding or the head depend.
+// The layer-wise program of a schedule with virtual stages: chunks by the balanced split of plan/split.h, strategies of
+// the layers of each stage by layer_search.h with the micro-batch passes a stage holds. What a stage brings is
+// remembered: of the layouts of a shared table (rule tied-table) only stages with the embedding or the head depend.
 #pragma once
 
 #include <cstdint>
@@ -27,12 +27,12 @@ class VirtualProgram {
   [[nodiscard]] const Schedule& schedule() const { return schedule_; }
   void hold_table(std::int32_t table) { held_table_ = table; }
 
-  /// The layout that embedding and head share at least cost, where memory costs what it is worth to their stages, and at least
-  /// `price` a byte.
+  /// The layout that embedding and head share at least cost, where memory costs what it is worth to their stages, and
+  /// at least `price` a byte.
   [[nodiscard]] std::int32_t best_table(double price) const;
 
-  /// A lower bound of every plan with this split: max over stages of its work with the way down to its first chunk, and with the way down
-  /// and up. Memory: at one moment of a stage's order every chunk holds so many passes.
+  /// A lower bound of every plan with this split: max over stages of its work with the way down to its first chunk, and
+  /// with the way down and up. Memory: at one moment of a stage's order every chunk holds so many passes.
   double bound();
   /// Strategies of all layers, with `margin` bytes of every stage left free; empty if a stage does not fit.
   Assignment assignment(std::int64_t margin);

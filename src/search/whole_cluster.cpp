@@ -280,8 +280,8 @@ void WholeClusterSearch::search(const NodeSet& nodes) {
   Space space(*problem_.model, own, problem_.training, *problem_.engine, uniform_part(problem_.space));
   Across across{nodes, classes_of(*problem_.cluster, nodes), std::move(own), devices_of(*problem_.cluster, nodes),
                 std::move(space)};
-  // Bounds of schedule choices know the network, those of layer choices do not: schedule choices are taken in the order of their bounds over all layer
-  // choices, as far as half the prices that are left reach.
+  // Bounds of schedule choices know the network, those of layer choices do not: schedule choices are taken in the order
+  // of their bounds over all layer choices, as far as half the prices that are left reach.
   const std::vector<BoundedConfiguration> layers = layer_choices(across);
   const std::int64_t enough = priced_ + (most_prices_ - priced_) / 2;
   std::size_t next = 0;

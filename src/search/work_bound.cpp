@@ -14,7 +14,8 @@
 namespace espalier::search {
 namespace {
 
-/// Device-seconds under a profile, whose times need not grow when work is cut up: the least over the sizes of tensor parallelism that it covers.
+/// Device-seconds under a profile, whose times need not grow when work is cut up: the least over the sizes of tensor
+/// parallelism that it covers.
 std::vector<double> measured_seconds(const Problem& problem, double speed) {
   const profile::MeasuredOperators& measured = *problem.engine->measured;
   const std::int64_t sequence = problem.training.sequence.main;

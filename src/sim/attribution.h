@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where the iteration of a rank goes, interval by interval along its compute stream. What counts as what: espalier/simulate.h.
+// Where the iteration of a rank goes, interval by interval along its compute stream. What counts as what:
+// espalier/simulate.h.
 #pragma once
 
 #include <cstdint>
@@ -24,8 +25,8 @@ Attribution attribute(const Program& program, const RankClass& rank, const cost:
 struct MeasuredParts {
   std::int64_t compute_ns = 0, exposed_ns = 0, waited_ns = 0;
 };
-/// Of a rank that was measured; `parts` by absolute instruction index. Idle time before an instruction is a bubble as far as the rank waited, the
-/// rest is work of the host, as is what an instruction took beyond its parts: other.
+/// Of a rank that was measured; `parts` by absolute instruction index. Idle time before an instruction is a bubble as
+/// far as the rank waited, the rest is work of the host, as is what an instruction took beyond its parts: other.
 Breakdown attribute_measured(const Program& program, const RankClass& rank, const std::vector<MeasuredParts>& parts,
                              std::int64_t iteration_ns, const std::vector<std::int64_t>& starts,
                              const std::vector<std::int64_t>& ends);

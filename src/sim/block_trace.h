@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The timeline of one partitioned block: what one device of the group runs, operator after operator, forward and then backward, on the
-// tracks `compute` and `data`. Its steps are the cost model's (cost/partitioned_block.h), and so is their time.
+// The timeline of one partitioned block: what one device of the group runs, operator after operator, forward and then
+// backward, on the tracks `compute` and `data`. Its steps are the cost model's (cost/partitioned_block.h), and so is
+// their time.
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Links that are directed, flap, or run out of tokens, against closed forms by hand. The clusters are read from files, so that the way from a cluster
-// file to the flow network is part of the test.
+// Links that are directed, flap, or run out of tokens, against closed forms by hand. The clusters are read from files,
+// so that the way from a cluster file to the flow network is part of the test.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -36,8 +36,10 @@ cluster::Topology topology_of(const Cluster& cluster) {
   return std::move(topology).value();
 }
 
-// A full bucket of 7000 tokens at 8 bytes/ns, 1 byte/ns sustained, lasts 7000 / 7 = 1000 ns, for 8000 bytes; the ninth thousand takes 1000 ns
-// more: 2000. After 3500 ns without traffic there are 3500 tokens: they last 500 ns, for 4000 of the second 5000 bytes; the others take 1000 ns.
+// A full bucket of 7000 tokens at 8 bytes/ns, 1 byte/ns sustained, lasts 7000 / 7 = 1000 ns, for 8000 bytes; the ninth
+// thousand takes 1000 ns
+// more: 2000. After 3500 ns without traffic there are 3500 tokens: they last 500 ns, for 4000 of the second 5000 bytes;
+// the others take 1000 ns.
 TEST(TokenBucketLink, RunsEmptyAndFillsAgain) {
   FlowNetwork network({8e9});
   network.add_bucket(0, 8e9, 1e9, 7000);
@@ -47,8 +49,8 @@ TEST(TokenBucketLink, RunsEmptyAndFillsAgain) {
   EXPECT_EQ(run(network), (Ends{{7000, 1}}));
 }
 
-// Two flows of 8000 bytes share 8 bytes/ns: 4 each for 1000 ns, then half a byte each; 4000 left of each take 8000 ns. A third over a
-// link without a bucket is not held up.
+// Two flows of 8000 bytes share 8 bytes/ns: 4 each for 1000 ns, then half a byte each; 4000 left of each take 8000 ns.
+// A third over a link without a bucket is not held up.
 TEST(TokenBucketLink, IsSharedFairly) {
   FlowNetwork network({8e9, 8e9});
   network.add_bucket(0, 8e9, 1e9, 7000);
@@ -107,7 +109,8 @@ TEST(ChangingLinks, Directed) {
   EXPECT_EQ(run(network), (Ends{{2000, 0}, {2000, 1}, {2000, 2}}));
 }
 
-// The same two transfers do not meet where each pair of nodes, or each node, has the rate to itself; where they leave from one node they do if it is the node's.
+// The same two transfers do not meet where each pair of nodes, or each node, has the rate to itself; where they leave
+// from one node they do if it is the node's.
 TEST(ChangingLinks, SharedByWhom) {
   const auto ends = [](const char* sharing, std::int64_t from, std::int64_t to) {
     const cluster::Topology topology = topology_of(loaded(
@@ -125,7 +128,8 @@ TEST(ChangingLinks, SharedByWhom) {
   EXPECT_EQ(ends("node_pair", 0, 2), (Ends{{2000, 0}, {2000, 1}}));
 }
 
-// Down from 2 to 5 ms and from 7 to 10 ms. 4 MB at 1 byte/ns from 0: 2 ms, 2 ms from 5 to 7: done at 7 ms. One that needs 5 ms ends at 11 ms.
+// Down from 2 to 5 ms and from 7 to 10 ms. 4 MB at 1 byte/ns from 0: 2 ms, 2 ms from 5 to 7: done at 7 ms. One that
+// needs 5 ms ends at 11 ms.
 TEST(ChangingLinks, Flapping) {
   Cluster cluster = loaded(std::string(kSites) + "links: [{from: a, to: b, bandwidth: 8Gb/s, latency: 0s, both: true}]");
   cluster.capacity = {flapping("a-b", Seconds(2e-3), Seconds(3e-3), Seconds(2e-3), 2)};
@@ -139,7 +143,8 @@ TEST(ChangingLinks, Flapping) {
   EXPECT_EQ(run(second), (Ends{{5'000'000, 1}, {11'000'000, 0}}));
 }
 
-// A bucket of a link between groups, in the file's own words: 8 Gb/s until 7 Kb·1000 … = 7000 bytes are gone, 1 Gb/s after.
+// A bucket of a link between groups, in the file's own words: 8 Gb/s until 7 Kb·1000 … = 7000 bytes are gone, 1 Gb/s
+// after.
 TEST(ChangingLinks, TokenBucketOfAFile) {
   const cluster::Topology topology = topology_of(
       loaded(std::string(kSites) + "links: [{from: a, to: b, bandwidth: 64Gb/s, latency: 0s, both: true}]\n"
@@ -149,8 +154,9 @@ TEST(ChangingLinks, TokenBucketOfAFile) {
   EXPECT_EQ(run(network), (Ends{{2000, 0}}));
 }
 
-// One of eight interfaces of a node is lost while each of its eight devices sends as much to the other node. The seven others share its load evenly at best: 8/7 of
-// the time. At worst two devices are on one interface: twice the time. Any way of re-routing lies in between.
+// One of eight interfaces of a node is lost while each of its eight devices sends as much to the other node. The seven
+// others share its load evenly at best: 8/7 of the time. At worst two devices are on one interface: twice the time. Any
+// way of re-routing lies in between.
 TEST(ChangingLinks, SevenOfEightRails) {
   const auto slowest = [](const std::string& capacity) {
     const cluster::Topology topology = topology_of(loaded("{nodes: 2, device: h100-sxm-80gb, capacity: " + capacity + "}"));

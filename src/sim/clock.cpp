@@ -154,7 +154,8 @@ void Engine::start_data(Rank& rank, std::int64_t start) {
   rank.pair.data_running = true;
 }
 
-/// Compute stands still: data runs at full rate until `until`, or until instruction `through` has ended. False: laid aside.
+/// Compute stands still: data runs at full rate until `until`, or until instruction `through` has ended. False: laid
+/// aside.
 template <bool kRecord>
 bool Engine::run_data(Rank& rank, std::int64_t until, std::int32_t through) {
   Pair& pair = rank.pair;

@@ -1,16 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-// The clock of the simulation: gives every instruction of a program its end (and start, if wanted) in integer nanoseconds.
+// The clock of the simulation: gives every instruction of a program its end (and start, if wanted) in integer
+// nanoseconds.
 //
-// Each rank has a head per stream. Compute leads: before a compute instruction runs, the receives and collectives it waits for
-// are timed; after it, the sends it releases. `compute` and `data` of a rank share the device (Pair): each at full rate alone, at
-// rates 1/κ_w and 1/κ_c of the collective that runs together. Remaining work is kept in double (exact for κ = 1), ends are rounded down to nanoseconds once
-// each, so that an instruction never takes less than its stand-alone time and two never more than their sum
-// (1/κ_c + 1/κ_w ≥ 1). With stronger factors they run one after the other: what has started ends first, and compute goes before
-// data when both could start.
+// Each rank has a head per stream. Compute leads: before a compute instruction runs, the receives and collectives it
+// waits for are timed; after it, the sends it releases. `compute` and `data` of a rank share the device (Pair): each at
+// full rate alone, at rates 1/κ_w and 1/κ_c of the collective that runs together. Remaining work is kept in double
+// (exact for κ = 1), ends are rounded down to nanoseconds once each, so that an instruction never takes less than its
+// stand-alone time and two never more than their sum (1/κ_c + 1/κ_w ≥ 1). With stronger factors they run one after the
+// other: what has started ends first, and compute goes before data when both could start.
 //
-// A rank that needs a transfer its peer has not timed yet, or members of the process group of its collective, is laid aside and woken by
-// them. Unfolded, every collective meets by its group, the exchange of a shared table too. In a folded program a compute stream waits only for what earlier compute made possible, so a rank laid aside for ever is a deadlock
-// of the program. Unfolded programs are exact too when the members of a data group act alike, which uniform plans guarantee.
+// A rank that needs a transfer its peer has not timed yet, or members of the process group of its collective, is laid
+// aside and woken by them. Unfolded, every collective meets by its group, the exchange of a shared table too. In a
+// folded program a compute stream waits only for what earlier compute made possible, so a rank laid aside for ever is a
+// deadlock of the program. Unfolded programs are exact too when the members of a data group act alike, which uniform
+// plans guarantee.
 #pragma once
 
 #include <array>
@@ -68,7 +71,8 @@ class Engine final : public NetworkModel {
     std::array<std::int32_t, kStreams> head{};  ///< next instruction of each stream
     std::array<std::int64_t, kStreams> free{};  ///< end of the last one
     std::int32_t begin = 0, end = 0;
-    std::int32_t data_gate = 0;  ///< the data head cannot start before this instruction has ended; −1: it may or does run
+    std::int32_t data_gate = 0;  ///< the data head cannot start before this instruction has ended; −1: it may or does
+                                 ///< run
     std::int32_t awaited_send = -1;
     bool serial = false;      ///< compute and data one after the other, as some collective of the rank must
     bool arrived = false;     ///< at the meeting of its next collective

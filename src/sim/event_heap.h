@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The events of a simulation by time: at most one a handle, which can be moved to another time or taken back. Equal times come in the
-// order of their handles. Handles are small numbers; every operation is O(log n).
+// The events of a simulation by time: at most one a handle, which can be moved to another time or taken back. Equal
+// times come in the order of their handles. Handles are small numbers; every operation is O(log n).
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Token buckets of the flow-level network: tokens flow in at the sustained rate and out with the bytes; without tokens the link slows down.
+// Token buckets of the flow-level network: tokens flow in at the sustained rate and out with the bytes; without tokens
+// the link slows down.
 #include <algorithm>
 #include <cmath>
 
@@ -71,7 +72,8 @@ void FlowNetwork::empty_buckets() {
   }
 }
 
-/// Tokens of all links whose use may have changed. True where a link's capacity became another, so that rates are to be found again.
+/// Tokens of all links whose use may have changed. True where a link's capacity became another, so that rates are to be
+/// found again.
 bool FlowNetwork::settle_buckets() {
   if (buckets_.empty()) return false;
   bool again = false;

@@ -18,7 +18,8 @@ std::size_t index_of(Stream stream) { return static_cast<std::size_t>(stream); }
 FlowExecutor::FlowExecutor(FlowNetwork network, ProgramTraffic traffic)
     : network_(std::move(network)), traffic_(std::move(traffic)) {}
 
-// ---- streams and waits ---------------------------------------------------------------------------------------------------------
+// ---- streams and waits
+// ---------------------------------------------------------------------------------------------------------
 
 void FlowExecutor::prepare(const Program& program, const cost::Costs& costs) {
   ESPALIER_CHECK(program.folded && network_.now() == 0 && traffic_.collectives.size() == program.ranks.size());
@@ -145,7 +146,8 @@ bool FlowExecutor::waits_for_first(std::int32_t r, const Running& running) const
   return leading.on() && at(leading.instruction).id == call.id;
 }
 
-// ---- an instruction ------------------------------------------------------------------------------------------------------------
+// ---- an instruction
+// ------------------------------------------------------------------------------------------------------------
 
 const Pieces* FlowExecutor::pieces_of(std::int32_t r, const Instruction& instruction, Running& running) const {
   const auto find = [&](const std::map<std::int32_t, Pieces>& table) -> const Pieces* {
@@ -264,14 +266,15 @@ bool FlowExecutor::progress(std::int32_t r, Stream stream) {
   return true;
 }
 
-// ---- time ----------------------------------------------------------------------------------------------------------------------
+// ---- time
+// ----------------------------------------------------------------------------------------------------------------------
 
 bool FlowExecutor::settle_rank(std::int32_t r) {
   bool any = false;
   for (bool changed = true; changed; any = any || changed) {
     changed = false;
-    // Data once more: where compute has just ended, less than a nanosecond of a collective may be left, which is over before the next
-    // compute slows it down.
+    // Data once more: where compute has just ended, less than a nanosecond of a collective may be left, which is over
+    // before the next compute slows it down.
     for (const Stream stream : {Stream::data, Stream::compute, Stream::data, Stream::send})
       changed = progress(r, stream) || changed;
     while (receive(r)) changed = true;

@@ -1,21 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
-// The network model in which everything in flight shares the links: runs a folded program beside a flow network, in one order of events.
+// The network model in which everything in flight shares the links: runs a folded program beside a flow network, in one
+// order of events.
 //
-// Streams, waits and matching are the engine's (engine.h), and so is what compute and data of a rank do to each other (κ, and one after the
-// other where κ is strong). An instruction makes its nominal nanoseconds, at rate 1 or 1/κ; its pieces (program_traffic.h) become activities
-// of the flow network when it comes to their offsets. An activity that has not ended when its piece is due holds the instruction up until
-// it has: an instruction ends at start + what it takes in the closed form + the time for which its pieces held it up. So a message that
-// sharing stretches delays by as much as it is late, traffic beside compute only by what is later than the end of that compute, and a
-// program whose pieces share nothing takes the closed form's time to the nanosecond.
+// Streams, waits and matching are the engine's (engine.h), and so is what compute and data of a rank do to each other
+// (κ, and one after the other where κ is strong). An instruction makes its nominal nanoseconds, at rate 1 or 1/κ; its
+// pieces (program_traffic.h) become activities of the flow network when it comes to their offsets. An activity that has
+// not ended when its piece is due holds the instruction up until it has: an instruction ends at start + what it takes
+// in the closed form + the time for which its pieces held it up. So a message that sharing stretches delays by as much
+// as it is late, traffic beside compute only by what is later than the end of that compute, and a program whose pieces
+// share nothing takes the closed form's time to the nanosecond.
 //
-// A message over a long way arrives its delay (Costs::delays) after its bytes have left. A reduction between pipelines starts when all rank classes
-// that meet in it are there; its traffic stands with the first of them (program_traffic.h), and none ends before that one.
+// A message over a long way arrives its delay (Costs::delays) after its bytes have left. A reduction between pipelines
+// starts when all rank classes that meet in it are there; its traffic stands with the first of them
+// (program_traffic.h), and none ends before that one.
 //
-// Where κ > 1, moments inside compute and data are real numbers that are rounded down: two of them can be a nanosecond nearer to each other
-// than the piece between them is long. Pieces there are activities of a nanosecond less.
+// Where κ > 1, moments inside compute and data are real numbers that are rounded down: two of them can be a nanosecond
+// nearer to each other than the piece between them is long. Pieces there are activities of a nanosecond less.
 //
-// Moments are whole nanoseconds. At one moment everything that ends ends first, then compute, sends and receives start, and collectives
-// last (compute goes before data when both could start), again until nothing changes; then time moves on.
+// Moments are whole nanoseconds. At one moment everything that ends ends first, then compute, sends and receives start,
+// and collectives last (compute goes before data when both could start), again until nothing changes; then time moves
+// on.
 #pragma once
 
 #include <array>

@@ -63,7 +63,8 @@ struct TwoStages {
   ProgramTraffic traffic;
 };
 
-// F 0–100, message –150, F –250, B –450, message –500, B of stage 0 –700, its reduction –780. Stage 1 reduces 450–530, on another link.
+// F 0–100, message –150, F –250, B –450, message –500, B of stage 0 –700, its reduction –780. Stage 1 reduces 450–530,
+// on another link.
 TEST(FlowExecutor, TakesTheClosedFormWhereNothingIsShared) {
   TwoStages x(1);
   x.traffic.transfers[x.transfer(false)] = {over(0, 50)};
@@ -77,9 +78,10 @@ TEST(FlowExecutor, TakesTheClosedFormWhereNothingIsShared) {
   EXPECT_EQ(flow.first_link.busy_ns, 50);
 }
 
-// The gradient of the only micro-batch leaves stage 1 at 450, when its reduction begins too: over one NIC. The message has 50 bytes and the
-// reduction 80. Both run at half rate until the message has ended at 550; the reduction has made 50 of 80 by then and ends at 580. Stage 0
-// computes its backward 550–750 and reduces on a link of its own until 830: 50 later than alone.
+// The gradient of the only micro-batch leaves stage 1 at 450, when its reduction begins too: over one NIC. The message
+// has 50 bytes and the reduction 80. Both run at half rate until the message has ended at 550; the reduction has made
+// 50 of 80 by then and ends at 580. Stage 0 computes its backward 550–750 and reduces on a link of its own until 830:
+// 50 later than alone.
 TEST(FlowExecutor, AReductionBesideAMessageOverOneNic) {
   TwoStages x(1);
   x.traffic.transfers[x.transfer(true)] = {over(0, 50)};
@@ -93,9 +95,10 @@ TEST(FlowExecutor, AReductionBesideAMessageOverOneNic) {
   EXPECT_EQ(flow.first_link.highest_share, 1.0);
 }
 
-// Both stages reduce over one link at once, if their backward passes end together: two transfers over one NIC take twice as long. Without
-// messages (0 ns) stage 1 ends its backward at 400 and stage 0 at 600, so let stage 1 reduce 480 bytes: 400–600 alone, 200 bytes; then half
-// rate beside the 80 bytes of stage 0, which take 160 until 760; 480 − 200 − 80 = 200 are left and take until 960.
+// Both stages reduce over one link at once, if their backward passes end together: two transfers over one NIC take
+// twice as long. Without messages (0 ns) stage 1 ends its backward at 400 and stage 0 at 600, so let stage 1 reduce 480
+// bytes: 400–600 alone, 200 bytes; then half rate beside the 80 bytes of stage 0, which take 160 until 760; 480 − 200 −
+// 80 = 200 are left and take until 960.
 TEST(FlowExecutor, TwoTransfersOverOneNicTakeTwiceAsLong) {
   TwoStages x(1, 0);
   x.costs.collectives[x.program.structure().grad_reduce(ChunkId(1))] = Nanoseconds(480);
@@ -114,8 +117,8 @@ TEST(FlowExecutor, TwoTransfersOverOneNicTakeTwiceAsLong) {
   EXPECT_EQ(flow.iteration_ns, 960);
 }
 
-// The link of the reductions gives half from 490 on. Stage 1 reduces 450–530 alone, stage 0 from 700: 40 of stage 1's 80 bytes are gone at
-// 490, the other 40 take 80 until 570; stage 0 takes 160 until 860.
+// The link of the reductions gives half from 490 on. Stage 1 reduces 450–530 alone, stage 0 from 700: 40 of stage 1's
+// 80 bytes are gone at 490, the other 40 take 80 until 570; stage 0 takes 160 until 860.
 TEST(FlowExecutor, ALinkThatHalvesInTheMiddleOfAStep) {
   TwoStages x(1);
   x.traffic.collectives[0][x.reduction(0)] = {over(0, 80)};
@@ -128,8 +131,9 @@ TEST(FlowExecutor, ALinkThatHalvesInTheMiddleOfAStep) {
   EXPECT_EQ(flow.first_link.busy_ns, 120 + 160);
 }
 
-// A forward of 100 with 40 bytes beside its compute from 20 on, due at 100: on a link at half rate they take until 100, and nothing is
-// late. At a quarter they take until 180 and the forward ends at 180: of 120 that they are late, 40 were hidden.
+// A forward of 100 with 40 bytes beside its compute from 20 on, due at 100: on a link at half rate they take until 100,
+// and nothing is late. At a quarter they take until 180 and the forward ends at 180: of 120 that they are late, 40 were
+// hidden.
 TEST(FlowExecutor, TrafficBesideComputeDelaysByWhatIsLaterThanTheCompute) {
   for (const auto& [factor, later] : {std::pair{0.5, 0}, std::pair{0.25, 80}}) {
     TwoStages x(1);

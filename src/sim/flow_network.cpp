@@ -13,7 +13,8 @@ namespace {
 constexpr double kMostBytesPerSecond = 1e15;  ///< nominal, as the readers of clusters have it
 constexpr double kMostFactor = 1000.0;
 
-/// A capacity in bytes/ns as a limit on demands in bytes/s: a hair more, since sums of rounded figures are compared with it.
+/// A capacity in bytes/ns as a limit on demands in bytes/s: a hair more, since sums of rounded figures are compared
+/// with it.
 std::int64_t limit_of(double capacity) { return static_cast<std::int64_t>(capacity / kPerNanosecond * (1.0 + 1e-9)); }
 
 }  // namespace

@@ -1,27 +1,34 @@
 // SPDX-License-Identifier: Apache-2.0
 // The flow-level network: everything that is in flight anywhere in the cluster shares the links by max-min fairness.
 //
-// An activity (a transfer, one phase of a collective) has a duration D in ns, which is what the closed form says when nothing else is on its
-// links, a part F of it that no sharing stretches (latency, host), and flows. It starts at t; its flows begin at t + F, each with a cap of
-// bytes / (D − F), and the activity ends when all of them have ended, never before t + D. So where nothing is shared it ends at t + D, to
-// the nanosecond: a flow that always ran at its cap is kept in integers.
+// An activity (a transfer, one phase of a collective) has a duration D in ns, which is what the closed form says when
+// nothing else is on its links, a part F of it that no sharing stretches (latency, host), and flows. It starts at t;
+// its flows begin at t + F, each with a cap of bytes / (D − F), and the activity ends when all of them have ended,
+// never before t + D. So where nothing is shared it ends at t + D, to the nanosecond: a flow that always ran at its cap
+// is kept in integers.
 //
 //     rate x_f   max-min fair (solve/max_min.h) under the caps and Σ_f w_fl·x_f ≤ c_l(t), again after each event
-//     left       work of a flow in ns at its cap: d(left)/dt = −x_f / cap_f; it ends at the first whole ns at which nothing is left
+//     left       work of a flow in ns at its cap: d(left)/dt = −x_f / cap_f; it ends at the first whole ns at which
+//                nothing is left
 //     capacity   c_l(t) = nominal · factor(t), piecewise constant
-//     bucket     of a link that has one: c_l at most `full` while there are tokens, `sustained` while there are none; d(tokens)/dt =
-//                sustained − Σ_f w_fl·x_f, between 0 and the bucket's size, full at the start (espalier/cluster_change.h has the closed forms). It
-//                runs empty at the first whole ns at which nothing is left; a link in use below the sustained rate has tokens again at once.
+//     bucket     of a link that has one: c_l at most `full` while there are tokens, `sustained` while there are none;
+//                d(tokens)/dt =
+//                sustained − Σ_f w_fl·x_f, between 0 and the bucket's size, full at the start
+//                (espalier/cluster_change.h has the closed forms). It
+//                runs empty at the first whole ns at which nothing is left; a link in use below the sustained rate has
+//                tokens again at once.
 //
-// A link is contended while the caps on it sum up to more than its capacity; other links never hold anybody back. When a flow begins or
-// ends, or a capacity changes, only flows that contended links join to this event can get a new rate, and only those that do are
-// solved: first the flows on the links that changed, beside all others as they are; then with them the flows that the answer leaves neither
-// at their cap nor on a full link on which nobody is faster; until there is none. That is the condition of max-min fairness, flow by
-// flow, and only one set of rates fulfils it. Durations are rounded to whole ns, so a cap may exceed what the link gives by a part of
-// 1/(D − F): for the question of contention a flow counts with bytes / (D − F + 1).
+// A link is contended while the caps on it sum up to more than its capacity; other links never hold anybody back. When
+// a flow begins or ends, or a capacity changes, only flows that contended links join to this event can get a new rate,
+// and only those that do are
+// solved: first the flows on the links that changed, beside all others as they are; then with them the flows that the
+// answer leaves neither at their cap nor on a full link on which nobody is faster; until there is none. That is the
+// condition of max-min fairness, flow by flow, and only one set of rates fulfils it. Durations are rounded to whole ns,
+// so a cap may exceed what the link gives by a part of 1/(D − F): for the question of contention a flow counts with
+// bytes / (D − F + 1).
 //
-// A flow may go over many links at once, with weights: a ring whose hops advance together is one flow over all its hops. Rates
-// are compared as they are, so a byte of a flow should be a byte on the links that it is likely to share.
+// A flow may go over many links at once, with weights: a ring whose hops advance together is one flow over all its
+// hops. Rates are compared as they are, so a byte of a flow should be a byte on the links that it is likely to share.
 //
 // Events with equal times happen at once, and rates are found after all of them. Answers depend on the calls alone.
 #pragma once
@@ -84,8 +91,8 @@ class FlowNetwork {
 
   /// Gives a link that has none a token bucket, full now: rates in bytes/s, `sustained` ≤ `full`, `size` in bytes.
   void add_bucket(LinkId link, double full, double sustained, double size);
-  /// Tokens of bucket `index`, counted in the order in which buckets were added: what there is now, the least that there was, and another state
-  /// than a full one to begin with (before anything starts).
+  /// Tokens of bucket `index`, counted in the order in which buckets were added: what there is now, the least that
+  /// there was, and another state than a full one to begin with (before anything starts).
   [[nodiscard]] double tokens(std::size_t index) const;
   [[nodiscard]] double least_tokens(std::size_t index) const;
   [[nodiscard]] std::size_t buckets() const { return buckets_.size(); }
@@ -94,8 +101,8 @@ class FlowNetwork {
   /// `at_ns` is not in the past. The activity is copied.
   ActivityId start(std::int64_t at_ns, const Activity& activity);
 
-  /// When something will happen next if nothing else is started; none if nothing is under way, or if all that is under way stands on dead
-  /// links for good.
+  /// When something will happen next if nothing else is started; none if nothing is under way, or if all that is under
+  /// way stands on dead links for good.
   [[nodiscard]] std::optional<std::int64_t> next_event();
 
   /// Lets time pass until `to_ns`, this moment included, and appends what ended by (time, id).

@@ -39,8 +39,8 @@ TEST(FlowNetwork, ALoneTransferTakesItsDuration) {
   EXPECT_EQ(network.active(), 0);
 }
 
-// 1000 bytes each on one byte/ns. A moves 500 alone, then half a byte/ns: 500 more take 1000 ns, until 1500. B has moved 500 by then
-// and needs 500 ns for the rest.
+// 1000 bytes each on one byte/ns. A moves 500 alone, then half a byte/ns: 500 more take 1000 ns, until 1500. B has
+// moved 500 by then and needs 500 ns for the rest.
 TEST(FlowNetwork, TwoTransfersShareALink) {
   FlowNetwork network({kByteANanosecond});
   network.start(0, transfer(1000, 1000, {0}));
@@ -65,7 +65,8 @@ TEST(FlowNetwork, WhatFitsTogetherIsNotShared) {
   EXPECT_EQ(network.counters().solves, 0);
 }
 
-// Caps 1/4, 1 and 1 on one byte/ns: 1/4 and 3/8 twice. The two of 300 bytes end at 800, when the slow one is undisturbed as ever.
+// Caps 1/4, 1 and 1 on one byte/ns: 1/4 and 3/8 twice. The two of 300 bytes end at 800, when the slow one is
+// undisturbed as ever.
 TEST(FlowNetwork, ASlowTransferKeepsItsCap) {
   FlowNetwork network({kByteANanosecond});
   network.start(0, transfer(4000, 1000, {0}));
@@ -74,8 +75,8 @@ TEST(FlowNetwork, ASlowTransferKeepsItsCap) {
   EXPECT_EQ(run(network), (Ends{{800, 1}, {800, 2}, {4000, 0}}));
 }
 
-// One byte/ns, and a duration that was rounded down: 1001 bytes in 1000 ns pass unhindered (1001 / 1001 ≤ 1). 1003 bytes are more than
-// rounding explains: they take 1003 ns.
+// One byte/ns, and a duration that was rounded down: 1001 bytes in 1000 ns pass unhindered (1001 / 1001 ≤ 1). 1003
+// bytes are more than rounding explains: they take 1003 ns.
 TEST(FlowNetwork, RoundingIsNotContention) {
   FlowNetwork network({kByteANanosecond});
   network.start(0, transfer(1000, 1001, {0}));
@@ -120,8 +121,8 @@ TEST(FlowNetwork, ARaisedCapacityHelpsOnlyWhoShares) {
   EXPECT_EQ(run(network), (Ends{{1000, 0}, {1000, 1}}));
 }
 
-// A ring over four NICs is one flow of 4000 bytes a NIC in 4000 ns; a message of 1000 bytes crosses NIC 2 from 1000 on: half each, the
-// message ends at 3000, when the ring has moved 1000 + 1000; the other 2000 take until 5000.
+// A ring over four NICs is one flow of 4000 bytes a NIC in 4000 ns; a message of 1000 bytes crosses NIC 2 from 1000 on:
+// half each, the message ends at 3000, when the ring has moved 1000 + 1000; the other 2000 take until 5000.
 TEST(FlowNetwork, ARingIsHeldByItsSlowestHop) {
   FlowNetwork network({kByteANanosecond, kByteANanosecond, kByteANanosecond, kByteANanosecond});
   network.start(0, transfer(4000, 4000, {0, 1, 2, 3}));
@@ -185,8 +186,8 @@ TEST(FlowNetwork, OneAfterTheOtherIsNotShared) {
   EXPECT_EQ(network.utilisation(0).busy_ns, 2000);
 }
 
-// Links 0 and 1 have two flows each. When a third begins on link 0, only its three flows get new rates: 2 + 2 solved when the pairs
-// meet, 3 when the third joins.
+// Links 0 and 1 have two flows each. When a third begins on link 0, only its three flows get new rates: 2 + 2 solved
+// when the pairs meet, 3 when the third joins.
 TEST(FlowNetwork, OnlyTheFlowsThatAnEventTouchesAreSolved) {
   FlowNetwork network({kByteANanosecond, kByteANanosecond});
   Ends ends;
@@ -229,8 +230,9 @@ TEST(FlowNetwork, MisuseIsABug) {
   EXPECT_THROW(FlowNetwork({-1.0}), base::InternalError);
 }
 
-// Two devices of a node share a NIC of 20 GB/s · 0.8; the trace halves the network at 1 µs. 16,000 bytes each at 8 bytes/ns: alone
-// 2000 ns, and so they are together until 1000; then 8 bytes/ns for both: the other 8000 bytes each take 2000 ns.
+// Two devices of a node share a NIC of 20 GB/s · 0.8; the trace halves the network at 1 µs. 16,000 bytes each at 8
+// bytes/ns: alone 2000 ns, and so they are together until 1000; then 8 bytes/ns for both: the other 8000 bytes each
+// take 2000 ns.
 TEST(FlowNetwork, ATopologyWithATrace) {
   Cluster cluster;
   NodeGroup group;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Max-min shares after an event: the flows on links that changed are solved beside all others as they are, then together with whoever
-// that leaves unheld, until every flow is held (flow_network.h).
+// Max-min shares after an event: the flows on links that changed are solved beside all others as they are, then
+// together with whoever that leaves unheld, until every flow is held (flow_network.h).
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -15,7 +15,8 @@ namespace {
 constexpr double kEqualLoads = 1e-11;
 /// Rates that differ by less keep their event.
 constexpr double kUnchanged = 1e-13;
-/// Rounds after which all flows joined by contended links are solved together: chains of them are cheaper at once than one by one.
+/// Rounds after which all flows joined by contended links are solved together: chains of them are cheaper at once than
+/// one by one.
 constexpr int kRoundsOneByOne = 6;
 
 }  // namespace

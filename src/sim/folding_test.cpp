@@ -62,8 +62,8 @@ std::int64_t earliest_start(const Program& program, const std::vector<Span>& spa
   return start;
 }
 
-// Two devices, one stage, two micro-batches: F B F B of 1 ns each, then the reduction. Device 0 is made ready for it after its
-// first backward, at 2; device 1 only at 4. Both reduce from 4 to 9.
+// Two devices, one stage, two micro-batches: F B F B of 1 ns each, then the reduction. Device 0 is made ready for it
+// after its first backward, at 2; device 1 only at 4. Both reduce from 4 to 9.
 TEST(Folding, DevicesOfAGroupMeet) {
   Plan plan;
   plan.only_pipeline().schedule = {ScheduleKind::one_f_one_b, 1, 1, 2, 1};

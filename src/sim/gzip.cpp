@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// gzip container (RFC 1952) with modification time 0, no name and operating system "unknown": equal text gives equal bytes.
+// gzip container (RFC 1952) with modification time 0, no name and operating system "unknown": equal text gives equal
+// bytes.
 #include <zlib.h>
 
 #include <algorithm>
@@ -24,7 +25,8 @@ std::string gzip(const std::string& text, int level) {
     if (stream.avail_in == 0 && consumed < text.size()) {
       const std::size_t part = std::min<std::size_t>(text.size() - consumed, 1u << 30);
       stream.next_in =
-          reinterpret_cast<Bytef*>(const_cast<char*>(text.data() + consumed));  // zlib's input is not const, but unchanged
+          // zlib's input is not const, but unchanged
+          reinterpret_cast<Bytef*>(const_cast<char*>(text.data() + consumed));
       stream.avail_in = static_cast<uInt>(part);
       consumed += part;
     }

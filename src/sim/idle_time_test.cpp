@@ -117,8 +117,9 @@ TEST(IdleTime, ZbH2) {
   }
 }
 
-// ZB-V, F = B = W, m ≥ 2p: every stage is busy without a gap from its first step to its last. What is left of [0, iteration) is
-// the fill, i chunk forwards before stage i has its first input, and the drain, p−1−i steps after its last one.
+// ZB-V, F = B = W, m ≥ 2p: every stage is busy without a gap from its first step to its last. What is left of [0,
+// iteration) is the fill, i chunk forwards before stage i has its first input, and the drain, p−1−i steps after its
+// last one.
 TEST(IdleTime, ZbVHasNoneBetweenFirstAndLastStep) {
   constexpr std::int64_t unit = 5;
   for (const std::int32_t p : kStages) {

@@ -5,8 +5,8 @@
 //   backward         backward_transient while it runs; − saved when it ends
 //   backward_input   backward_transient while it runs; − (saved − saved_after_input) when it ends
 //   backward_weight  − saved_after_input when it ends
-// A chunk cut into buckets saves with its first bucket and frees with its last. Static bytes are there throughout; the peak counts
-// tensors, and the allocator reserve is added at the end: peak = ⌊tensors · (1 + reserve)⌋.
+// A chunk cut into buckets saves with its first bucket and frees with its last. Static bytes are there throughout; the
+// peak counts tensors, and the allocator reserve is added at the end: peak = ⌊tensors · (1 + reserve)⌋.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a program's messages take: a network model runs the program and gives every instruction its start and end. Two of them exist:
+// What a program's messages take: a network model runs the program and gives every instruction its start and end. Two
+// of them exist:
 //     Engine         closed form: every message takes what Costs say, whatever else is under way. The search uses it.
 //     FlowExecutor   flow-level: all messages under way share the links of the cluster.
 // Everything else of a simulation (breakdown, memory) is read off those times in the same way for both.

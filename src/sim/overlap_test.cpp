@@ -31,7 +31,8 @@ struct PairOf {
 
 std::int64_t together(std::int64_t c, std::int64_t w, cost::MutualSlowdown k) { return PairOf(c, w, k).result.iteration_ns; }
 
-// c = 10, w = 20, κ_c = 2, κ_w = 1.25. The collective needs 20 together; in that time compute does 16; 4 are left alone: 24.
+// c = 10, w = 20, κ_c = 2, κ_w = 1.25. The collective needs 20 together; in that time compute does 16; 4 are left
+// alone: 24.
 TEST(Overlap, ByHand) {
   const PairOf pair(10, 20, {2.0, 1.25});
   EXPECT_EQ(pair.result.iteration_ns, 24);
@@ -41,8 +42,10 @@ TEST(Overlap, ByHand) {
   EXPECT_EQ(pair.result.ranks[0].hidden_communication_ns, 20);
 }
 
-// Two stages, each with the collective and the backward of the first test, which start together. The last stage slows them down as
-// there: 24. The first one does not: its backward follows and takes 20, 44 in all, its collective 10. With one factor for both it were 48.
+// Two stages, each with the collective and the backward of the first test, which start together. The last stage slows
+// them down as
+// there: 24. The first one does not: its backward follows and takes 20, 44 in all, its collective 10. With one factor
+// for both it were 48.
 TEST(Overlap, EachStageHasItsOwnFactors) {
   ProgramStructure low = testing::structure(ScheduleKind::one_f_one_b, 2, 1, 1, 1);
   low.reduce_gradients = low.overlap_p2p = true;
@@ -100,8 +103,8 @@ TEST(Overlap, BetweenMaximumAndSum) {
   }));
 }
 
-// Pieces, several collectives in a row, idle gaps: with 1/κ_c + 1/κ_w ≥ 1 the iteration is never longer than with everything in
-// turn, and never shorter than compute alone.
+// Pieces, several collectives in a row, idle gaps: with 1/κ_c + 1/κ_w ≥ 1 the iteration is never longer than with
+// everything in turn, and never shorter than compute alone.
 TEST(Overlap, WholeProgramsStayBetweenTheBounds) {
   EXPECT_TRUE(rc::check("bounds of a rank with gathers and reductions", [] {
     ProgramStructure low = testing::structure(ScheduleKind::one_f_one_b, 1, 1, *rc::gen::inRange(1, 4), *rc::gen::inRange(1, 9));

@@ -24,8 +24,8 @@ void add_flow(const Flow& flow, LinkLoads& loads) {
   for (const solve::FlowLink& use : flow.uses) loads[use.link] += use.weight * static_cast<double>(flow.bytes);
 }
 
-/// One message a device of the longer list, `bytes` of each device of `sharing` being shared out evenly among them: of lists of one length from each
-/// to the one at its place.
+/// One message a device of the longer list, `bytes` of each device of `sharing` being shared out evenly among them: of
+/// lists of one length from each to the one at its place.
 void add_messages(const cluster::Topology& topology, const Devices& from, const Devices& to, double bytes, std::size_t sharing,
                   LinkLoads& loads) {
   ESPALIER_CHECK(!from.empty() && !to.empty());
@@ -169,8 +169,8 @@ class TrafficWriter {
     made_.collectives[r][call.id] = {piece_of(topology_, loads, 0, costs_.collectives[call.collective()].count())};
   }
 
-  /// As it was priced: under the kind of device that takes longest. A copy of the token table is priced as its first stage holds it, which steps
-  /// do not know: where that differs, they are stretched to the priced time.
+  /// As it was priced: under the kind of device that takes longest. A copy of the token table is priced as its first
+  /// stage holds it, which steps do not know: where that differs, they are stretched to the priced time.
   [[nodiscard]] cost::ChunkSteps steps_of(std::size_t r, const Instruction& here) {
     const auto pipeline = static_cast<std::size_t>(program_.ranks[r].pipeline);
     const std::int32_t chunk = program_.works[here.work()].chunk.value;
@@ -224,8 +224,8 @@ class TrafficWriter {
     return loads;
   }
 
-  /// The strategy, or the rank's own where it spans other numbers of devices: a copy of the token table is reduced as the embedding is laid out,
-  /// whose stage may be larger or smaller.
+  /// The strategy, or the rank's own where it spans other numbers of devices: a copy of the token table is reduced as
+  /// the embedding is laid out, whose stage may be larger or smaller.
   [[nodiscard]] const Strategy& laid_out(std::size_t r, std::int32_t strategy) const {
     const auto at = [&](std::int32_t i) -> const Strategy& { return program_.strategies[static_cast<std::size_t>(i)]; };
     const auto devices = [](const Strategy& s) { return static_cast<std::size_t>(s.tp) * static_cast<std::size_t>(s.cp * s.dp); };
@@ -251,7 +251,8 @@ class TrafficWriter {
     return loads;
   }
 
-  /// The rank's hops of the rings through the stages that hold a copy: each device passes on to its place in the next of them.
+  /// The rank's hops of the rings through the stages that hold a copy: each device passes on to its place in the next
+  /// of them.
   [[nodiscard]] LinkLoads copies(std::size_t r, const CollectivePart& part) const {
     LinkLoads loads;
     const std::vector<std::int32_t>& members = program_.groups.at(program_.ranks[r].table_copies).members;
@@ -286,7 +287,8 @@ TrafficPiece piece_of(const cluster::Topology& topology, const LinkLoads& loads,
   piece.activity.fixed_ns = duration_ns;
   double slowest_s = 0, on_slowest = 0;
   for (const auto& [link, bytes] : loads) slowest_s = std::max(slowest_s, bytes / topology.range_of(link).capacity);
-  // Links take shares of what the flow counts in: of equally slow ones that with most bytes, whatever numbers links have.
+  // Links take shares of what the flow counts in: of equally slow ones that with most bytes, whatever numbers links
+  // have.
   for (const auto& [link, bytes] : loads)
     if (bytes / topology.range_of(link).capacity >= slowest_s * (1 - kSameTime)) on_slowest = std::max(on_slowest, bytes);
   const double longest_s = static_cast<double>(duration_ns) * 1e-9;

@@ -1,19 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the instructions of a program put on the links of a cluster, rank class by rank class.
 //
-// A rank class stands for devices that do the same at the same time. What all of them move is one flow: its weights say what each link
-// carries of the messages of all members of the class together, so that nobody of the class runs ahead of the others, and NICs that the
-// devices of a class share are loaded as the closed form has it. A byte of the flow is a byte on the link that it fills most.
+// A rank class stands for devices that do the same at the same time. What all of them move is one flow: its weights say
+// what each link carries of the messages of all members of the class together, so that nobody of the class runs ahead
+// of the others, and NICs that the devices of a class share are loaded as the closed form has it. A byte of the flow is
+// a byte on the link that it fills most.
 //
-// Between stages of unlike numbers of devices each device of the larger one talks to the one at its share of the smaller one's list; what all ranks
-// of the stage that an activation leaves send is divided evenly among these pairs. A reduction between pipelines is a ring through the stages that
-// meet, and stands with the first of them: the others end no earlier (flow_executor.h).
+// Between stages of unlike numbers of devices each device of the larger one talks to the one at its share of the
+// smaller one's list; what all ranks of the stage that an activation leaves send is divided evenly among these pairs. A
+// reduction between pipelines is a ring through the stages that meet, and stands with the first of them: the others end
+// no earlier (flow_executor.h).
 //
-// An instruction of nominal duration N is a list of pieces. A piece starts when the instruction has made `offset` of its N ns, and is an
-// activity of the flow network with D = `duration`, of which V = what the bytes take on its fullest link alone can be stretched, F = D − V
-// cannot (latency, start, ramp). It is due at `due` ≥ offset + D: the instruction goes no further until the piece has ended. due > offset + D
-// where the piece runs beside compute. Where the closed form is faster than the links (reduction inside switches, traffic that it counts as
-// waiting elsewhere), bytes are scaled to what the links carry in D, so that alone the piece takes D.
+// An instruction of nominal duration N is a list of pieces. A piece starts when the instruction has made `offset` of
+// its N ns, and is an activity of the flow network with D = `duration`, of which V = what the bytes take on its fullest
+// link alone can be stretched, F = D − V cannot (latency, start, ramp). It is due at `due` ≥ offset + D: the
+// instruction goes no further until the piece has ended. due > offset + D where the piece runs beside compute. Where
+// the closed form is faster than the links (reduction inside switches, traffic that it counts as waiting elsewhere),
+// bytes are scaled to what the links carry in D, so that alone the piece takes D.
 #pragma once
 
 #include <cstdint>

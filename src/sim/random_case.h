@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Random plans and timings for property tests: every schedule, up to 4 stages and 12 devices a stage, random collectives, buckets,
-// overlap, slow-down, memory.
+// Random plans and timings for property tests: every schedule, up to 4 stages and 12 devices a stage, random
+// collectives, buckets, overlap, slow-down, memory.
 #pragma once
 
 #include <rapidcheck.h>

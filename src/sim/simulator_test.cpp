@@ -34,7 +34,8 @@ TEST(Simulator, TwoStagesByHand) {
   EXPECT_EQ(s.ranks[1].end_ns, 12);
 }
 
-// A send of 4 ns delays the other side by 4: F0 at stage 1 from 6. With sends that block, stage 0 starts F1 at 6, not at 2.
+// A send of 4 ns delays the other side by 4: F0 at stage 1 from 6. With sends that block, stage 0 starts F1 at 6, not
+// at 2.
 TEST(Simulator, SendsTakeTimeAndMayBlock) {
   ProgramStructure low = structure(ScheduleKind::one_f_one_b, 2, 1, 2);
   cost::test::ByChunk timing = uniform(low.schedule, 2, 2, 1);
@@ -62,8 +63,8 @@ TEST(Simulator, ReductionAfterComputeIsExposed) {
   EXPECT_EQ(s.ranks[0].hidden_communication_ns, 0);
 }
 
-// An end of step of 10 ns: 3 wait for a reduction, 2 launch kernels, 4 are host work, so that the update is 1. Host work stays under
-// `optimizer`, named beside it.
+// An end of step of 10 ns: 3 wait for a reduction, 2 launch kernels, 4 are host work, so that the update is 1. Host
+// work stays under `optimizer`, named beside it.
 TEST(Simulator, TheEndOfTheStepIsAttributedByItsParts) {
   const ProgramStructure low = structure(ScheduleKind::one_f_one_b, 1, 1, 1);
   cost::test::ByChunk timing = uniform(low.schedule, 2, 2, 1);
@@ -79,8 +80,8 @@ TEST(Simulator, TheEndOfTheStepIsAttributedByItsParts) {
   EXPECT_EQ(s.iteration_ns, 15);
 }
 
-// Backward of 8 in two buckets of 4; the reduction of the first bucket (3 ns) hides under the second bucket: [2+4, 9). The reduction
-// of the second starts with the end of compute, 10, and is exposed.
+// Backward of 8 in two buckets of 4; the reduction of the first bucket (3 ns) hides under the second bucket: [2+4, 9).
+// The reduction of the second starts with the end of compute, 10, and is exposed.
 TEST(Simulator, ReductionBesideComputeIsHidden) {
   ProgramStructure low = structure(ScheduleKind::one_f_one_b, 1, 1, 1, 2);
   low.reduce_gradients = low.overlap_reduce = true;
@@ -102,8 +103,8 @@ TEST(Simulator, PhasesAreAttributedByTheirParts) {
   EXPECT_EQ(s.ranks[0].hidden_communication_ns, 8);
 }
 
-// 1F1B on two stages: stage 0 holds two micro-batches. Static 1000, saved 100, backward transient 7 → 1207 tensors at the first
-// backward; reserve 10 % of that, rounded down: 120.
+// 1F1B on two stages: stage 0 holds two micro-batches. Static 1000, saved 100, backward transient 7 → 1207 tensors at
+// the first backward; reserve 10 % of that, rounded down: 120.
 TEST(Simulator, MemoryPeakAndItsMoment) {
   const ProgramStructure low = structure(ScheduleKind::one_f_one_b, 2, 1, 3);
   cost::test::ByChunk timing = uniform(low.schedule, 2, 2, 1);
@@ -144,7 +145,8 @@ TEST(Simulator, SplitBackwardFreesInTwoSteps) {
 TEST(Simulator, DeadlockNamesTheBlockedInstructions) {
   const ProgramStructure low = structure(ScheduleKind::one_f_one_b, 2, 1, 1);
   Program program = lower(low);
-  // rank 0: forward, send, recv_grad, backward, optimizer. Let the recv come before the forward, and the forward wait for it.
+  // rank 0: forward, send, recv_grad, backward, optimizer. Let the recv come before the forward, and the forward wait
+  // for it.
   std::swap(program.instructions[1], program.instructions[2]);
   std::swap(program.instructions[0], program.instructions[1]);
   program.instructions[0].match = 8;

@@ -75,7 +75,8 @@ TEST(StepTrack, StepsLieInsideTheirInstructionsAndTracksDoNotOverlap) {
   const Traced t(4);
   const json trace = t.trace();
   std::map<std::pair<int, int>, std::int64_t> free;
-  std::map<std::tuple<int, int, int>, std::pair<std::int64_t, std::int64_t>> passes;  // from first to last compute event
+  // from first to last compute event
+  std::map<std::tuple<int, int, int>, std::pair<std::int64_t, std::int64_t>> passes;
   for (const json& e : trace["traceEvents"]) {
     if (e["ph"] != "X" || e["tid"] != 1 || !e["args"].contains("microbatch")) continue;
     auto& [from, to] = passes[{e["pid"], e["args"]["microbatch"], e["name"].get<std::string>()[0]}];

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Trace events of a simulated iteration. One event is one line of text, built with integer arithmetic only (microseconds with
-// three decimals are nanoseconds exactly), so that equal simulations give equal bytes.
+// Trace events of a simulated iteration. One event is one line of text, built with integer arithmetic only
+// (microseconds with three decimals are nanoseconds exactly), so that equal simulations give equal bytes.
 //
 // Events of a span: a slice on the track of its stream; for a transfer one end of the flow arrow (both ends lie in the
 // middle of their slices, where they bind to no neighbour); for compute the memory before and after, where it changes.
@@ -31,7 +31,8 @@ std::string_view letter(Kind kind) {
   }
 }
 
-/// Where a timeline stands among those of one trace: what numbers its processes and arrows, and what their names end with.
+/// Where a timeline stands among those of one trace: what numbers its processes and arrows, and what their names end
+/// with.
 struct Lane {
   std::int64_t number = 0, lanes = 1;
   std::string_view name;
@@ -47,7 +48,8 @@ class Writer {
   void head(std::string& out) const;
   /// `position`: among those that are shown, from above.
   void names(std::string& out, const TimelineRank& rank, std::size_t position) const;
-  /// All events of a span and of the memory that it changes. `sample` is the first that was not written yet; it moves on.
+  /// All events of a span and of the memory that it changes. `sample` is the first that was not written yet; it moves
+  /// on.
   void span(std::string& out, const TimelineRank& rank, const TimelineSpan& span, std::size_t& sample) const;
   void left_out(std::string& out, std::int32_t microbatches) const;
   /// The steps inside instructions, as tracks of their own behind those of the streams.

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The text of trace events, with integer arithmetic only: microseconds with three decimals are nanoseconds exactly. Internal to sim/.
+// The text of trace events, with integer arithmetic only: microseconds with three decimals are nanoseconds exactly.
+// Internal to sim/.
 #pragma once
 
 #include <charconv>

@@ -10,7 +10,8 @@
 namespace espalier::sim {
 namespace {
 
-/// What of a piece lies in [begin, end) of its instruction, with as large a part of its bytes, counted from `begin`. Without flows: nothing.
+/// What of a piece lies in [begin, end) of its instruction, with as large a part of its bytes, counted from `begin`.
+/// Without flows: nothing.
 TrafficPiece cut_piece(const TrafficPiece& piece, std::int64_t begin, std::int64_t end) {
   const std::int64_t whole = piece.activity.duration_ns;
   const std::int64_t from = std::max(piece.offset_ns, begin), until = std::min(piece.offset_ns + whole, end);

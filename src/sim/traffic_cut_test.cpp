@@ -27,7 +27,8 @@ TEST(TrafficCut, WholePiecesMove) {
   EXPECT_EQ(cut[0].activity.flows[0].bytes, 800);
 }
 
-// [50, 150) cut at 75: a quarter, 25 ns, of which a quarter of the 80 ns that stretch; 200 bytes. It is due at the end of its bucket.
+// [50, 150) cut at 75: a quarter, 25 ns, of which a quarter of the 80 ns that stretch; 200 bytes. It is due at the end
+// of its bucket.
 TEST(TrafficCut, PartsTakeTheirShare) {
   const Pieces first = cut_pieces(one(), 0, 75);
   ASSERT_EQ(first.size(), 1U);

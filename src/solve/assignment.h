@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Assignment: n rows to n columns, each once, at the least sum.
 //
-// Shortest augmenting paths with potentials (Hungarian method; Kuhn 1955, in the form of Jonker and Volgenant 1987): O(n³), exact. Among equal sums
-// the answer is the one the order of rows and columns leads to, the same on every run.
+// Shortest augmenting paths with potentials (Hungarian method; Kuhn 1955, in the form of Jonker and Volgenant 1987):
+// O(n³), exact. Among equal sums the answer is the one the order of rows and columns leads to, the same on every run.
 #pragma once
 
 #include <cstdint>

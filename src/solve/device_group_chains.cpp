@@ -36,7 +36,8 @@ using device_groups::StageTime;
 using device_groups::Tail;
 
 constexpr std::int64_t kBracketShare = 128;
-/// Of the limit: what a partial plan that stands for others may be worse. Coarse labels are few and refuse almost as much.
+/// Of the limit: what a partial plan that stands for others may be worse. Coarse labels are few and refuse almost as
+/// much.
 constexpr std::int64_t kCoarseMillionths = 160'000;
 constexpr std::array<std::int64_t, 2> kFinerMillionths = {5'000, 2'500};
 constexpr std::int64_t kGoalPermille = 15;  ///< below the best plan: what is proven first
@@ -51,7 +52,8 @@ bool rank_before(const GroupedPipeline& a, const GroupedPipeline& b) {
                                       [&](const GroupedStage& x, const GroupedStage& y) { return stage(x) < stage(y); });
 }
 
-/// One call: from the bound by the limits alone, by a narrow search for a first plan, to the search of all that is below it.
+/// One call: from the bound by the limits alone, by a narrow search for a first plan, to the search of all that is
+/// below it.
 class Planner {
  public:
   Planner(const DeviceGroupsProblem& problem, DeviceGroupsTables::Parts& parts)
@@ -83,7 +85,8 @@ class Planner {
     return std::move(outcome_);
   }
 
-  /// The least limit that the limits alone do not refuse, to a share of 1/kBracketShare. False: they refuse every one below the cutoff.
+  /// The least limit that the limits alone do not refuse, to a share of 1/kBracketShare. False: they refuse every one
+  /// below the cutoff.
   bool bracket() {
     const std::optional<StageCountLimits> widest = StageCountLimits::make(tables_, all(), top_, prices_, true);
     if (!widest) return false;
@@ -115,7 +118,8 @@ class Planner {
     [[nodiscard]] bool refused() const { return whole && none_below > limit; }
   };
 
-  /// One pass below the limit; nothing is below it when the limits refuse it. Keeps the plans, sorted; says whether it was whole.
+  /// One pass below the limit; nothing is below it when the limits refuse it. Keeps the plans, sorted; says whether it
+  /// was whole.
   Passed pass(StageCount count, std::int64_t limit, PassLimits how) {
     std::optional<StageCountLimits> limits = StageCountLimits::make(tables_, count, limit, prices_, true);
     if (!limits) return {true, limit + 1, limit, 0};
@@ -160,7 +164,8 @@ class Planner {
     return known() > kNever / 2000 ? top_ : std::min(top_, known() + known() / 1000 * problem_.slack_permille);
   }
 
-  /// All that is near the best plan: none, as few coarse labels say; or exactly; or, where that takes too many labels, with labels that stand for
+  /// All that is near the best plan: none, as few coarse labels say; or exactly; or, where that takes too many labels,
+  /// with labels that stand for
   /// others: first what is well below, then the rest, then finer.
   void prove() {
     const Passed quick = merged(near(), kCoarseMillionths, problem_.states / kSmallShare);
@@ -228,7 +233,8 @@ class Planner {
     return result;
   }
 
-  /// Numbers of stages outside of these are refused by the limits. What a higher limit left is good enough for a lower one.
+  /// Numbers of stages outside of these are refused by the limits. What a higher limit left is good enough for a lower
+  /// one.
   std::optional<StageCount> possible(std::int64_t limit) {
     if (limit > possible_limit_ || !possible_) {
       possible_ = find_possible(limit);

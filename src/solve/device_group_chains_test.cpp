@@ -46,16 +46,18 @@ std::vector<std::int32_t> layers_by_kind(const DeviceGroupsProblem& problem, con
 }
 
 TEST(DeviceGroups, SmallestExample) {
-  // Three layers, one unit of a kind with f = b = 1 a layer and one of a kind with f = b = 2; four micro-batches; a send takes 1.
-  // Fast stage first with two layers (f = b = 2, w = 4), then the slow one with one (w = 4):
+  // Three layers, one unit of a kind with f = b = 1 a layer and one of a kind with f = b = 2; four micro-batches; a
+  // send takes 1. Fast stage first with two layers (f = b = 2, w = 4), then the slow one with one (w = 4):
   //   the slow stage: m·w = 16, no chain behind: X = 16, Y = 16
-  //   the fast stage: k = 2, a trip to the end takes A = 4 + 1 + 4 + 1 = 10.  First A, one step of w = 4 between, last A: G = 24
+  //   the fast stage: k = 2, a trip to the end takes A = 4 + 1 + 4 + 1 = 10.  First A, one step of w = 4 between, last
+  //   A: G = 24
   //                   X = max(24, 4 + 2 + 16) = 24
-  // The trips are real: F1 of the fast stage ends at 2, its B1 starts at 2 + 6 = 8 and ends at 10, F3 until 12, B2 (behind B1 of
-  // the slow stage at 5 … 7 and F2, B2 until 11, sent at 12) until 14, F4 until 16; B3 waits for F3: 13, slow 13 … 17, sent 18,
-  // B3 18 … 20; F4 reaches the slow stage at 17, is done at 21, sent 22, B4 22 … 24.
-  // All three on the fast unit: 4·6 = 24 too, by the estimate 3·6 + 6 = 24 against 3·4 + 4 + 4 + 2 = 22: the pipeline is first.
-  // The other way round: slow first, A = 4 + 4 + 2 = 10, k = 2: the same 24 and 22; then the stages decide: option 0 before option 1.
+  // The trips are real: F1 of the fast stage ends at 2, its B1 starts at 2 + 6 = 8 and ends at 10, F3 until 12, B2
+  // (behind B1 of the slow stage at 5 … 7 and F2, B2 until 11, sent at 12) until 14, F4 until 16; B3 waits for F3: 13,
+  // slow 13 … 17, sent 18, B3 18 … 20; F4 reaches the slow stage at 17, is done at 21, sent 22, B4 22 … 24.
+  // All three on the fast unit: 4·6 = 24 too, by the estimate 3·6 + 6 = 24 against 3·4 + 4 + 4 + 2 = 22: the pipeline
+  // is first. The other way round: slow first, A = 4 + 4 + 2 = 10, k = 2: the same 24 and 22; then the stages decide:
+  // option 0 before option 1.
   DeviceGroupsProblem problem = equal_layers({1, 1}, 3, 4);
   problem.options = {simple(0, 1, 1), simple(1, 2, 2)};
   problem.send_ns = {{1, 1}, {1, 1}};
@@ -84,8 +86,10 @@ TEST(DeviceGroups, SmallestExample) {
 }
 
 TEST(DeviceGroups, MemoryCountsMicroBatchesInFlight) {
-  // Two units, four layers of one byte a micro-batch, five bytes each. The first of two stages keeps two micro-batches: at most two
-  // layers (2·2 ≤ 5 < 2·3). Alone, one unit holds 4 ≤ 5. With four bytes 2 | 2 still fits; with three, 1 | 3 alone (2·1, 3); with
+  // Two units, four layers of one byte a micro-batch, five bytes each. The first of two stages keeps two micro-batches:
+  // at most two
+  // layers (2·2 ≤ 5 < 2·3). Alone, one unit holds 4 ≤ 5. With four bytes 2 | 2 still fits; with three, 1 | 3 alone
+  // (2·1, 3); with
   // two bytes nothing does.
   DeviceGroupsProblem problem = equal_layers({2}, 4, 8);
   problem.options = {simple(0, 1, 2)};
@@ -105,8 +109,9 @@ TEST(DeviceGroups, MemoryCountsMicroBatchesInFlight) {
 }
 
 TEST(DeviceGroups, MemoryCountsTransientsAndMessages) {
-  // Three layers that keep 2 bytes each; the first needs 9 while it runs, the others 1. One stage holds max(2 + 9, 4 + 1, 6 + 1) = 11
-  // while a micro-batch is on its way. As the first of two stages (k = 2) layer 0 alone holds 2·2 + 9 = 13, with 3 bytes of messages 16.
+  // Three layers that keep 2 bytes each; the first needs 9 while it runs, the others 1. One stage holds max(2 + 9, 4 +
+  // 1, 6 + 1) = 11 while a micro-batch is on its way. As the first of two stages (k = 2) layer 0 alone holds 2·2 + 9 =
+  // 13, with 3 bytes of messages 16.
   DeviceGroupsProblem problem = equal_layers({2}, 3, 4);
   problem.layers = {0, 1, 1};
   StageOption option = simple(0, 1, 2);
@@ -377,9 +382,10 @@ Stages one_layer_each(std::int32_t stages) {
   return chain;
 }
 
-// Three stages with f = 1, b = 2, messages of 1 each way, nine micro-batches. Trips from the first stage: 3, 3 + 2 + 3 = 8 and 13 to the last.
-// Three are in flight: first 13, last 13, and 9 − 3 − 1 = 5 steps between: of depth 0 15, of depth 1 8 + 8 + 3 = 19, to the last stage 13
-// and, for the two steps left, 8: 21. 13 + 21 + 13 = 47, which is what it takes. Trips to the end alone: 13 + 13 + 13 + 2·3 = 45.
+// Three stages with f = 1, b = 2, messages of 1 each way, nine micro-batches. Trips from the first stage: 3, 3 + 2 + 3
+// = 8 and 13 to the last. Three are in flight: first 13, last 13, and 9 − 3 − 1 = 5 steps between: of depth 0 15, of
+// depth 1 8 + 8 + 3 = 19, to the last stage 13 and, for the two steps left, 8: 21. 13 + 21 + 13 = 47, which is what it
+// takes. Trips to the end alone: 13 + 13 + 13 + 2·3 = 45.
 TEST(DeviceGroups, TripsOfSeveralDepthsFollowEachOther) {
   DeviceGroupsProblem problem = equal_layers({3}, 3, 9);
   problem.options = {simple(0, 1, 2)};
@@ -390,9 +396,10 @@ TEST(DeviceGroups, TripsOfSeveralDepthsFollowEachOther) {
   EXPECT_NEAR(simulate(simulated_stages(problem, plan->stages), 9), 47.0, 1e-3);
 }
 
-// Two stages of two layers, f = 10 and b = 20 a stage, reductions of 40 in two parts, κ = 2: v = (1 − 1/2)·min(20·1, 40·(1 − 1/2)) = 10 and
-// e = max(40/2, 40 − 20/2 − 10) = 20. Three micro-batches, two in flight in the first stage: first 60, nothing between, and the last trip
-// passes the stretched backward of the second stage, 60 + 10. With its own v and e: 60 + 70 + 10 + 20 = 160.
+// Two stages of two layers, f = 10 and b = 20 a stage, reductions of 40 in two parts, κ = 2: v = (1 − 1/2)·min(20·1,
+// 40·(1 − 1/2)) = 10 and e = max(40/2, 40 − 20/2 − 10) = 20. Three micro-batches, two in flight in the first stage:
+// first 60, nothing between, and the last trip passes the stretched backward of the second stage, 60 + 10. With its own
+// v and e: 60 + 70 + 10 + 20 = 160.
 TEST(DeviceGroups, TheLastTripPassesEveryStretchedBackward) {
   DeviceGroupsProblem problem = equal_layers({2}, 4, 3);
   problem.options = {simple(0, 5, 10)};
@@ -431,7 +438,8 @@ TEST(DeviceGroups, EqualsTryingAllPlans) {
   EXPECT_GE(feasible, 500);
 }
 
-// Two units of one kind and one of another that is a hundred times as slow: best is without it, 10 | 10 on the fast ones; with all units it gets a layer.
+// Two units of one kind and one of another that is a hundred times as slow: best is without it, 10 | 10 on the fast
+// ones; with all units it gets a layer.
 TEST(DeviceGroups, EveryUnitIsTakenWhereItMustBe) {
   DeviceGroupsProblem problem = equal_layers({2, 1}, 20, 16);
   problem.options = {simple(0, 1, 2), simple(1, 100, 200)};

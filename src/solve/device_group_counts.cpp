@@ -42,7 +42,8 @@ void CountedWork::fill_stages(const StageRanges& ranges, StageCount count, Part 
     for (std::int32_t behind = 0; behind < ranges.levels(); ++behind) fill_stages(ranges, behind, s, count, part);
 }
 
-/// With so many stages behind, the deepest level standing for more: the last layer is in the last stage, the first in the first.
+/// With so many stages behind, the deepest level standing for more: the last layer is in the last stage, the first in
+/// the first.
 void CountedWork::fill_stages(const StageRanges& ranges, std::int32_t behind, std::size_t s, StageCount count, Part part) {
   const Band band = ranges.band(behind, s);
   const std::int32_t layers = tables_->layers();

@@ -1,14 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// The least work of a plan by counts of units, whatever the order of its stages. Internal to solve/device_group_chains.h.
+// The least work of a plan by counts of units, whatever the order of its stages. Internal to
+// solve/device_group_chains.h.
 //
-// A stage is of one of four sorts: it has the first layer of the model, the last one, both, or neither. c(shape, sort, n) is the least w that any
-// stage of the shape and sort with n layers may have (StageRanges), whichever layers these are and however many stages are behind it, and, unless
-// it has the last layer, the least way to any stage behind it. For each kind
-//     B_kind(u, n, sorts) = least Σ c of stages on at most u units that have n layers together, those with the first and the last layer among
+// A stage is of one of four sorts: it has the first layer of the model, the last one, both, or neither. c(shape, sort,
+// n) is the least w that any stage of the shape and sort with n layers may have (StageRanges), whichever layers these
+// are and however many stages are behind it, and, unless it has the last layer, the least way to any stage behind it.
+// For each kind
+//     B_kind(u, n, sorts) = least Σ c of stages on at most u units that have n layers together, those with the first
+//     and the last layer among
 //                           them as `sorts` says
-// follows stage by stage; kinds add up, with layers and sorts divided among them. A plan within the limit is such a choice of stages, and its
-// Σ (w + d + r) is not below what the choice costs. The counts of units are kept exactly, where prices (device_group_prices.h) allow a mixture of
-// chains that only in the mean take what there is; the order of layers and the memory of each place are not.
+// follows stage by stage; kinds add up, with layers and sorts divided among them. A plan within the limit is such a
+// choice of stages, and its Σ (w + d + r) is not below what the choice costs. The counts of units are kept exactly,
+// where prices (device_group_prices.h) allow a mixture of chains that only in the mean take what there is; the order of
+// layers and the memory of each place are not.
 #pragma once
 
 #include <array>
@@ -33,8 +37,8 @@ class CountedWork {
   }
   /// Makes `before` known, unless there are too many counts.
   void look_before(const StageRanges& ranges, StageCount count);
-  /// Least Σ (w + d + r + v) of stages with layers [0, a) on free units, a < layers, with s and e of the first of them; kNever or more where
-  /// there are none.
+  /// Least Σ (w + d + r + v) of stages with layers [0, a) on free units, a < layers, with s and e of the first of them;
+  /// kNever or more where there are none.
   [[nodiscard]] std::vector<std::int64_t> before(std::int64_t code) const;  // [a]
 
  private:

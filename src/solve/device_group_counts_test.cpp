@@ -40,8 +40,9 @@ struct Counted {
   CountedWork work;
 };
 
-// Five layers. The fast unit takes 3 a layer, each of two slow ones 9. Four micro-batches within 40: a stage of at most w = 10 has three fast
-// layers or one slow one. So all three units are needed: 3·3 + 9 + 9 = 27. In the mean 5/3 units that are fast, as prices would have it, are none.
+// Five layers. The fast unit takes 3 a layer, each of two slow ones 9. Four micro-batches within 40: a stage of at most
+// w = 10 has three fast layers or one slow one. So all three units are needed: 3·3 + 9 + 9 = 27. In the mean 5/3 units
+// that are fast, as prices would have it, are none.
 TEST(CountedWork, KeepsCountsExactly) {
   const Counted c(problem_of({1, 2}, 5, {option(0, 1, 1, 2), option(1, 1, 3, 6)}), 40);
   EXPECT_EQ(c.work.whole(), 27);
@@ -51,7 +52,8 @@ TEST(CountedWork, KeepsCountsExactly) {
   EXPECT_GE(Counted(problem_of({1, 1}, 5, {option(0, 1, 1, 2), option(1, 1, 3, 6)}), 40).work.whole(), kNever);
 }
 
-// The same, with messages of 2 each way: of three stages all but the one with the last layer have another behind them. 27 + 2·4.
+// The same, with messages of 2 each way: of three stages all but the one with the last layer have another behind them.
+// 27 + 2·4.
 TEST(CountedWork, CountsMessagesOnceAStage) {
   DeviceGroupsProblem problem = problem_of({1, 2}, 5, {option(0, 1, 1, 2), option(1, 1, 3, 6)});
   problem.send_ns = {{2, 2}, {2, 2}};
@@ -135,7 +137,8 @@ TEST(Level, ALabelThatIsNoBetterInAnyFigureIsLeftOut) {
   EXPECT_EQ(level.take().size(), 1U);
 }
 
-// Four micro-batches, two in flight in front: one step between, none of them a round of two: times in `work` count twice, 10 / 2 = 5.
+// Four micro-batches, two in flight in front: one step between, none of them a round of two: times in `work` count
+// twice, 10 / 2 = 5.
 TEST(Level, ANearlyEqualLabelLendsItsBetterFigures) {
   const StageTables tables(problem_of({2}, 4, {option(0, 1, 1, 2)}));
   Level level(tables);

@@ -6,8 +6,8 @@
 namespace espalier::solve::device_groups {
 namespace {
 
-/// Whether a stage is no worse than another of the same layers in front of any tail: first forward and last backward count with what
-/// delays, stretches and follows them.
+/// Whether a stage is no worse than another of the same layers in front of any tail: first forward and last backward
+/// count with what delays, stretches and follows them.
 bool no_worse_stage(const StageTime& a, const StageTime& b) {
   const std::int64_t backward = a.backward + a.stretch, other = b.backward + b.stretch;
   return a.forward <= b.forward && a.backward <= b.backward && backward <= other && a.forward + a.begin <= b.forward + b.begin &&

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The options of a shape that are worth putting in front of a partial plan. Internal to solve/device_group_chains.h.
 //
-// They depend on the run of layers and on which options fit, and with that on the number of micro-batches in flight, so that they are found once for all
-// searches of a problem, when they are first asked for.
+// They depend on the run of layers and on which options fit, and with that on the number of micro-batches in flight, so
+// that they are found once for all searches of a problem, when they are first asked for.
 #pragma once
 
 #include <cstddef>
@@ -24,7 +24,8 @@ struct Front {
 class StageFronts {
  public:
   explicit StageFronts(const StageTables& tables) : tables_(tables) {}
-  /// Options of the shape that hold the run with k micro-batches in flight and that no other beats, by w; valid until the next call.
+  /// Options of the shape that hold the run with k micro-batches in flight and that no other beats, by w; valid until
+  /// the next call.
   [[nodiscard]] std::span<const Front> of(std::int64_t k, std::size_t shape, std::int32_t run);
 
  private:

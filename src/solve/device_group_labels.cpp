@@ -68,7 +68,8 @@ class LabelPass {
     }
   }
 
-  /// Of first layers those with which the stages in front can take all free units of the code. The more layers are left, the more can.
+  /// Of first layers those with which the stages in front can take all free units of the code. The more layers are
+  /// left, the more can.
   [[nodiscard]] Range those_that_use_up(Range begins, std::int64_t code, std::int32_t stages) const {
     const std::int32_t more = limits_.count().most - stages;
     if (code == 0) begins.last = std::min<std::int16_t>(begins.last, 0);
@@ -151,7 +152,8 @@ class LabelPass {
     kept_.insert(kept_.end(), labels.begin(), labels.end());
   }
 
-  /// Of the labels with the same first layer the most promising: they stand for as many layers, and only what they spent differs.
+  /// Of the labels with the same first layer the most promising: they stand for as many layers, and only what they
+  /// spent differs.
   void thin_out(std::vector<ChainLabel>& labels) {
     std::stable_sort(labels.begin(), labels.end(), [](const ChainLabel& a, const ChainLabel& b) {
       return a.first != b.first ? a.first < b.first : a.least < b.least;

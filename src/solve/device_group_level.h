@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// The labels of one number of stages. Internal to solve/device_group_chains.h; what a label is says device_group_labels.h.
+// The labels of one number of stages. Internal to solve/device_group_chains.h; what a label is says
+// device_group_labels.h.
 //
-// Labels with the same free units, first layer and kind of the foremost stage are chained, and one that another is no worse than in all figures is
-// left out. Where labels may stand for others (`merge`), one that is worse by no more than an allowance in each figure stays alone and
-// takes of each figure the better one of both: it is then no plan's, but no worse than either, so that what grows from it bounds what grows
-// from both. The allowance of a figure is a time over what the figure is multiplied with at most in the bound of a plan.
+// Labels with the same free units, first layer and kind of the foremost stage are chained, and one that another is no
+// worse than in all figures is left out. Where labels may stand for others (`merge`), one that is worse by no more than
+// an allowance in each figure stays alone and takes of each figure the better one of both: it is then no plan's, but no
+// worse than either, so that what grows from it bounds what grows from both. The allowance of a figure is a time over
+// what the figure is multiplied with at most in the bound of a plan.
 #pragma once
 
 #include <cstddef>
@@ -32,7 +34,8 @@ class Level {
 
   void clear();
   [[nodiscard]] std::size_t alive() const { return alive_; }
-  /// From now on labels that are no worse than others but for `time` stand for these; `front`: where stages in front of them will be.
+  /// From now on labels that are no worse than others but for `time` stand for these; `front`: where stages in front of
+  /// them will be.
   void merge(std::int64_t time, const InFlight& front);
   /// False when another is no worse, or stands for it.
   bool insert(const ChainLabel& label);

@@ -54,7 +54,8 @@ void StageCountLimits::fill_room(std::int32_t behind) {
   }
 }
 
-/// The deepest level stands for all deeper ones: of each kind no more layers than its free units hold at the most that any stage has by the unit.
+/// The deepest level stands for all deeper ones: of each kind no more layers than its free units hold at the most that
+/// any stage has by the unit.
 void StageCountLimits::fill_deepest_room() {
   std::vector<double> by_unit(tables_->units().size(), 0.0);
   for (std::size_t s = 0; s < tables_->shapes().size(); ++s) {

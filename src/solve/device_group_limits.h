@@ -1,21 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
 // Consequences of a limit on the bound for plans that are not yet complete. Internal to solve/device_group_chains.h.
 //
-// Let T be the limit less the least end of a first stage, so that X_0 ≤ T is needed, and with it w ≤ T/m for every stage: the *cap*.
+// Let T be the limit less the least end of a first stage, so that X_0 ≤ T is needed, and with it w ≤ T/m for every
+// stage: the *cap*.
 //
-// Stages are counted from the end: with q stages behind it, a stage keeps min(m, q + 1) micro-batches, so that memory is exact
-// without the number of all stages. (From `depth` stages behind on, no more is asked than with so many.)
+// Stages are counted from the end: with q stages behind it, a stage keeps min(m, q + 1) micro-batches, so that memory
+// is exact without the number of all stages. (From `depth` stages behind on, no more is asked than with so many.)
 //
-// Room: R(q, code) is the most layers, from the front, that stages of free units can hold with w ≤ cap when q stages are behind:
+// Room: R(q, code) is the most layers, from the front, that stages of free units can hold with w ≤ cap when q stages
+// are behind:
 //     R(q, code) = max over shapes of reach_q(shape, R(q + 1, code − shape)),    R(q, 0) = 0,
-// where reach_q(shape, a) is the furthest end of a stage that begins with layer a or before (StageRanges). The deepest level that the
-// table has room for stands for all beyond: with few codes by the same equation, else Σ_kind (free units)·(most layers by the unit of any stage).
+// where reach_q(shape, a) is the furthest end of a stage that begins with layer a or before (StageRanges). The deepest
+// level that the table has room for stands for all beyond: with few codes by the same equation, else Σ_kind (free
+// units)·(most layers by the unit of any stage).
 //
-// Least work: units get prices λ_kind ≥ 0 (nanoseconds a unit). N_λ(q, a, kind) is the least Σ (w + d + r + λ·units) of a chain of
-// stages within their ranges over layers [0, a), with q stages behind, the next of that kind; a dynamic program over a and q alone.
-// A chain of at most `free` units costs at least N_λ − Σ λ·free: Lagrange's relaxation, for any prices, so that these may be found
-// by any method (subgradient steps). They narrow the ranges, and narrower ranges raise them. Beside them stands the least work by exact counts
-// of units (device_group_counts.h), which knows no order.
+// Least work: units get prices λ_kind ≥ 0 (nanoseconds a unit). N_λ(q, a, kind) is the least Σ (w + d + r + λ·units) of
+// a chain of stages within their ranges over layers [0, a), with q stages behind, the next of that kind; a dynamic
+// program over a and q alone. A chain of at most `free` units costs at least N_λ − Σ λ·free: Lagrange's relaxation, for
+// any prices, so that these may be found by any method (subgradient steps). They narrow the ranges, and narrower ranges
+// raise them. Beside them stands the least work by exact counts of units (device_group_counts.h), which knows no order.
 #pragma once
 
 #include <algorithm>
@@ -31,8 +34,8 @@ namespace espalier::solve::device_groups {
 
 class StageCountLimits {
  public:
-  /// Nothing when no plan with `count` stages has a bound of at most `limit`. `prices`: where to begin; becomes where it ended.
-  /// Without `rooms` as if there were too many counts of units for the table.
+  /// Nothing when no plan with `count` stages has a bound of at most `limit`. `prices`: where to begin; becomes where
+  /// it ended. Without `rooms` as if there were too many counts of units for the table.
   static std::optional<StageCountLimits> make(const StageTables& tables, StageCount count, std::int64_t limit,
                                               std::vector<std::int64_t>& prices, bool rooms);
 
@@ -45,8 +48,8 @@ class StageCountLimits {
   [[nodiscard]] const StageCount& count() const { return count_; }
   [[nodiscard]] const StageRanges& ranges() const { return ranges_; }
   [[nodiscard]] const std::vector<PricedChains>& prices() const { return prices_; }
-  /// Least Σ (w + d + r) of layers [0, a) with so many stages behind, the first of them of `kind`; `worth`: Σ λ·free units for
-  /// each of prices().
+  /// Least Σ (w + d + r) of layers [0, a) with so many stages behind, the first of them of `kind`; `worth`: Σ λ·free
+  /// units for each of prices().
   [[nodiscard]] std::int64_t least_work(std::int32_t behind, std::int32_t a, std::int32_t kind,
                                         const std::vector<std::int64_t>& worth) const {
     std::int64_t least = 0;

@@ -38,7 +38,8 @@ void PricedChains::fill(const StageRanges& ranges, std::int32_t behind) {
   }
 }
 
-/// Stages of the shape behind the cheapest chains of the level in front, which are known: for every number of layers at once.
+/// Stages of the shape behind the cheapest chains of the level in front, which are known: for every number of layers at
+/// once.
 void PricedChains::add_stage(const StageRanges& ranges, std::int32_t behind, std::size_t s) {
   const Shape& shape = tables_->shapes()[s];
   const Band band = ranges.band(behind, s);

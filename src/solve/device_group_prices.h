@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// N_λ of device_group_limits.h: the least work of the stages in front, when units have a price. Internal to solve/device_group_chains.h.
+// N_λ of device_group_limits.h: the least work of the stages in front, when units have a price. Internal to
+// solve/device_group_chains.h.
 #pragma once
 
 #include <algorithm>
@@ -52,12 +53,14 @@ class PricedChains {
   StageCount count_;
   std::int64_t whole_ = kNever;
   std::vector<std::int64_t> of_unit_;
-  std::vector<std::int64_t> ending_;        ///< [behind][kind][e] the cheapest chain over [0, e) whose last stage is of the kind
+  std::vector<std::int64_t> ending_;        ///< [behind][kind][e] the cheapest chain over [0, e) whose last stage is of
+                                            ///< the kind
   std::vector<std::int64_t> least_;         ///< [behind][kind of the next][a]
   std::vector<std::int64_t> least_behind_;  ///< [behind][kind of the one before][e]
 };
 
-/// Prices whose `whole` is high: subgradient steps towards `target`, from `begin`; the best seen. Stops once above the target.
+/// Prices whose `whole` is high: subgradient steps towards `target`, from `begin`; the best seen. Stops once above the
+/// target.
 PricedChains raised_prices(const StageTables& tables, const StageRanges& ranges, StageCount count, std::int64_t target,
                            const std::vector<std::int64_t>& begin);
 

@@ -36,7 +36,8 @@ class StageBound {
     if (both >= kNever) return kNever;
     for (std::size_t i = 0; i < prices_.size(); ++i) {
       const std::int64_t v = a == 0 ? 0 : prices_[i].least(behind_ + 1, a, kind_), c = prices_[i].least_behind(behind_, e, kind_);
-      if (v >= kNever || c >= kNever || w >= kNever) return kNever;  // nothing before it, or behind it, is within the limit
+      // nothing before it, or behind it, is within the limit
+      if (v >= kNever || c >= kNever || w >= kNever) return kNever;
       before = std::max(before, v - worth_[i]);
       after = std::max(after, c - worth_[i]);
       both = std::max(both, v + c - worth_[i]);

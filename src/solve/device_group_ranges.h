@@ -1,15 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // Which ranges of layers a stage may have in a plan within a limit. Internal to solve/device_group_chains.h.
 //
-// For q stages behind, a shape and a first layer a: the layers [a, e) with e in [first_end, last_end]; and the same told by e. What
-// is outside is in no plan within the limit; what is inside may still not be in one. First by s + m·w + v + e ≤ limit alone. Then `narrow`
-// asks, with V what the layers before cost at least, C what those behind do, and U both together (PricedChains, CountedWork), what
+// For q stages behind, a shape and a first layer a: the layers [a, e) with e in [first_end, last_end]; and the same
+// told by e. What is outside is in no plan within the limit; what is inside may still not be in one. First by s + m·w +
+// v + e ≤ limit alone. Then `narrow` asks, with V what the layers before cost at least, C what those behind do, and U
+// both together (PricedChains, CountedWork), what
 //     G(V, U) = max( V + m·w,  U + (m − k + 1)·w + (k − 1)·h·w,  U + q·C + (q + 1)·w + (m − 1 − q·k)·w  for both q )
-// says, which G of device_groups.h is not below (trips of depth 0 and to the last stage), behind V, with max(f, b) ≥ h·w (StageTables::longer_permille). The bound is at least
+// says, which G of device_groups.h is not below (trips of depth 0 and to the last stage), behind V, with max(f, b) ≥
+// h·w (StageTables::longer_permille). The bound is at least
 //     G(V, U) + u        X_0 and the least end of a first stage,
 //     s + v + G(0, C) + max(e, β·V + u)    and    φ·V + G(0, C) + v + e,
-// with φ and β the least shares of forward and backward ways: what comes before a first forward, and what follows a last backward.
-// From `depth` stages behind on k is not known: then k = m, and the first two terms of G only.
+// with φ and β the least shares of forward and backward ways: what comes before a first forward, and what follows a
+// last backward. From `depth` stages behind on k is not known: then k = m, and the first two terms of G only.
 #pragma once
 
 #include <algorithm>

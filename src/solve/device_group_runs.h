@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Runs of layers by what they are. Internal to solve/device_group_chains.h.
 //
-// What a stage with layers [a, e) takes and holds depends on the types of these layers, in order, not on where they lie. Runs with the same
-// types in the same order are one *run*: of a model of L equal layers with another one at each end there are fewer than 4·L, where there are
-// L²/2 ranges.
+// What a stage with layers [a, e) takes and holds depends on the types of these layers, in order, not on where they
+// lie. Runs with the same types in the same order are one *run*: of a model of L equal layers with another one at each
+// end there are fewer than 4·L, where there are L²/2 ranges.
 #pragma once
 
 #include <cstddef>

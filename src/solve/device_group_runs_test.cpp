@@ -6,7 +6,8 @@
 namespace espalier::solve::device_groups {
 namespace {
 
-// An embedding, three blocks and a head: 0 1 1 1 2. Two blocks are the same run wherever they begin; with the embedding they are another.
+// An embedding, three blocks and a head: 0 1 1 1 2. Two blocks are the same run wherever they begin; with the embedding
+// they are another.
 TEST(LayerRuns, SmallestExample) {
   const LayerRuns runs({0, 1, 1, 1, 2});
   EXPECT_EQ(runs.of(1, 3), runs.of(2, 4));

@@ -61,8 +61,8 @@ bool no_worse(const StageOption& a, const StageOption& b, const std::set<std::in
   });
 }
 
-/// Options that no other is no worse than; of equals the first. Those that take more units than there are count as beaten.
-/// Of `tables` the ports are known.
+/// Options that no other is no worse than; of equals the first. Those that take more units than there are count as
+/// beaten. Of `tables` the ports are known.
 std::vector<std::int32_t> worth_trying(const DeviceGroupsProblem& problem, const StageTables& tables) {
   const std::set<std::int32_t> types(problem.layers.begin(), problem.layers.end());
   std::vector<std::int32_t> kept;
@@ -85,8 +85,8 @@ std::vector<std::int64_t> sums(const std::vector<std::int32_t>& layers, const st
   return result;
 }
 
-/// The least share of b in w over the layers and the pass, or of f, whichever is larger; 1/1000, rounded down. A share of a sum is
-/// no smaller than the least share of its parts.
+/// The least share of b in w over the layers and the pass, or of f, whichever is larger; 1/1000, rounded down. A share
+/// of a sum is no smaller than the least share of its parts.
 std::int64_t share_of_longer(const StageOption& option, const std::vector<std::int32_t>& layers) {
   std::int64_t forward = 1000, backward = 1000;
   const auto add = [&](std::int64_t f, std::int64_t b) {
@@ -255,7 +255,8 @@ void StageTables::fill_most_in_flight(const DeviceGroupsProblem& problem, const 
   }
 }
 
-/// An option that fits with so many stages behind fits with fewer: each run counts where it fits last, and from there on down.
+/// An option that fits with so many stages behind fits with fewer: each run counts where it fits last, and from there
+/// on down.
 void StageTables::fill_least_work() {
   memory_depth_ = std::max(0, static_cast<std::int32_t>(std::min<std::int64_t>(depth_ + 1, in_flight(most_stages_))) - 1);
   const std::size_t level = shapes_.size() * runs_.count();

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the parts of the device-group solver read of a problem: sums over ranges of layers, memory limits, counts of units as one
-// number. Internal to solve/device_group_chains.h, which has the terms.
+// What the parts of the device-group solver read of a problem: sums over ranges of layers, memory limits, counts of
+// units as one number. Internal to solve/device_group_chains.h, which has the terms.
 //
-// Options that another of the same kind and units equals or beats in every figure are left out. Units of a kind are counted in the
-// greatest common divisor of what its options take. Free units are one number, a *code*: Σ_kind free·stride, so that taking an
-// option's units is a subtraction, and at most `codes()` numbers say all. A *shape* is a kind and a number of units; options of one
-// shape differ in how they use them.
+// Options that another of the same kind and units equals or beats in every figure are left out. Units of a kind are
+// counted in the greatest common divisor of what its options take. Free units are one number, a *code*: Σ_kind
+// free·stride, so that taking an option's units is a subtraction, and at most `codes()` numbers say all. A *shape* is a
+// kind and a number of units; options of one shape differ in how they use them.
 #pragma once
 
 #include <algorithm>
@@ -52,8 +52,8 @@ inline void add_parts(StageTime& stage, std::int64_t gather, std::int64_t reduce
   stage.end += std::max(reduce / n, reduce - but_one(stage.backward) - stage.stretch);
 }
 
-/// What a stage's number of stages behind says: k of m micro-batches in flight, and how many rounds of 2, 3 and k micro-batches there are
-/// between the first backward and the last forward.
+/// What a stage's number of stages behind says: k of m micro-batches in flight, and how many rounds of 2, 3 and k
+/// micro-batches there are between the first backward and the last forward.
 struct InFlight {
   InFlight(std::int64_t microbatches, std::int64_t in_flight)
       : m(microbatches), k(in_flight), between(std::max<std::int64_t>(0, microbatches - in_flight - 1)) {
@@ -64,7 +64,8 @@ struct InFlight {
   std::int64_t rounds_of_all = 0, left_of_all = 0;
 };
 
-/// G of a stage in front of `tail`: trips of depth 0 take w, of depth 1 and 2 `two` and `three`, to the last stage `all`.
+/// G of a stage in front of `tail`: trips of depth 0 take w, of depth 1 and 2 `two` and `three`, to the last stage
+/// `all`.
 inline std::int64_t own_span(const StageTime& stage, const Tail& tail, const InFlight& at) {
   const std::int64_t f = stage.forward, b = stage.backward, w = f + b, way = stage.down + stage.up, all = w + way + tail.work;
   const std::int64_t ending = w + way + tail.stretched;
@@ -125,10 +126,12 @@ class StageTables {
   [[nodiscard]] const std::vector<std::int32_t>& units() const { return units_; }
   [[nodiscard]] const std::vector<std::int64_t>& strides() const { return strides_; }
   [[nodiscard]] std::int64_t codes() const { return codes_; }
-  /// Where plans must take every unit: whether stages of the options can add up to all of each kind, as far as common divisors say; else true.
+  /// Where plans must take every unit: whether stages of the options can add up to all of each kind, as far as common
+  /// divisors say; else true.
   [[nodiscard]] bool units_can_be_used() const { return units_can_be_used_; }
   [[nodiscard]] bool all_units() const { return all_units_; }
-  /// Whether stages over so many layers, `stages` of them at most, can still take the free units of a code, where plans must take every unit.
+  /// Whether stages over so many layers, `stages` of them at most, can still take the free units of a code, where plans
+  /// must take every unit.
   [[nodiscard]] bool can_use_up(std::int64_t code, std::int32_t layers, std::int32_t stages) const {
     if (!all_units_ || code == 0) return true;
     if (layers < stages) stages = layers;
@@ -148,7 +151,8 @@ class StageTables {
     std::vector<std::int64_t> forward, backward, end, gather, reduce;  ///< [e] over layers [0, e)
     std::int64_t pass_forward = 0, pass_backward = 0, end_fixed = 0, slowdown = 0;
     std::int32_t parts = 1;
-    std::vector<std::int32_t> most_in_flight;  ///< [run]: micro-batches that fit at most, no more than there may be; 0: none
+    std::vector<std::int32_t> most_in_flight;  ///< [run]: micro-batches that fit at most, no more than there may be; 0:
+                                               ///< none
   };
   [[nodiscard]] const std::vector<Option>& options() const { return options_; }
   [[nodiscard]] const Option& option(std::int32_t o) const { return options_[static_cast<std::size_t>(o)]; }
@@ -175,10 +179,11 @@ class StageTables {
   [[nodiscard]] std::int64_t backward_permille() const { return backward_permille_; }
   /// The least `begin` and `end` together of a stage that begins with the first layer.
   [[nodiscard]] std::int64_t least_end() const { return least_end_; }
-  /// max(f, b) of any stage is at least this share of its w, in 1/1000: at least half, and more where all that a stage does takes
-  /// longer backward than forward.
+  /// max(f, b) of any stage is at least this share of its w, in 1/1000: at least half, and more where all that a stage
+  /// does takes longer backward than forward.
   [[nodiscard]] std::int64_t longer_permille() const { return longer_permille_; }
-  /// No plan has a larger bound: a chain of 1F1B passes each stage and message once a micro-batch, so that G is at most m·Σ (w + d + r) + Σ v.
+  /// No plan has a larger bound: a chain of 1F1B passes each stage and message once a micro-batch, so that G is at most
+  /// m·Σ (w + d + r) + Σ v.
   [[nodiscard]] std::int64_t worst_bound() const;
   /// Tables tell apart up to so many stages behind; with more, they say what holds for all of those.
   [[nodiscard]] std::int32_t depth() const { return depth_; }

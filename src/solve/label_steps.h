@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a label may be extended by: the items that can still matter, their costs in integer ticks. Internal to the layer search.
+// What a label may be extended by: the items that can still matter, their costs in integer ticks. Internal to the layer
+// search.
 //
-// Ticks make sums exact whatever their order, so that the same layers in another order are the same label; a tick is below 2⁻⁵⁸
-// of the greatest cost that matters.
+// Ticks make sums exact whatever their order, so that the same layers in another order are the same label; a tick is
+// below 2⁻⁵⁸ of the greatest cost that matters.
 #pragma once
 
 #include <cstdint>

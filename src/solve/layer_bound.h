@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // Lower bounds on a layer problem by Lagrange multipliers of its memory. Internal to the layer search.
 //
-// Every choice has peak ≥ Σ m + transient of the last layer: nothing is freed before it runs. So the last layer has a memory of
-// its own, m + transient, and for every λ ≥ 0 (seconds a byte) a choice that fits costs at least
+// Every choice has peak ≥ Σ m + transient of the last layer: nothing is freed before it runs. So the last layer has a
+// memory of its own, m + transient, and for every λ ≥ 0 (seconds a byte) a choice that fits costs at least
 //     LB(λ) = Σ_l v_l(λ) − λ·slack,    v_l(λ) = min over items of  c + λ·(m − m_least(l)),    slack = capacity − Σ_l m_least(l)
 // and, when layer l uses item o of layout a, at least
 //     min( LB(λ) + c_o + λ·(m_o − m_least(l)) − v_l(λ) + (least transition into or out of a),
 //          the same without a transition when all layers have items of layout a alone ).
-// The best λ is the slope of the lower convex hulls of (m, c) where the greedy fill of the slack ends (the linear relaxation of
-// the multiple-choice knapsack problem); slopes around it are kept, as parts of the problem have their best λ near it.
+// The best λ is the slope of the lower convex hulls of (m, c) where the greedy fill of the slack ends (the linear
+// relaxation of the multiple-choice knapsack problem); slopes around it are kept, as parts of the problem have their
+// best λ near it.
 #pragma once
 
 #include <cstdint>

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // A layer problem with one cost, and what may be left out of it. Internal to the layer search.
 //
-// A run is a stretch of consecutive layers of one type. An item is an option with cost c and memory m = states + K·saved; its
-// base = states + (K − 1)·saved. An item equals or beats another when it does so in cost, tail, base, memory and memory +
+// A run is a stretch of consecutive layers of one type. An item is an option with cost c and memory m = states +
+// K·saved; its base = states + (K − 1)·saved. An item equals or beats another when it does so in cost, tail, base,
+// memory and memory +
 // transient: put in the place of the other, with the same transitions, it raises neither cost nor peak.
 #pragma once
 
@@ -49,8 +50,8 @@ Chain below(const Chain& chain, const std::vector<std::vector<double>>& bounds, 
 /// Only the layouts given, by rising index.
 Chain within(const Chain& chain, const std::vector<std::int32_t>& layouts);
 
-/// A layout goes when another has, for every type and item of it, one that equals or beats the item, and equals or beats it in
-/// all transitions: putting the other in its place everywhere raises nothing.
+/// A layout goes when another has, for every type and item of it, one that equals or beats the item, and equals or
+/// beats it in all transitions: putting the other in its place everywhere raises nothing.
 Chain without_beaten_layouts(const Chain& chain);
 
 /// Staying costs nothing, and no way from one layout to another by a third is shorter than the direct one.

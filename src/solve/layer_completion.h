@@ -1,20 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the layers that a label does not hold yet cost at least, and how often an item must be chosen. Internal to the layer
-// search.
+// What the layers that a label does not hold yet cost at least, and how often an item must be chosen. Internal to the
+// layer search.
 //
-// A label of memory M in layout a, with the layers R still to come in front of it, costs in the end at least, for every λ ≥ 0,
-//     cost + min( Σ_R v_l(λ) + (least transition into a from another layout),  Σ_R v_l(λ) with items of layout a alone ) − λ·s
+// A label of memory M in layout a, with the layers R still to come in front of it, costs in the end at least, for every
+// λ ≥ 0,
+//     cost + min( Σ_R v_l(λ) + (least transition into a from another layout),  Σ_R v_l(λ) with items of layout a alone
+//     ) − λ·s
 //     s = capacity − M − Σ_R m_least(l);   s < 0: it cannot fit.
 // Forced copies: a choice below the limit that uses item o in only k of the n layers of a run costs at least
 //     LB(λ) + (n − k)·(v(λ) without o − v(λ)),    so  n − k < (limit − LB(λ)) / (v without o − v)   for every λ;
 // n − k − 1 when the last layer, whose value is another, is one of them.
 //
-// When transitions are metric, the best choice has an order in which all copies of an item in a run stand together: between two
-// groups of copies of o with the layers X between them, X after all copies is as good when what X reaches above its end is at
-// most o's transient, and X before them otherwise (exchange of two neighbours that run one after the other: the larger reach
-// above its end goes first); no transition is added. The same holds for twins, items that differ in their layout alone: of them
-// one is enough. So the forced copies of twins are placed as one block of either, and the search is about the few layers that
-// are free.
+// When transitions are metric, the best choice has an order in which all copies of an item in a run stand together:
+// between two groups of copies of o with the layers X between them, X after all copies is as good when what X reaches
+// above its end is at most o's transient, and X before them otherwise (exchange of two neighbours that run one after
+// the other: the larger reach above its end goes first); no transition is added. The same holds for twins, items that
+// differ in their layout alone: of them one is enough. So the forced copies of twins are placed as one block of either,
+// and the search is about the few layers that are free.
 #pragma once
 
 #include <cstdint>
@@ -48,7 +50,8 @@ struct RunPlan {
 struct Rest {
   std::vector<double> any;     ///< [λ]
   std::vector<double> within;  ///< [layout·λs + λ]
-  std::vector<double> entry;   ///< [layout] least transition into the layout that is unavoidable unless all the rest stays in it
+  std::vector<double> entry;   ///< [layout] least transition into the layout that is unavoidable unless all the rest
+                               ///< stays in it
   std::int64_t least_memory = 0;
 };
 
@@ -75,7 +78,8 @@ class Completion {
   double tick_;
   bool hopeless_ = false;
   std::vector<std::vector<double>> any_, within_, without_best_;  ///< [type][λ], [type][layout·λs + λ], [type][λ]
-  std::vector<std::vector<std::int32_t>> best_;                   ///< [type][λ] item of the least value, the first of twins
+  std::vector<std::vector<std::int32_t>> best_;                   ///< [type][λ] item of the least value, the first of
+                                                                  ///< twins
   std::vector<std::vector<std::int32_t>> twin_;                   ///< [type][item] the first of its twins
   std::vector<double> gap_;                                       ///< [λ] limit − way − LB(λ)
   std::vector<double> least_entry_;                               ///< [layout]

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// All choices that no other equals or beats. With one cost: one search after the other. With two: labels layer by layer, with
-// the memory as their only limit; that grows fast with the layers and is meant for few.
+// All choices that no other equals or beats. With one cost: one search after the other. With two: labels layer by
+// layer, with the memory as their only limit; that grows fast with the layers and is meant for few.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -55,7 +55,8 @@ std::vector<LayerLabel> frontier_of(std::vector<LayerLabel> labels) {
   return out;
 }
 
-/// Two criteria: the best choice of a capacity, then the best below its peak, and so on. Equal costs differ by rounding.
+/// Two criteria: the best choice of a capacity, then the best below its peak, and so on. Equal costs differ by
+/// rounding.
 std::vector<LayerSolution> frontier_by_capacity(const LayerProblem& problem, std::int64_t capacity) {
   constexpr double kEqual = 1e-12;
   std::vector<LayerSolution> out;

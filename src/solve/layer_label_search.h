@@ -10,8 +10,8 @@
 
 namespace espalier::solve {
 
-/// The option of every layer in the cheapest choice of the scope; empty when there is none. A choice outside the scope's `way`
-/// may be found instead when it is cheaper.
+/// The option of every layer in the cheapest choice of the scope; empty when there is none. A choice outside the
+/// scope's `way` may be found instead when it is cheaper.
 std::vector<std::int32_t> cheapest(const Chain& chain, const Multipliers& multipliers, const Scope& scope);
 
 }  // namespace espalier::solve

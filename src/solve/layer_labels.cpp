@@ -48,8 +48,8 @@ bool beats_but_for_cost(const LayerLabel& a, const LayerLabel& b) {
 
 using Iterator = std::vector<LayerLabel>::iterator;
 
-/// Labels of `group` that labels of `rivals` make superfluous at distance d go; both by rising cost. Returns the new end of the
-/// group.
+/// Labels of `group` that labels of `rivals` make superfluous at distance d go; both by rising cost. Returns the new
+/// end of the group.
 Iterator drop_beaten(Iterator group, Iterator group_end, Iterator rivals, Iterator rivals_end, std::int64_t d, bool tails) {
   Iterator out = group, rival = rivals;
   Staircase stairs;

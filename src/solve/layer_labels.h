@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // Labels of the layer search and what makes one of them superfluous. Internal to the layer search.
 //
-// Labels are built from the last layer to the first: one stands for a choice of the layers from some layer on. With base B = Σ
-// states + (K − 1)·Σ saved and reach P = max_i (Σ_{l≤i} saved + transient_i) of those layers, its memory is M = B + P, and q
-// copies of an item in front give
+// Labels are built from the last layer to the first: one stands for a choice of the layers from some layer on. With
+// base B = Σ states + (K − 1)·Σ saved and reach P = max_i (Σ_{l≤i} saved + transient_i) of those layers, its memory is
+// M = B + P, and q copies of an item in front give
 //     M' = M + q·m + max(0, transient − P),    P' = q·saved + max(transient, P).
-// In this direction the transients settle early, at the end of the stage, and then M only adds up: no transient t ≤ T of the
-// layers still to come can matter once P ≥ T, so P is cut at T, where labels of equal M compare equal.
+// In this direction the transients settle early, at the end of the stage, and then M only adds up: no transient t ≤ T
+// of the layers still to come can matter once P ≥ T, so P is cut at T, where labels of equal M compare equal.
 //
-// Label a makes b superfluous when a.cost + d(a, b) ≤ b.cost, a.tail ≤ b.tail, a.M ≤ b.M and a.M − a.P ≤ b.M − b.P, where d = 0
-// inside a layout and otherwise the most by which a transition into a's layout exceeds the one into b's (never below 0):
+// Label a makes b superfluous when a.cost + d(a, b) ≤ b.cost, a.tail ≤ b.tail, a.M ≤ b.M and a.M − a.P ≤ b.M − b.P,
+// where d = 0 inside a layout and otherwise the most by which a transition into a's layout exceeds the one into b's
+// (never below 0):
 // whatever may be put in front of b may be put in front of a.
 #pragma once
 
@@ -34,7 +35,8 @@ inline constexpr std::int64_t kForbidden = std::int64_t{1} << 61;
 /// d(a, b) of every pair of layouts, [a·layouts + b], from the transitions [from·layouts + to] in ticks.
 std::vector<std::int64_t> layout_distances(const std::vector<std::int64_t>& transition, std::size_t layouts);
 
-/// Leaves only labels that no other makes superfluous, by rising (layout, cost, …); of equals the first. `distance` empty:
+/// Leaves only labels that no other makes superfluous, by rising (layout, cost, …); of equals the first. `distance`
+/// empty:
 /// labels of different layouts are not compared.
 void drop_superfluous(std::vector<LayerLabel>& labels, const std::vector<std::int64_t>& distance, std::size_t layouts);
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A larger space or more memory never gives a slower plan: partition and layers together, over pairs of nested problems.
+// A larger space or more memory never gives a slower plan: partition and layers together, over pairs of nested
+// problems.
 #include <gtest/gtest.h>
 
 #include <algorithm>

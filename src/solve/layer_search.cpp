@@ -39,8 +39,8 @@ std::size_t items_of(const Chain& chain) {
   return items;
 }
 
-/// Nothing when no such choice is below the limit, or when fewer layouts are enough, which have a shorter way and so a set of
-/// their own.
+/// Nothing when no such choice is below the limit, or when fewer layouts are enough, which have a shorter way and so a
+/// set of their own.
 std::optional<SetChain> set_chain(const Chain& chain, const LayoutSet& set, double limit) {
   Chain left = without_beaten_layouts(within(chain, set.layouts));
   for (;;) {
@@ -101,8 +101,8 @@ std::optional<LayerSolution> best_layers(const LayerProblem& problem, const Laye
   if (std::isinf(m.root) || m.root >= upper_bound) return std::nullopt;
   const auto bounds = item_bounds(chain, m);
   const double last = std::min(upper_bound, worst_cost(chain));
-  // The limit rises from just above the lower bound: a search whose limit is below the optimum is short, as few labels can end
-  // there, and the first that finds a choice has found the best.
+  // The limit rises from just above the lower bound: a search whose limit is below the optimum is short, as few labels
+  // can end there, and the first that finds a choice has found the best.
   double step =
       std::max({m.root / (128.0 * static_cast<double>(problem.layers.size())), last * 1e-9, m.root * objective.tolerance});
   for (;; step *= 2) {

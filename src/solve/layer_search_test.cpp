@@ -17,8 +17,8 @@ namespace {
 using base::kInfinity;
 constexpr std::int64_t kPlenty = std::int64_t{1} << 50;
 
-// Two layers, one micro-batch in flight. Keeping everything: 3 s, 5 bytes saved. Recomputing: 4 s, 1 byte saved, 5 bytes while
-// it runs.
+// Two layers, one micro-batch in flight. Keeping everything: 3 s, 5 bytes saved. Recomputing: 4 s, 1 byte saved, 5
+// bytes while it runs.
 //   keep, keep:            6 s, peak max(5, 10)             = 10
 //   recompute, keep:       7 s, peak max(1 + 5, 1 + 5)      =  6   while the first layer recomputes, the second has freed its 5
 //   keep, recompute:       7 s, peak max(5, 5 + 1 + 5)      = 11   and so never chosen
@@ -202,8 +202,9 @@ TEST(LayerSearch, EqualsTryingAll) {
   }
 }
 
-/// Options that other layouts have too, and runs so long that copies are forced. The reference is the frontier by labels, which
-/// knows neither sets nor forced copies nor multipliers, and which the test above compares with trying all.
+/// Options that other layouts have too, and runs so long that copies are forced. The reference is the frontier by
+/// labels, which knows neither sets nor forced copies nor multipliers, and which the test above compares with trying
+/// all.
 LayerProblem long_runs(Generator& generator, bool fine) {
   LayerProblem p = generator.problem(1, 4, fine);
   const std::size_t layouts = p.transition.size();
@@ -242,8 +243,8 @@ TEST(LayerSearch, LongRunsEqualTheFrontierByLabels) {
   }
 }
 
-/// 96 layers against formulas: the faster layout a takes 3 s and 5 bytes a layer, b takes 4 s and 3 bytes, changing over costs 2
-/// s. With capacity C at most x = (C − 3·96)/2 layers are in a.
+/// 96 layers against formulas: the faster layout a takes 3 s and 5 bytes a layer, b takes 4 s and 3 bytes, changing
+/// over costs 2 s. With capacity C at most x = (C − 3·96)/2 layers are in a.
 TEST(LayerSearch, NinetySixLayers) {
   LayerProblem p;
   p.layers.assign(96, 0);

@@ -1,17 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 // Max-min fair rates of flows over shared links, by progressive filling.
 //
-// Flow f has a cap u_f and uses link l with weight w_fl: while f moves one byte, l carries w_fl bytes (2 where a flow passes a link twice).
-// Link l has capacity c_l. A vector of rates x is max-min fair if
+// Flow f has a cap u_f and uses link l with weight w_fl: while f moves one byte, l carries w_fl bytes (2 where a flow
+// passes a link twice). Link l has capacity c_l. A vector of rates x is max-min fair if
 //     Σ_f w_fl·x_f ≤ c_l  for every link,    x_f ≤ u_f  for every flow,
-// and no rate can be raised without structure one that is no greater. Equivalently, every flow either runs at its cap or uses a saturated
-// link (Σ w·x = c) on which no flow is faster. There is exactly one such vector.
+// and no rate can be raised without structure one that is no greater. Equivalently, every flow either runs at its cap
+// or uses a saturated link (Σ w·x = c) on which no flow is faster. There is exactly one such vector.
 //
-// Progressive filling raises all rates together from 0. A flow that reaches its cap stays there; when a link is full, its flows stay where
-// they are; the others go on. Link l would be full at the level (c_l − Σ_frozen w·x) / Σ_free w, which only rises while flows freeze, so a
-// heap with keys that may be too low finds the next link. O((F + U)·log(F + L)) for F flows with U uses of L links.
+// Progressive filling raises all rates together from 0. A flow that reaches its cap stays there; when a link is full,
+// its flows stay where they are; the others go on. Link l would be full at the level (c_l − Σ_frozen w·x) / Σ_free w,
+// which only rises while flows freeze, so a heap with keys that may be too low finds the next link. O((F + U)·log(F +
+// L)) for F flows with U uses of L links.
 //
-// Source: Bertsekas and Gallager, Data Networks, 2nd edition, section 6.5.2. Units are the caller's; the same unit for c and u.
+// Source: Bertsekas and Gallager, Data Networks, 2nd edition, section 6.5.2. Units are the caller's; the same unit for
+// c and u.
 #pragma once
 
 #include <cstdint>
@@ -48,7 +50,8 @@ class MaxMinProblem {
   std::vector<FlowLink> uses_;
 };
 
-/// Solves problems one after the other and keeps its memory between them. A flow that runs at its cap has exactly that rate.
+/// Solves problems one after the other and keeps its memory between them. A flow that runs at its cap has exactly that
+/// rate.
 class MaxMinSolver {
  public:
   const std::vector<double>& solve(const MaxMinProblem& problem);

@@ -55,7 +55,8 @@ TEST(MaxMin, ThreeFlowsOverOneLinkHaveAThirdEach) { expect_rates({12}, {over({0}
 
 TEST(MaxMin, ALoneFlowRunsAtItsCap) { expect_rates({12}, {capped(5, {0})}, {5}); }
 
-// Access links of 10 at both ends of a bottleneck of 6 that three flows cross: 6 / 3 = 2 each, the access links are not full.
+// Access links of 10 at both ends of a bottleneck of 6 that three flows cross: 6 / 3 = 2 each, the access links are not
+// full.
 TEST(MaxMin, Dumbbell) {
   const double access = 10;
   expect_rates({6, access, access, access, access, access, access}, {over({1, 0, 4}), over({2, 0, 5}), over({3, 0, 6})},
@@ -90,7 +91,8 @@ TEST(MaxMin, AFlowOverALinkTwice) { expect_rates({9}, {over({0, 0}), over({0})},
 // A flow that leaves half of its bytes on the link beside a plain one: x/2 + x = 9.
 TEST(MaxMin, WeightsBelowOne) { expect_rates({9}, {TestFlow{kUncapped, {{0, 0.5}}}, over({0})}, {6, 6}); }
 
-// A ring over four NICs of 50 is one flow, as its slowest hop holds all. A message crosses NIC 2: 25 each, the other NICs carry 25.
+// A ring over four NICs of 50 is one flow, as its slowest hop holds all. A message crosses NIC 2: 25 each, the other
+// NICs carry 25.
 TEST(MaxMin, ARingAndAMessageShareOneNic) {
   expect_rates({50, 50, 50, 50}, {capped(50, {0, 1, 2, 3}), capped(50, {2})}, {25, 25});
 }
@@ -114,8 +116,8 @@ TEST(MaxMin, Incast) {
   expect_rates({8, 1, 3, 10, 10}, {over({1, 0}), over({2, 0}), over({3, 0}), over({4, 0})}, {1, 7.0 / 3, 7.0 / 3, 7.0 / 3});
 }
 
-// Two pods of two nodes with NICs of 4 under a trunk of 4. a→c and b→d cross the trunk, a→b does not: 4/2 on the trunk, and NIC a is
-// full with 2 + 2.
+// Two pods of two nodes with NICs of 4 under a trunk of 4. a→c and b→d cross the trunk, a→b does not: 4/2 on the trunk,
+// and NIC a is full with 2 + 2.
 TEST(MaxMin, OversubscribedPods) {
   const std::vector<double> capacities = {4, 4, 4, 4, 4, 4};  // out of a, out of b, trunk, into c, into d, into b
   expect_rates(capacities, {over({0, 2, 3}), over({1, 2, 4}), over({0, 5})}, {2, 2, 2});

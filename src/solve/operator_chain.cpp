@@ -24,7 +24,8 @@ std::int32_t position(const std::vector<std::int32_t>& sorted, std::int32_t id) 
   return static_cast<std::int32_t>(std::lower_bound(sorted.begin(), sorted.end(), id) - sorted.begin());
 }
 
-/// Options that fewer than `best` others with the same layouts dominate, in the order of the layouts, then of the index.
+/// Options that fewer than `best` others with the same layouts dominate, in the order of the layouts, then of the
+/// index.
 OperatorNode collapse(const std::vector<OperatorOption>& options, std::int32_t best, bool capped) {
   std::vector<std::int32_t> order(options.size());
   std::iota(order.begin(), order.end(), 0);

@@ -100,8 +100,8 @@ bool before(const OperatorPlan& a, const OperatorPlan& b) {
   return a.options < b.options;
 }
 
-/// The options whose transient lies in a range, the lower end counted as the least: an additive footprint when both ends are
-/// equal.
+/// The options whose transient lies in a range, the lower end counted as the least: an additive footprint when both
+/// ends are equal.
 struct Restricted {
   OperatorProblem problem;
   std::vector<std::vector<std::int32_t>> original;
@@ -216,7 +216,8 @@ class OperatorSearch {
     }
   }
 
-  /// Keeps the best of old and new plans; how many of the new ones are certainly among the part's best: those within the limit.
+  /// Keeps the best of old and new plans; how many of the new ones are certainly among the part's best: those within
+  /// the limit.
   std::size_t take(const std::vector<OperatorPlan>& plans, const Restricted& restricted, double limit) {
     std::size_t below = 0;
     for (OperatorPlan plan : plans) {

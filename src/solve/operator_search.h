@@ -1,23 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
-// The partitions of the operators of one transformer block, chosen together: the segmented dynamic program of PrimePar (Wang et
-// al., ASPLOS 2024, eq. 10 to 14), exact under a memory cap.
+// The partitions of the operators of one transformer block, chosen together: the segmented dynamic program of PrimePar
+// (Wang et al., ASPLOS 2024, eq. 10 to 14), exact under a memory cap.
 //
-// A block is a chain of nodes 0 … n with an edge between neighbours and long edges (the residual stream, V from QKV to AV) that
-// are nested or disjoint. Node 0 is what enters the block: layouts alone, no cost. Choosing option p_i for every node costs
+// A block is a chain of nodes 0 … n with an edge between neighbours and long edges (the residual stream, V from QKV to
+// AV) that are nested or disjoint. Node 0 is what enters the block: layouts alone, no cost. Choosing option p_i for
+// every node costs
 //     time = Σ t_i(p_i) + Σ_{(i,j)} e_ij(out(p_i), in(p_j)),    footprint = Σ m_i(p_i) + max_i τ_i(p_i)
-// and must keep footprint ≤ capacity. Neighbours see an option only by its layouts, so that of the options with the same
-// layouts those dominated in (t, m, τ) are dropped first.
-//     table       C_ab(l, p): best of nodes a + 1 … b when a leaves layout l and b is p: labels (t, m, τ), none dominated
+// and must keep footprint ≤ capacity. Neighbours see an option only by its layouts, so that of the options with the
+// same layouts those dominated in (t, m, τ) are dropped first.
+//     table       C_ab(l, p): best of nodes a + 1 … b when a leaves layout l and b is p: labels (t, m, τ), none
+//                 dominated
 //     extension   C_a,j+1(l, q) = min_p C_aj(l, p) + e_j,j+1(p, q) + n_j+1(q)                      (11)
 //     long edge   C_ab += e_ab(l, p) where a feeds b as well                                       (12)
 //     merge       C_ac(l, q) = min_p C_ab(l, p) + C_bc(out p, q): a min-plus product               (13, 14)
-// Exact pruning: with long edges left out the block is a chain, on which shortest ways before (F) and after (G) a state cost
-// vectors instead of matrices. For any λ ≥ 0 a plan within the capacity that takes at most U has
+// Exact pruning: with long edges left out the block is a chain, on which shortest ways before (F) and after (G) a state
+// cost vectors instead of matrices. For any λ ≥ 0 a plan within the capacity that takes at most U has
 //     F + G ≤ U + λ·(capacity − τ₀),   F and G in t + λ·m,   τ₀ = max_i min τ_i
-// for each of its states; all others are dropped, and so is a label that cannot be completed below. U is raised step by step from
-// the least conceivable time until the plans asked for lie below it: passes below the optimum cost next to nothing. λ comes from
-// bisection on plans that a beam and coordinate descent find; it need not be good for the answer to be right. Where too many
-// states are left, the range of the largest transient is halved: a part has options up to its upper end and counts its lower end.
+// for each of its states; all others are dropped, and so is a label that cannot be completed below. U is raised step by
+// step from the least conceivable time until the plans asked for lie below it: passes below the optimum cost next to
+// nothing. λ comes from bisection on plans that a beam and coordinate descent find; it need not be good for the answer
+// to be right. Where too many states are left, the range of the largest transient is halved: a part has options up to
+// its upper end and counts its lower end.
 // Certified: every part is done, so that no plan below the first one exists.
 #pragma once
 
@@ -63,7 +66,8 @@ inline constexpr std::int64_t kNoCapacity = std::numeric_limits<std::int64_t>::m
 struct OperatorRequest {
   std::int64_t capacity = kNoCapacity;  ///< bytes
   std::int32_t best = 1;                ///< how many plans, by rising time
-  std::int64_t budget = kNoCapacity;    ///< most steps (edge costs looked at, labels made); beyond it the answer is not certified
+  std::int64_t budget = kNoCapacity;    ///< most steps (edge costs looked at, labels made); beyond it the answer is not
+                                        ///< certified
   std::function<bool()> stop;           ///< polled often; true is a budget that is spent. May be empty
 };
 
@@ -76,7 +80,8 @@ struct OperatorPlan {
 };
 
 struct OperatorAnswer {
-  std::vector<OperatorPlan> plans;    ///< by rising (time, footprint); fewer than asked for if there are no more that fit
+  std::vector<OperatorPlan> plans;    ///< by rising (time, footprint); fewer than asked for if there are no more that
+                                      ///< fit
   std::int64_t lower_bound = 0;       ///< ns; no plan that fits is faster. Equal to plans[0].time if certified
   bool certified = false;             ///< the plans are the best ones (or none fits): equal to trying all
   double lambda = 0;                  ///< ns a byte at which states were pruned
@@ -87,26 +92,27 @@ struct OperatorAnswer {
 
 OperatorAnswer best_operators(const OperatorProblem& problem, const OperatorRequest& request);
 
-/// Plans with footprint ≤ capacity that no other equals or beats in (time, footprint), by rising time: at most `points`, the
-/// fastest ones. Each is certified (the list ends early otherwise).
+/// Plans with footprint ≤ capacity that no other equals or beats in (time, footprint), by rising time: at most
+/// `points`, the fastest ones. Each is certified (the list ends early otherwise).
 std::vector<OperatorPlan> operator_frontier(const OperatorProblem& problem, const OperatorRequest& request, std::int32_t points);
 
 /// Time and memory of one choice; `options` of each node.
 OperatorPlan evaluate_operators(const OperatorProblem& problem, const std::vector<std::int32_t>& options);
 
-/// Least time of one block from each entering layout to each leaving layout (ids as in the problem), without a capacity.
-/// Row-major [entering][leaving]; infinite (kNoCapacity) where there is no plan. For `stack_blocks`.
+/// Least time of one block from each entering layout to each leaving layout (ids as in the problem), without a
+/// capacity. Row-major [entering][leaving]; infinite (kNoCapacity) where there is no plan. For `stack_blocks`.
 struct BlockMatrix {
   std::vector<std::int32_t> layouts;  ///< ids of rows and columns, rising
   std::vector<std::int64_t> time;     ///< ns
 };
 BlockMatrix block_matrix(const OperatorProblem& problem);
 
-/// Least time of `count` ≥ 1 blocks one after the other, ends free: the matrix is squared, log2(count) min-plus products.
+/// Least time of `count` ≥ 1 blocks one after the other, ends free: the matrix is squared, log2(count) min-plus
+/// products.
 std::int64_t stack_blocks(const BlockMatrix& block, std::int64_t count);
 
-/// The same straight from the problem: of the matrix only what a stack below `count` equal closed blocks can use, i.e. blocks
-/// that take at most t_closed + (count − 1)·(t_closed − t_open).
+/// The same straight from the problem: of the matrix only what a stack below `count` equal closed blocks can use, i.e.
+/// blocks that take at most t_closed + (count − 1)·(t_closed − t_open).
 std::int64_t best_stack(const OperatorProblem& problem, std::int64_t count);
 
 }  // namespace espalier::solve

@@ -100,10 +100,11 @@ void fill(RandomProblem& r, std::mt19937& random, bool block_shape) {
 
 std::pair<std::int64_t, std::int64_t> value(const OperatorPlan& plan) { return {plan.time, plan.footprint()}; }
 
-// Entering layouts 0 and 1; node 1 in layout 0 takes 10 ns or in layout 1 takes 7; node 2 takes 5 in layout 0, 9 in layout 1.
-// Changing layout costs 4 on an edge, 1 on the residual edge 0 → 2. Layout 0 throughout takes 15; 1 throughout 16; 1 and then
-// 0: 7 + 4 + 5 = 16 and, since what leaves is what enters, another 4 on the way in. Held bytes: 3 and 1 each; within 3 bytes 15
-// does not fit, and one of each layout costs at least 10 + 4 + 9 + 4; so 16 it is.
+// Entering layouts 0 and 1; node 1 in layout 0 takes 10 ns or in layout 1 takes 7; node 2 takes 5 in layout 0, 9 in
+// layout 1. Changing layout costs 4 on an edge, 1 on the residual edge 0 → 2. Layout 0 throughout takes 15; 1
+// throughout 16; 1 and then
+// 0: 7 + 4 + 5 = 16 and, since what leaves is what enters, another 4 on the way in. Held bytes: 3 and 1 each; within 3
+// bytes 15 does not fit, and one of each layout costs at least 10 + 4 + 9 + 4; so 16 it is.
 TEST(OperatorSearch, IsTheSmallestExampleByHand) {
   TableCosts costs;
   costs.table = {{{0, 4}, {4, 0}}, {{0, 4}, {4, 0}}, {{0, 1}, {1, 0}}};
@@ -192,7 +193,8 @@ TEST(OperatorSearch, FrontierIsEveryPlanThatNoOtherBeats) {
   }
 }
 
-// log2(n) products of the block's matrix give what adding one block after the other gives, and what the problem itself gives.
+// log2(n) products of the block's matrix give what adding one block after the other gives, and what the problem itself
+// gives.
 TEST(OperatorSearch, DoublingEqualsLayerByLayer) {
   std::mt19937 random(17);
   for (int round = 0; round < 100; ++round) {

@@ -141,7 +141,8 @@ OperatorTables::Table OperatorTables::extend(const Table& table, bool root) {
     const auto weight = [&](const Label& label) {
       return static_cast<double>(label.time) + bounds_.lambda * static_cast<double>(label.memory);
     };
-    std::vector<std::pair<double, std::size_t>> cheapest;  // least label of each layout, rising: what comes later is dearer
+    // least label of each layout, rising: what comes later is dearer
+    std::vector<std::pair<double, std::size_t>> cheapest;
     for (std::size_t c = 0; c < layouts.size(); ++c) {
       double least = kInfinity;
       for (const Label& label : layouts[c].labels) least = std::min(least, weight(label));

@@ -51,7 +51,8 @@ class OperatorChain {
   [[nodiscard]] std::int64_t least_footprint() const;
   [[nodiscard]] std::int64_t least_time() const;
 
-  /// A plan (indices into node(i).options) with the least t + λ·m that a forward pass with `width` layouts between nodes finds.
+  /// A plan (indices into node(i).options) with the least t + λ·m that a forward pass with `width` layouts between
+  /// nodes finds.
   [[nodiscard]] std::vector<std::int32_t> beam(double lambda, std::size_t width) const;
   /// Changes one node at a time while t + λ·m falls and the footprint stays within the capacity (of a plan that is).
   void descend(std::vector<std::int32_t>& plan, double lambda, std::int64_t capacity, int sweeps) const;
@@ -144,7 +145,8 @@ class OperatorTables {
   bool complete_ = true, pruned_ = false;
 };
 
-/// Whether a plan (part) makes another one useless: at least as fast and as small; without a capacity memory only decides ties.
+/// Whether a plan (part) makes another one useless: at least as fast and as small; without a capacity memory only
+/// decides ties.
 inline bool dominates(std::int64_t time_a, std::int64_t memory_a, std::int64_t transient_a, std::int64_t time_b,
                       std::int64_t memory_b, std::int64_t transient_b, bool capped) {
   if (!capped && time_a < time_b) return true;

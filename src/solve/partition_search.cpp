@@ -78,7 +78,8 @@ class Arithmetic {
   [[nodiscard]] SpanLabel least_join(std::int32_t i, std::int32_t f, std::int32_t e, double a, const SpanLabel& label) const {
     return join(i, floor(f, e), 0, a, label);
   }
-  /// No total of a partition with stage i on [f, e), whose cost is at least `a`, after `prefix` and before `label` is below this.
+  /// No total of a partition with stage i on [f, e), whose cost is at least `a`, after `prefix` and before `label` is
+  /// below this.
   [[nodiscard]] double least_total(const SpanLabel& prefix, const SpanLabel& least, double a, const SpanLabel& label) const {
     const double value = total(prefix, least);
     // Published: Σ s + (m − 1)·max s + max t ≥ (sums of the others) + m·s_i + t_i.
@@ -131,7 +132,8 @@ class StagePartitionSearch {
     return !math_.hopeless(i, math_.least_cost(f, e)) && !math_.hopeless(i, ask(i, f, e));
   }
 
-  /// latest_[i]: no partition within the limit starts stage i later; the stages before would hold too much. False: no partition.
+  /// latest_[i]: no partition within the limit starts stage i later; the stages before would hold too much. False: no
+  /// partition.
   bool find_latest_starts() {
     latest_.assign(at(stages_) + 1, 0);
     for (std::int32_t i = 0; i < stages_; ++i) {
@@ -236,7 +238,8 @@ class StagePartitionSearch {
     return counts ? least : kInfinity;
   }
 
-  /// From the first stage on, the smallest end that still reaches the best total; where rounding lets none, the nearest one.
+  /// From the first stage on, the smallest end that still reaches the best total; where rounding lets none, the nearest
+  /// one.
   std::vector<std::int32_t> smallest_best() {
     SpanLabel prefix;
     double best = kInfinity;

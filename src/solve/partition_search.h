@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// The best contiguous partition of layers into stages: dynamic programming from the last stage to the first, with few calls of
-// the oracle.
+// The best contiguous partition of layers into stages: dynamic programming from the last stage to the first, with few
+// calls of the oracle.
 //
-// What stages i … p−1 make of layers f … L−1 is a label (sum, top, tail). Stage i on [f, e) with value (s, t, o) joins the labels
-// of stage i + 1 from e:
+// What stages i … p−1 make of layers f … L−1 is a label (sum, top, tail). Stage i on [f, e) with value (s, t, o) joins
+// the labels of stage i + 1 from e:
 //   bound       top' = max(m·s + t, s + message_i + top)         what lies before adds the same to every term: one label suffices
 //   published   (sum + s, max(top, s), max(tail, t))
 //   steady      top' = max(s, top)
@@ -13,8 +13,8 @@
 // because max(x, y) rises by no more than x does. (bound, steady, peak: top_a ≤ top_b.)
 //
 // Calls are saved by monotonicity. The cost A of a stage (m·s + t; s; o) never falls with more layers, so every known
-// A(i, f', e') is a floor of A(i, f, e) for f ≤ f', e' ≤ e; "does not fit" is A = ∞. For each (i, f) the end with the least
-// possible total is asked first, until no other end can give a total within the limit or a label that counts.
+// A(i, f', e') is a floor of A(i, f, e) for f ≤ f', e' ≤ e; "does not fit" is A = ∞. For each (i, f) the end with the
+// least possible total is asked first, until no other end can give a total within the limit or a label that counts.
 #pragma once
 
 #include <cstdint>
@@ -35,7 +35,8 @@ struct PartitionTask {
   std::int64_t peak_cap = std::numeric_limits<std::int64_t>::max();
 };
 
-/// First layers of the best partition for the goal, of equal ones the lexicographically smallest; empty: none within the limit.
+/// First layers of the best partition for the goal, of equal ones the lexicographically smallest; empty: none within
+/// the limit.
 std::vector<std::int32_t> search_partition(const BalanceProblem& problem, StageMemo& memo, const PartitionTask& task);
 
 }  // namespace espalier::solve

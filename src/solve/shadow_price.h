@@ -8,8 +8,8 @@
 
 namespace espalier::solve {
 
-/// The multiplier of the memory at which the relaxed layer problem fills its capacity (layer_bound.h), in units of the objective a byte;
-/// 0 where memory does not bind, or where nothing fits.
+/// The multiplier of the memory at which the relaxed layer problem fills its capacity (layer_bound.h), in units of the
+/// objective a byte; 0 where memory does not bind, or where nothing fits.
 double shadow_price(const LayerProblem& problem, const LayerObjective& objective, std::int64_t capacity);
 
 /// What an option costs at such a price, with `in_flight` micro-batches held.

@@ -51,8 +51,10 @@ TEST(StageBalance, SmallestExample) {
 }
 
 TEST(StageBalance, TheLoopWalksFromTheMemoryEndToTheTimeEnd) {
-  // Six layers of time 1, but the first stage keeps two micro-batches and the last one: memory 2 and 1 a layer. p_m = 2 | 4
-  // layers (peaks 4 and 4), p_t = 3 | 3 (6 and 3). The slowest stage of p_m gives one layer: 3 | 3 is no slower (3 ≤ 4) and
+  // Six layers of time 1, but the first stage keeps two micro-batches and the last one: memory 2 and 1 a layer. p_m = 2
+  // | 4
+  // layers (peaks 4 and 4), p_t = 3 | 3 (6 and 3). The slowest stage of p_m gives one layer: 3 | 3 is no slower (3 ≤ 4)
+  // and
   // within 6. From there 2 | 4 has a stage of 4 > 3. So two were visited.
   BalanceProblem problem;
   problem.layers = 6;
@@ -86,8 +88,8 @@ struct Instance {
   static std::size_t at(std::int32_t i) { return static_cast<std::size_t>(i); }
 };
 
-/// What is monotone: steady, tail and peak each, as time_balanced and memory_balanced need, or only what best_partition needs
-/// (whether a stage fits, and m·steady + tail).
+/// What is monotone: steady, tail and peak each, as time_balanced and memory_balanced need, or only what best_partition
+/// needs (whether a stage fits, and m·steady + tail).
 enum class Monotone { each, cost };
 
 /// Integer values, so that all sums are exact. Half of the instances have a memory limit, half a floor.
@@ -124,7 +126,8 @@ Instance random_instance(std::mt19937& random, Monotone monotone) {
         if (v.peak > capacity) continue;
         StageValue value = v;
         for (std::size_t l = f; l < e; ++l) value.steady += least[l];
-        if (monotone == Monotone::cost) {  // the same cost, otherwise divided: some of the steady time goes into the tail
+        // the same cost, otherwise divided: some of the steady time goes into the tail
+        if (monotone == Monotone::cost) {
           const double moved = below(static_cast<int>(v.steady) + 1);
           value.steady -= moved;
           value.tail += problem.microbatches * moved;
@@ -270,9 +273,10 @@ TEST(StageBalance, TheLoopVisitsWhatThePseudoCodeDoes) {
 
 // ---- a transformer under one-forward-one-backward: cheap to ask, and every call is counted ----
 
-/// Layers of 30 µs (the first 5 µs more, the last 40 µs). A layer has states of 80 units (first and last 200 more); stage i keeps
-/// 10 units of each of p − i micro-batches, a tenth of it where the layer is recomputed, which takes 10 µs more. As many layers
-/// are recomputed as the capacity demands. Steady time and tail are monotone; the peak is as long as nothing is recomputed.
+/// Layers of 30 µs (the first 5 µs more, the last 40 µs). A layer has states of 80 units (first and last 200 more);
+/// stage i keeps 10 units of each of p − i micro-batches, a tenth of it where the layer is recomputed, which takes 10
+/// µs more. As many layers are recomputed as the capacity demands. Steady time and tail are monotone; the peak is as
+/// long as nothing is recomputed.
 struct Transformer {
   std::int32_t layers, stages;
   std::int64_t capacity = std::numeric_limits<std::int64_t>::max() / 2;
@@ -377,8 +381,9 @@ TEST(StageBalance, MemoisedAsksOnce) {
 // ---- balance ----
 
 TEST(StageBalance, WithEqualSumsTheEndsAreTheBestBalanced) {
-  // When Σ C does not depend on the partition, α_t = 1 − max C/Σ C is largest where max C is least: at p_t. The same for memory
-  // and p_m. The published time without tails is then Σ C + (m − 1)·max C, so p* is as balanced in time as p_t.
+  // When Σ C does not depend on the partition, α_t = 1 − max C/Σ C is largest where max C is least: at p_t. The same
+  // for memory and p_m. The published time without tails is then Σ C + (m − 1)·max C, so p* is as balanced in time as
+  // p_t.
   std::mt19937 random(17);
   for (int n = 0; n < 200; ++n) {
     BalanceProblem problem;
@@ -412,9 +417,10 @@ TEST(StageBalance, WithEqualSumsTheEndsAreTheBestBalanced) {
 }
 
 TEST(StageBalance, BetweenTheEndsIsARuleOfThumb) {
-  // α_t(p_m) ≤ α_t(p*) ≤ α_t(p_t) and α_m(p_t) ≤ α_m(p*) ≤ α_m(p_m) for the best partition p* are no theorems: where layers are
-  // recomputed for lack of memory Σ C depends on the partition, under one-forward-one-backward Σ O always does, and the bound
-  // wants earlier stages slower than later ones. How often each holds, in this order, of 300 transformers, which all fit:
+  // α_t(p_m) ≤ α_t(p*) ≤ α_t(p_t) and α_m(p_t) ≤ α_m(p*) ≤ α_m(p_m) for the best partition p* are no theorems: where
+  // layers are recomputed for lack of memory Σ C depends on the partition, under one-forward-one-backward Σ O always
+  // does, and the bound wants earlier stages slower than later ones. How often each holds, in this order, of 300
+  // transformers, which all fit:
   std::mt19937 random(19);
   const auto holds = [&](PipelineTime kind) {
     std::vector<int> count(5, 0);

@@ -33,7 +33,8 @@ class StageMemo {
   std::int32_t layers_;
   const StageOracle& oracle_;
   std::vector<std::vector<Entry>> rows_;  ///< [stage, first][end − first − 1], made when first asked
-  std::vector<std::int32_t> fails_from_;  ///< [stage, first] least end of an interval that starts there or later and failed
+  std::vector<std::int32_t> fails_from_;  ///< [stage, first] least end of an interval that starts there or later and
+                                          ///< failed
 };
 
 }  // namespace espalier::solve

@@ -1,15 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// Checkpoints of a run: parameters and optimizer states by layer and number of the element (plan/ownership.h), so that ranks of any plan find
-// what they hold, whoever wrote it.
+// Checkpoints of a run: parameters and optimizer states by layer and number of the element (plan/ownership.h), so that
+// ranks of any plan find what they hold, whoever wrote it.
 //
-//   FOLDER/step-000000020/rank-00003.safetensors   what a rank counts as its own: of piece k the tensors k.values, k.first, k.second
+//   FOLDER/step-000000020/rank-00003.safetensors   what a rank counts as its own: of piece k the tensors k.values,
+//                                                  k.first, k.second
 //                         rank-00003.json          of each piece the layer, its elements, and a checksum of each tensor
-//                         manifest.json            plan, model, step, training, a checksum of every rank's .json, and one of itself
+//                         manifest.json            plan, model, step, training, a checksum of every rank's .json, and
+//                                                  one of itself
 //
-// A checkpoint is written as step-000000020.partial; every file of it and the folder are on the disk before it gets its name, and only then
-// older ones are removed, so that what is complete is never touched while it is the last. Reading verifies: the manifest, then the ranks' files
-// that hold wanted elements, then the checksum (xxh64) of every tensor that is used; readers that share out the files and verify() them see every
-// damage.
+// A checkpoint is written as step-000000020.partial; every file of it and the folder are on the disk before it gets its
+// name, and only then older ones are removed, so that what is complete is never touched while it is the last. Reading
+// verifies: the manifest, then the ranks' files that hold wanted elements, then the checksum (xxh64) of every tensor
+// that is used; readers that share out the files and verify() them see every damage.
 #pragma once
 
 #include <array>
@@ -71,8 +73,8 @@ Result<RankIndex> read_rank_index(std::string_view text, const std::string& wher
 /// Names inside the folder of checkpoints.
 std::string step_folder(const std::string& folder, std::int64_t step);
 std::string partial_folder(const std::string& folder, std::int64_t step);
-/// Numbers of the folders that hold a complete checkpoint, the one with the most updates first. Its manifest counts the updates, whatever the folder is
-/// called; where the manifest cannot be read, the number of the folder does.
+/// Numbers of the folders that hold a complete checkpoint, the one with the most updates first. Its manifest counts the
+/// updates, whatever the folder is called; where the manifest cannot be read, the number of the folder does.
 std::vector<std::int64_t> steps_in(const std::string& folder);
 
 /// Writes what a rank has into the partial folder; the checksum of its .json.

@@ -20,7 +20,8 @@ Error unwritable_file(const std::string& path, int reason) {
           reason == ENOSPC ? "the disk is full" : ""};
 }
 
-// ---- reading -----------------------------------------------------------------------------------------------------------------
+// ---- reading
+// -----------------------------------------------------------------------------------------------------------------
 
 class MappedFile::Mapping {
  public:
@@ -57,7 +58,8 @@ Result<MappedFile> MappedFile::open(const std::string& path) {
 
 std::string_view MappedFile::bytes() const { return mapping_ == nullptr ? std::string_view() : mapping_->bytes(); }
 
-// ---- writing -----------------------------------------------------------------------------------------------------------------
+// ---- writing
+// -----------------------------------------------------------------------------------------------------------------
 
 NewFile::NewFile(std::string path) : path_(std::move(path)), partial_(path_ + ".partial") {
   descriptor_ = open(partial_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
@@ -92,7 +94,8 @@ Status NewFile::commit() {
 Status sync_folder(const std::string& folder) {
   const int descriptor = open(folder.empty() ? "." : folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (descriptor < 0) return unwritable_file(folder, errno);
-  const int failed = fsync(descriptor) != 0 && errno != EINVAL ? errno : 0;  // EINVAL: a file system that has no such thing
+  // EINVAL: a file system that has no such thing
+  const int failed = fsync(descriptor) != 0 && errno != EINVAL ? errno : 0;
   close(descriptor);
   return failed == 0 ? Status() : Status(unwritable_file(folder, failed));
 }

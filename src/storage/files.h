@@ -13,7 +13,8 @@
 
 namespace espalier::storage {
 
-/// A file's bytes, readable until the last copy of this is gone. A file that is cut while it is mapped ends the process (SIGBUS).
+/// A file's bytes, readable until the last copy of this is gone. A file that is cut while it is mapped ends the process
+/// (SIGBUS).
 class MappedFile {
  public:
   static Result<MappedFile> open(const std::string& path);
@@ -26,8 +27,8 @@ class MappedFile {
   std::shared_ptr<const Mapping> mapping_;
 };
 
-/// A file that appears under its name when commit() succeeds; without it what was written is removed. The first failure (no space, a limit,
-/// no permission) is kept, and later writes do nothing.
+/// A file that appears under its name when commit() succeeds; without it what was written is removed. The first failure
+/// (no space, a limit, no permission) is kept, and later writes do nothing.
 class NewFile {
  public:
   explicit NewFile(std::string path);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A model's parameters in a folder of Hugging Face transformers: read by whoever holds some of a layer's elements, written layer by layer.
+// A model's parameters in a folder of Hugging Face transformers: read by whoever holds some of a layer's elements,
+// written layer by layer.
 #pragma once
 
 #include <cstdint>
@@ -28,8 +29,8 @@ class Pretrained {
   std::vector<std::vector<TensorBlock>> layers_;  ///< tensors named as the folder names them
 };
 
-/// Writes a folder: config.json, and model.safetensors or, where parts are larger than `part_bytes`, several files and their index. Values are F32.
-/// Layers come in order, each whole.
+/// Writes a folder: config.json, and model.safetensors or, where parts are larger than `part_bytes`, several files and
+/// their index. Values are F32. Layers come in order, each whole.
 class PretrainedWriter {
  public:
   static Result<PretrainedWriter> create(const std::string& folder, const Model& model, std::string_view config,

@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// Files and folders of tensors in the safetensors format (https://github.com/huggingface/safetensors, "Format"): the place to begin with what a
-// run reads and leaves on disk.
+// Files and folders of tensors in the safetensors format (https://github.com/huggingface/safetensors, "Format"): the
+// place to begin with what a run reads and leaves on disk.
 //
 //   8 bytes   n, the length of the header, least significant byte first
-//   n bytes   JSON: {"NAME": {"dtype": "F32", "shape": [2, 3], "data_offsets": [0, 24]}, …, "__metadata__": {"KEY": "TEXT"}}, which may end with spaces
+//   n bytes   JSON: {"NAME": {"dtype": "F32", "shape": [2, 3], "data_offsets": [0, 24]}, …, "__metadata__": {"KEY":
+//             "TEXT"}}, which may end with spaces
 //   the rest  the tensors' elements in C order, least significant byte first; data_offsets count from here
 //
-// Read strictly: every byte of the rest belongs to exactly one tensor, whose shape and type give its size. A folder holds model.safetensors,
-// or model.safetensors.index.json ({"weight_map": {"NAME": "FILE"}}) and the files that it names.
+// Read strictly: every byte of the rest belongs to exactly one tensor, whose shape and type give its size. A folder
+// holds model.safetensors, or model.safetensors.index.json ({"weight_map": {"NAME": "FILE"}}) and the files that it
+// names.
 #pragma once
 
 #include <cstdint>
@@ -50,7 +52,8 @@ struct TensorHeader {
 
 /// Reads the header of a file whose bytes are given; `where` names it.
 Result<TensorHeader> read_tensor_header(std::string_view bytes, const std::string& where);
-/// The first bytes of a file of these tensors, up to the buffer; begin and end are those of the entries, which follow each other.
+/// The first bytes of a file of these tensors, up to the buffer; begin and end are those of the entries, which follow
+/// each other.
 std::string tensor_header_text(const std::vector<TensorEntry>& tensors, const std::map<std::string, std::string>& metadata);
 /// An entry behind the last one of a list.
 TensorEntry following(const std::vector<TensorEntry>& tensors, std::string name, const TensorType& type,

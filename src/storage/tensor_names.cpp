@@ -91,11 +91,13 @@ class Naming {
   Result<std::vector<TensorBlock>> blocks();
 
  private:
-  /// Of a linear, some of its outputs: where they begin among all and how they follow, in heads of `width` every `stride`.
+  /// Of a linear, some of its outputs: where they begin among all and how they follow, in heads of `width` every
+  /// `stride`.
   struct Outputs {
     std::string name;
     std::int64_t first = 0, heads = 1, stride = 0, width = 0;
-    std::int64_t tensor_first = 0, tensor_outputs = 0;  ///< in its tensor: the first of them, and how many outputs that has
+    std::int64_t tensor_first = 0, tensor_outputs = 0;  ///< in its tensor: the first of them, and how many outputs that
+                                                        ///< has
   };
 
   // Each: whether it knows the operator.
@@ -275,7 +277,8 @@ Result<std::vector<TensorBlock>> blocks_of(const Model& model, std::int32_t laye
   return Naming(*words, model.layer(static_cast<std::size_t>(layer)), block).blocks();
 }
 
-// ---- runs --------------------------------------------------------------------------------------------------------------------
+// ---- runs
+// --------------------------------------------------------------------------------------------------------------------
 
 namespace {
 
@@ -318,7 +321,8 @@ void runs_in(const TensorBlock& block, const Interval& interval, const std::func
   Runs(block, interval, each).walk(0, block.layer_offset, block.tensor_offset);
 }
 
-// ---- names in files ----------------------------------------------------------------------------------------------------------
+// ---- names in files
+// ----------------------------------------------------------------------------------------------------------
 
 std::vector<std::string> names_in_files(const std::string& tensor, const Model& model) {
   const FamilyWords* words = words_of(model);

@@ -2,13 +2,15 @@
 // Where each parameter of a layer stands in the tensors of Hugging Face transformers, by family.
 //
 // The numbering of a layer's elements (plan/ownership.h) has, operator by operator:
-//     column linear      output by output its weights, then its bias; of queries, keys and values all queries, then head by head key and value;
+//     column linear      output by output its weights, then its bias; of queries, keys and values all queries, then
+//                        head by head key and value;
 //                        of a gated MLP gate and up in turn
 //     row linear         the bias, then input by input the outputs
 //     norm               scale, then shift;  tables and logits: row by row
-// transformers has a tensor [outputs, inputs] for each projection (gpt2's Conv1D: [inputs, outputs], queries, keys and values in one) and the
-// biases apart. A TensorBlock is a part of a layer that lies regularly in one tensor: element number = layer_offset + Σ iₖ·in_layer,
-// place in the tensor = tensor_offset + Σ iₖ·in_tensor, over 0 ≤ iₖ < size of every axis k.
+// transformers has a tensor [outputs, inputs] for each projection (gpt2's Conv1D: [inputs, outputs], queries, keys and
+// values in one) and the biases apart. A TensorBlock is a part of a layer that lies regularly in one tensor: element
+// number = layer_offset + Σ iₖ·in_layer, place in the tensor = tensor_offset + Σ iₖ·in_tensor, over 0 ≤ iₖ < size of
+// every axis k.
 #pragma once
 
 #include <cstdint>
@@ -27,7 +29,8 @@ struct TensorAxis {
 };
 
 struct TensorBlock {
-  std::string tensor;               ///< as a model for causal language modelling is saved: "model.layers.0.mlp.up_proj.weight"
+  std::string tensor;               ///< as a model for causal language modelling is saved:
+                                    ///< "model.layers.0.mlp.up_proj.weight"
   std::vector<std::int64_t> shape;  ///< of the tensor
   std::int64_t tensor_offset = 0, layer_offset = 0;
   std::vector<TensorAxis> axes;  ///< outermost in the layer first; no two elements of the layer are one

@@ -52,15 +52,16 @@ std::map<std::int64_t, std::pair<std::string, std::int64_t>> places(const Model&
   return out;
 }
 
-/// gpt2 with h = 4: a block begins with ln_1 (4 scales, 4 shifts), then output by output of c_attn four weights and a bias. Output 0 is the first
-/// query; c_attn.weight is [inputs 4, outputs 12], so that input i of it stands at 12·i.
+/// gpt2 with h = 4: a block begins with ln_1 (4 scales, 4 shifts), then output by output of c_attn four weights and a
+/// bias. Output 0 is the first query; c_attn.weight is [inputs 4, outputs 12], so that input i of it stands at 12·i.
 TEST(TensorNames, Gpt2ByHand) {
   const auto at = places(model_of(kGpt2), 1);
   EXPECT_EQ(at.at(0), std::pair(std::string("transformer.h.0.ln_1.weight"), std::int64_t{0}));
   EXPECT_EQ(at.at(7), std::pair(std::string("transformer.h.0.ln_1.bias"), std::int64_t{3}));
   EXPECT_EQ(at.at(8 + 2), std::pair(std::string("transformer.h.0.attn.c_attn.weight"), std::int64_t{24}));
   EXPECT_EQ(at.at(8 + 4), std::pair(std::string("transformer.h.0.attn.c_attn.bias"), std::int64_t{0}));
-  // Heads of two features: outputs 4 and 5 are the key of head 0, 6 and 7 its value; the values of head 0 are columns 8 and 9 of c_attn.
+  // Heads of two features: outputs 4 and 5 are the key of head 0, 6 and 7 its value; the values of head 0 are columns 8
+  // and 9 of c_attn.
   EXPECT_EQ(at.at(8 + 6 * 5), std::pair(std::string("transformer.h.0.attn.c_attn.weight"), std::int64_t{8}));
   EXPECT_EQ(at.at(8 + 8 * 5), std::pair(std::string("transformer.h.0.attn.c_attn.weight"), std::int64_t{6}));
 }

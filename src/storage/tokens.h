@@ -2,11 +2,13 @@
 // Tokenised text on disk, read as one stream of tokens.
 //
 //   FILE                   tokens of 16 bits one after the other (nanoGPT's train.bin)
-//   PREFIX.bin, PREFIX.idx Megatron-LM's indexed data set (megatron/core/datasets/indexed_dataset.py): the stream is its sequences in their order
+//   PREFIX.bin, PREFIX.idx Megatron-LM's indexed data set (megatron/core/datasets/indexed_dataset.py): the stream is
+//   its sequences in their order
 //
-// An index, all numbers least significant byte first: "MMIDIDX\0\0"; version 1 (8 bytes); type of a token (1 byte: 1 u8, 2 i8, 3 i16, 4 i32,
-// 5 i64, 8 u16; 6 and 7, real numbers, are no tokens); number of sequences s and of documents d (8 bytes each); s lengths in tokens (4 bytes each);
-// s places in PREFIX.bin in bytes (8 each); d first sequences of documents (8 each); and, of some data sets, a byte for each sequence.
+// An index, all numbers least significant byte first: "MMIDIDX\0\0"; version 1 (8 bytes); type of a token (1 byte: 1
+// u8, 2 i8, 3 i16, 4 i32, 5 i64, 8 u16; 6 and 7, real numbers, are no tokens); number of sequences s and of documents d
+// (8 bytes each); s lengths in tokens (4 bytes each); s places in PREFIX.bin in bytes (8 each); d first sequences of
+// documents (8 each); and, of some data sets, a byte for each sequence.
 #pragma once
 
 #include <cstdint>

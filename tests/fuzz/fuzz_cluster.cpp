@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// load_cluster on any bytes; an accepted cluster has devices, levels of growing span, links faster than nothing, groups that reach each other, and events
-// that can be replayed. Its topology can be built.
+// load_cluster on any bytes; an accepted cluster has devices, levels of growing span, links faster than nothing, groups
+// that reach each other, and events that can be replayed. Its topology can be built.
 #include <cmath>
 
 #include "cluster/topology_builders.h"

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tables beside a cluster file on any bytes: matrix, capacity and events. What is read in a file of its own is read the same in place.
+// Tables beside a cluster file on any bytes: matrix, capacity and events. What is read in a file of its own is read the
+// same in place.
 #include "base/document.h"
 #include "cluster/cluster_files.h"
 #include "cluster/cluster_reader.h"

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What every fuzz target demands of a reader beside not crashing: an error says where, what was found and what was expected.
+// What every fuzz target demands of a reader beside not crashing: an error says where, what was found and what was
+// expected.
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Configurations of training frameworks on any bytes: what is accepted lists its keys and has sizes that a job can be made of. The first byte chooses
-// the format.
+// Configurations of training frameworks on any bytes: what is accepted lists its keys and has sizes that a job can be
+// made of. The first byte chooses the format.
 #include "espalier/imported_configuration.h"
 #include "exchange/flag_lines.h"
 #include "exchange/megatron_import.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Records of measured operators on any bytes, as `espalier profile` reads them: a record is refused with an error that helps, or becomes a profile
-// that jobs read.
+// Records of measured operators on any bytes, as `espalier profile` reads them: a record is refused with an error that
+// helps, or becomes a profile that jobs read.
 #include "espalier/calibration.h"
 #include "espalier/profile.h"
 #include "fuzz_expect.h"

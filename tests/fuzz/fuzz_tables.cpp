@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The readers of tables that ship (catalogue, calibrations, defaults of frameworks, intervals, errors of memory) on any bytes: a table that a
-// developer edits is refused with an error that helps, or read.
+// The readers of tables that ship (catalogue, calibrations, defaults of frameworks, intervals, errors of memory) on any
+// bytes: a table that a developer edits is refused with an error that helps, or read.
 #include "cluster/calibration.h"
 #include "cluster/catalogue.h"
 #include "cluster/fabric_calibration.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// read_yaml on any bytes: no crash, helpful errors, and what it accepts is good JSON when written. Then a Reader asks it for
-// values of every type.
+// read_yaml on any bytes: no crash, helpful errors, and what it accepts is good JSON when written. Then a Reader asks
+// it for values of every type.
 #include "base/document.h"
 #include "fuzz_expect.h"
 

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Golden files of many answers, one line each: `key | answer`. Keys are distinct, and the file has the order of the test.
+// Golden files of many answers, one line each: `key | answer`. Keys are distinct, and the file has the order of the
+// test.
 //
-// Some answers take too long for every run. A test leaves those out unless ESPALIER_ALL_ANSWERS=1 is set; their lines must stand in
-// the file all the same. ESPALIER_UPDATE_GOLDEN=1 rewrites the lines that were computed and keeps those that were left out.
+// Some answers take too long for every run. A test leaves those out unless ESPALIER_ALL_ANSWERS=1 is set; their lines
+// must stand in the file all the same. ESPALIER_UPDATE_GOLDEN=1 rewrites the lines that were computed and keeps those
+// that were left out.
 #pragma once
 
 #include <cstdlib>

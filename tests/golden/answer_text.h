@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What an answer line says of a plan and of its prediction. Only the public face is read, so that these texts outlive what lies behind it.
+// What an answer line says of a plan and of its prediction. Only the public face is read, so that these texts outlive
+// what lies behind it.
 #pragma once
 
 #include <string>
@@ -16,8 +17,8 @@ inline std::string joined(const std::vector<std::int64_t>& values) {
   return out;
 }
 
-/// Everything that the plan document says of schedule, stages, devices and strategies. Its hash stands in the answer lines: whoever
-/// changes how a plan is held gives this text again from the new form.
+/// Everything that the plan document says of schedule, stages, devices and strategies. Its hash stands in the answer
+/// lines: whoever changes how a plan is held gives this text again from the new form.
 inline std::string plan_text(const Plan& plan) {
   std::string out = plan.canonical_text();
   for (const Stage& stage : plan.only_pipeline().stages) {
@@ -35,8 +36,8 @@ inline std::string plan_text(const Plan& plan) {
 /// The first words name what a reader looks for, the hash decides.
 inline std::string plan_words(const Plan& plan) { return plan.label() + " plan=" + base::content_hash(plan_text(plan)); }
 
-/// Time, its five parts, host time and hidden communication in nanoseconds; the peak of each stage (a hash of more than eight) and the
-/// parts of the fullest in bytes.
+/// Time, its five parts, host time and hidden communication in nanoseconds; the peak of each stage (a hash of more than
+/// eight) and the parts of the fullest in bytes.
 inline std::string prediction_words(const Prediction& p) {
   const Breakdown& b = p.breakdown;
   const MemoryBreakdown& m = p.memory;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The signature of the planner: what it answers for every example, in every space, for four engines. A commit that changes a line of
-// answers.txt says why. What the search counted stands apart, in answers_counters.txt: a better search may count less.
+// The signature of the planner: what it answers for every example, in every space, for four engines. A commit that
+// changes a line of answers.txt says why. What the search counted stands apart, in answers_counters.txt: a better
+// search may count less.
 #include <algorithm>
 #include <filesystem>
 #include <optional>

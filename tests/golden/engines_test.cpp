@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every field of every engine as text, one line an engine: data/engines.yaml must say exactly what the catalogue said when it was C++, and a
-// change of a figure shows here by its name.
+// Every field of every engine as text, one line an engine: data/engines.yaml must say exactly what the catalogue said
+// when it was C++, and a change of a figure shows here by its name.
 #include <string>
 
 #include "answer_file.h"

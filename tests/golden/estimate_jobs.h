@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Jobs of which random configurations are estimated: every model family that has layers of its own kind, and fabrics of each shape.
+// Jobs of which random configurations are estimated: every model family that has layers of its own kind, and fabrics of
+// each shape.
 #pragma once
 
 #include <string>

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The signature of the cost model, the schedules and the simulator: 300 random plans, each with its prediction and a hash of its
-// timeline. A commit that changes a line of answers_estimates.txt says why. The lines at the end of the file count what the plans hold.
+// The signature of the cost model, the schedules and the simulator: 300 random plans, each with its prediction and a
+// hash of its timeline. A commit that changes a line of answers_estimates.txt says why. The lines at the end of the
+// file count what the plans hold.
 #include <map>
 #include <optional>
 #include <string>
@@ -37,7 +38,8 @@ struct Case {
 /// What the plans hold: "schedule zb-v" → number of plans.
 using Census = std::map<std::string, int>;
 
-// ---- making plans ------------------------------------------------------------------------------------------------------------
+// ---- making plans
+// ------------------------------------------------------------------------------------------------------------
 
 std::string key_of(const char* kind, std::int64_t number, const std::string& job, const std::string& engine) {
   std::string digits = std::to_string(number);
@@ -77,7 +79,8 @@ Case uniform_case(std::int64_t number) {
   return {};
 }
 
-/// Plans whose layers differ. What a case wishes for gives way after many tries in vain. (Other engines refuse such plans.)
+/// Plans whose layers differ. What a case wishes for gives way after many tries in vain. (Other engines refuse such
+/// plans.)
 Case layered_case(std::int64_t number) {
   const auto& jobs = golden::estimate_jobs();
   const golden::EstimateJob& asked = jobs[static_cast<std::size_t>(number) % jobs.size()];
@@ -122,7 +125,8 @@ std::vector<Case> cases() {
   return out;
 }
 
-// ---- what they are answered with ---------------------------------------------------------------------------------------------
+// ---- what they are answered with
+// ---------------------------------------------------------------------------------------------
 
 /// Uniform plans of at most 16 devices are simulated device by device too.
 bool asks_unfolded(const Case& c) { return c.uniform && c.job.cluster.devices() <= 16; }
@@ -140,7 +144,8 @@ std::string answer(const Case& c) {
   return out + " unfolded_ns=" + (alone ? std::to_string(*alone) : alone.error().message());
 }
 
-// ---- what they hold ----------------------------------------------------------------------------------------------------------
+// ---- what they hold
+// ----------------------------------------------------------------------------------------------------------
 
 /// Each once a plan.
 using Features = std::map<std::string, bool>;

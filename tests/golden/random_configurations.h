@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Random legal configurations of small jobs, the same on every machine and for good: a generator of its own, and nothing read from the
-// search, whose order of enumeration may change. What is legal is asked of violations() and of the engine's own answer.
+// Random legal configurations of small jobs, the same on every machine and for good: a generator of its own, and
+// nothing read from the search, whose order of enumeration may change. What is legal is asked of violations() and of
+// the engine's own answer.
 #pragma once
 
 #include <algorithm>
@@ -39,7 +40,8 @@ class Random {
 
 using Configuration = std::pair<Strategy, Schedule>;
 
-/// What a case asks for by its number, so that every value occurs; the rest is random. Given up after many tries in vain.
+/// What a case asks for by its number, so that every value occurs; the rest is random. Given up after many tries in
+/// vain.
 struct Wish {
   ScheduleKind schedule = ScheduleKind::one_f_one_b;
   std::int32_t zero = 0;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The iteration of a uniform plan with one process a device in place of one a stage. The public face has no such simulation, so that this
-// is the one place of the answer files that reads what lies behind it.
+// The iteration of a uniform plan with one process a device in place of one a stage. The public face has no such
+// simulation, so that this is the one place of the answer files that reads what lies behind it.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is broken: plans of a small model with derived claims, one for each schedule, and six plans of real models whose claims are simulated.
+// What is broken: plans of a small model with derived claims, one for each schedule, and six plans of real models whose
+// claims are simulated.
 #pragma once
 
 #include <memory>

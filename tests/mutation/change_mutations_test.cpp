@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Answers of what-if and --survive falsified in one value each: bytes, links, seconds, horizons, nodes, plans. The check of answers must name it.
+// Answers of what-if and --survive falsified in one value each: bytes, links, seconds, horizons, nodes, plans. The
+// check of answers must name it.
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -157,7 +157,8 @@ std::vector<Mutation> claim_mutations() {
 
 TEST(Mutation, FalseClaimsAreRejected) { expect_rejected(claim_mutations(), all_cases()); }
 
-// The measure: the derived bound reaches 0.8 of the simulated time on each of the six plans, the derived peak 2 %.
+// The measure: the derived bound reaches 0.8 of the simulated time on each of the six plans, the derived peak 2
+// %.
 TEST(Mutation, DerivedBoundsAreTightOnTheSixPlans) {
   for (const RealPlan& real : real_plans()) {
     const Case& c = real.truth;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Leaves of a JSON document and what is done to them: another plausible value, an absurd one, none. Shared by the mutation of every leaf and the
-// fuzzer of `check`, which puts the results through the check of documents.
+// Leaves of a JSON document and what is done to them: another plausible value, an absurd one, none. Shared by the
+// mutation of every leaf and the fuzzer of `check`, which puts the results through the check of documents.
 #pragma once
 
 #include <cmath>
@@ -79,7 +79,8 @@ inline void remove_leaf(Node& root, const Leaf& leaf) {
     node.items.erase(node.items.begin() + at);
 }
 
-/// The document with a digest that fits its content, as somebody writes it who edits a document and computes the digest again.
+/// The document with a digest that fits its content, as somebody writes it who edits a document and computes the digest
+/// again.
 inline std::string resealed(Node root) {
   for (auto& [key, node] : root.members)
     if (key == "digest") {

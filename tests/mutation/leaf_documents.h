@@ -13,7 +13,8 @@ struct LeafDocument {
   std::string name, text;
 };
 
-/// Results of one and several node groups, layer-wise, with partitions, of an engine, with everything beside the answer; what-if, --survive, replan.
+/// Results of one and several node groups, layer-wise, with partitions, of an engine, with everything beside the
+/// answer; what-if, --survive, replan.
 const std::vector<LeafDocument>& leaf_documents();
 /// A plan.json by itself. It claims nothing but summaries and hashes: a changed leaf makes another plan.
 const LeafDocument& plan_document();

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every leaf of every kind of document changed to another value of its type or deleted, parts deleted whole, and joint edits: accepted only where
-// `check` lists the key as not verified, and nothing crashes. A subset runs with the other tests; all of it, and 20,000 random documents:
+// Every leaf of every kind of document changed to another value of its type or deleted, parts deleted whole, and joint
+// edits: accepted only where `check` lists the key as not verified, and nothing crashes. A subset runs with the other
+// tests; all of it, and 20,000 random documents:
 //   mutation_tests --gtest_also_run_disabled_tests --gtest_filter='LeafMutation.*'
 #include <gtest/gtest.h>
 
@@ -164,7 +165,8 @@ TEST(LeafMutation, JointEditsAreRejected) {
 TEST(LeafMutation, RandomDocumentsCrashNothing) { print("random documents", random_documents(300, 1)); }
 TEST(LeafMutation, DISABLED_TwentyThousandDocumentsCrashNothing) { print("random documents", random_documents(20'000, 2)); }
 
-// A document whose digest was computed again passes only with figures that nothing but a search derives: none of the prediction, none of an action's.
+// A document whose digest was computed again passes only with figures that nothing but a search derives: none of the
+// prediction, none of an action's.
 TEST(LeafMutation, FiguresAreDerivedAgainWhateverTheDigest) {
   Engine engine(5);
   int tried = 0;
@@ -190,7 +192,8 @@ TEST(LeafMutation, FiguresAreDerivedAgainWhateverTheDigest) {
   std::printf("figures with a new digest: %d tried\n", tried);
 }
 
-// Structure first: nothing is priced of a plan that holds layers which its model does not have. Each kind of document, and each plan in it alone.
+// Structure first: nothing is priced of a plan that holds layers which its model does not have. Each kind of document,
+// and each plan in it alone.
 TEST(LeafMutation, ARangeBeyondTheModelIsAFinding) {
   std::vector<LeafDocument> documents = leaf_documents();
   documents.push_back(plan_document());

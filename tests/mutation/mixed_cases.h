@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Plans on groups of unlike devices, of one pipeline and of several, whose claims are simulated:
 //
-//   chain        four fast devices and eight slow ones: three stages with other degrees, recomputation and numbers of layers each
+//   chain        four fast devices and eight slow ones: three stages with other degrees, recomputation and numbers of
+//                layers each
 //   tied         embedding and head of one table on two kinds of device, a stage of tensor parallelism between them
 //   experts      a mixture of experts: experts spread in both stages, whole nodes of another size
 //   slow         one device at half its speed in a group of equal ones

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Programs of plans on unlike devices broken in one way each (messages between unlike stages, gradients that meet between pipelines), and what
-// is claimed about their stages falsified.
+// Programs of plans on unlike devices broken in one way each (messages between unlike stages, gradients that meet
+// between pipelines), and what is claimed about their stages falsified.
 #include "mixed_cases.h"
 #include "tables.h"
 #include "tools.h"

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What can be wrong with a plan on unlike devices, or with one of several pipelines, is found by name: every mutation, wherever it applies.
+// What can be wrong with a plan on unlike devices, or with one of several pipelines, is found by name: every mutation,
+// wherever it applies.
 #include "mixed_cases.h"
 #include "tables.h"
 #include "tools.h"
@@ -21,7 +22,8 @@ Break in_some_stage(const std::function<bool(Stage&)>& change) {
   return in_some_pipeline(
       [change](Pipeline& p) { return std::any_of(p.stages.begin(), p.stages.end(), [&](Stage& s) { return change(s); }); });
 }
-/// The last stage of the last pipeline, which is on another kind of device than the first, with the program of what came of it.
+/// The last stage of the last pipeline, which is on another kind of device than the first, with the program of what
+/// came of it.
 Break last_stage_lowered(const std::function<bool(Stage&)>& change) {
   return [change](Case& c) {
     if (!change(c.plan.pipelines.back().stages.back())) return false;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Answers on unlike devices falsified in one value each: figures, prices, bounds, counters, what stands beside the answer. One answer is a pipeline
-// through two kinds of device that neither could hold alone, the other a pipeline on each kind.
+// Answers on unlike devices falsified in one value each: figures, prices, bounds, counters, what stands beside the
+// answer. One answer is a pipeline through two kinds of device that neither could hold alone, the other a pipeline on
+// each kind.
 #include <cmath>
 
 #include "cases.h"

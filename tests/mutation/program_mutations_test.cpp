@@ -34,7 +34,8 @@ bool backward_first(Case& c) {
   return false;
 }
 
-/// The first receive of a gradient on stage 0 moves before everything the rank does: the rank waits for what only it can start.
+/// The first receive of a gradient on stage 0 moves before everything the rank does: the rank waits for what only it
+/// can start.
 bool receive_too_early(Case& c) {
   const RankClass& rank = c.program.ranks.front();
   for (std::int32_t i = rank.begin; i < rank.end; ++i) {
@@ -109,7 +110,8 @@ Break duplicate(Kind kind) {
     const std::int32_t last = c.program.ranks.back().end - 1;
     const std::int32_t index = index_of(c.program, kind);
     if (index < 0) return false;
-    // append a copy to the last rank; for passes of another stage that is superfluous work, for its own it is done twice
+    // append a copy to the last rank; for passes of another stage that is superfluous work, for its own it is done
+    // twice
     Instruction copy = at(c.program, index);
     copy.wait0 = last;
     copy.wait1 = -1;

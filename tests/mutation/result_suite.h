@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Mutations of result.json: a document that plan() wrote is changed in one value, and the check of results must name it.
+// Mutations of result.json: a document that plan() wrote is changed in one value, and the check of results must name
+// it.
 #pragma once
 
 #include <functional>
@@ -29,7 +30,8 @@ const std::vector<ResultCase>& result_cases();
 /// The value at "a.b[2].c"; nullptr when there is none.
 base::Node* value_at(base::Node& root, const std::string& path);
 
-/// Findings of the whole check of a document under a digest computed again, reading included ("reader" when it cannot be read).
+/// Findings of the whole check of a document under a digest computed again, reading included ("reader" when it cannot
+/// be read).
 std::vector<Finding> findings_of(const ResultCase& c, const std::string& text);
 
 /// Every mutation applies to some case; wherever it applies, its finding fails.

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Mutations: each breaks one thing and names the finding that must fail. A new kind of breakage is one row of a table (tables.h).
+// Mutations: each breaks one thing and names the finding that must fail. A new kind of breakage is one row of a table
+// (tables.h).
 //
-// On every case to which it applies, a mutation is rejected by that finding, or it is proven harmless: the check accepts what came of it,
-// and simulating that (the mutated plan by the mutated program) gives the figures of the unbroken case to the nanosecond and the byte.
+// On every case to which it applies, a mutation is rejected by that finding, or it is proven harmless: the check
+// accepts what came of it, and simulating that (the mutated plan by the mutated program) gives the figures of the
+// unbroken case to the nanosecond and the byte.
 #pragma once
 
 #include <gtest/gtest.h>

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tied and shared tables: embedding and head under two layouts, copies forgotten or counted twice, gradients not exchanged.
+// Tied and shared tables: embedding and head under two layouts, copies forgotten or counted twice, gradients not
+// exchanged.
 #include "cases.h"
 #include "plan/engine_policies.h"
 #include "tables.h"

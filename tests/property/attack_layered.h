@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Attacks the answer of a layer-wise or full search with the search's own evaluator and nothing else of it. The answer's layers,
-// boundaries, overlap switches and schedule are perturbed, a few at once and at random; none of the plans of the space that fits may be
-// faster than the bound that the search certified. And every single change of a layer's strategy (to any of the space, not only those
-// that the search kept) or of a boundary is judged: none may beat the answer by more than the search's grain.
+// Attacks the answer of a layer-wise or full search with the search's own evaluator and nothing else of it. The
+// answer's layers, boundaries, overlap switches and schedule are perturbed, a few at once and at random; none of the
+// plans of the space that fits may be faster than the bound that the search certified. And every single change of a
+// layer's strategy (to any of the space, not only those that the search kept) or of a boundary is judged: none may beat
+// the answer by more than the search's grain.
 #pragma once
 
 #include <algorithm>

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Attacks the certificate of a uniform search with the search's own evaluator and nothing else of it: random legal configurations of the
-// job's space, and walks from the optimum over all configurations that differ from where the walk stands in one dimension (with those
-// that must change along). None that fits may be faster than what is called the optimum.
+// Attacks the certificate of a uniform search with the search's own evaluator and nothing else of it: random legal
+// configurations of the job's space, and walks from the optimum over all configurations that differ from where the walk
+// stands in one dimension (with those that must change along). None that fits may be faster than what is called the
+// optimum.
 #pragma once
 
 #include <algorithm>
@@ -134,8 +135,8 @@ class UniformAttack {
     return out;
   }
 
-  /// What changes along: dp with the other degrees, the micro-batches with everything; ZeRO with its shard group, a schedule with its
-  /// number of chunks, recomputation with its number of layers.
+  /// What changes along: dp with the other degrees, the micro-batches with everything; ZeRO with its shard group, a
+  /// schedule with its number of chunks, recomputation with its number of layers.
   std::vector<search::Configuration> neighbours(const search::Configuration& from) {
     std::vector<search::Configuration> out;
     const auto add = [&](search::Configuration c) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a search carries over a change of its cluster (search/search_record.h): bounds keep the part of themselves that cost/network_change.h
-// says, and a search that starts from a record finds what a search without one finds, whatever changed: links slower or faster, level by
-// level, less memory, and a change of a change.
+// What a search carries over a change of its cluster (search/search_record.h): bounds keep the part of themselves that
+// cost/network_change.h says, and a search that starts from a record finds what a search without one finds, whatever
+// changed: links slower or faster, level by level, less memory, and a change of a change.
 #include <gtest/gtest.h>
 
 #include "cost/network_change.h"

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the planner predicts lies between the bounds that the check derives without simulation, on random uniform and layer-wise plans:
-// devices, links, hosts and engines from very slow to very fast. A check that rejects a truthful answer would be as bad as one that
-// believes everything.
+// What the planner predicts lies between the bounds that the check derives without simulation, on random uniform and
+// layer-wise plans:
+// devices, links, hosts and engines from very slow to very fast. A check that rejects a truthful answer would be as bad
+// as one that believes everything.
 #include <gtest/gtest.h>
 
 #include <string>
@@ -81,7 +82,8 @@ TEST(CheckBounds, HoldForRandomLayerWisePlans) {
   each_layered_plan(20261122, kLayeredProblems, kPlans, [&](const LayeredProblem& p, const LayeredPlan& x) {
     const Job job = job_of(p.model, p.cluster, p.training, *p.engine);
     const std::string broken = broken_figures(job, x.document);
-    if (!engine_plan_violations(*p.engine, p.model, x.document).empty()) {  // the checker refuses it too, with its own reading
+    // the checker refuses it too, with its own reading
+    if (!engine_plan_violations(*p.engine, p.model, x.document).empty()) {
       EXPECT_NE(broken.find("engine-layers"), std::string::npos) << broken << describe(p, x);
       ++refused;
       return true;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Plans on groups of unlike devices: the phase against every chain of stages that its options can make, and what must be true of any answer.
+// Plans on groups of unlike devices: the phase against every chain of stages that its options can make, and what must
+// be true of any answer.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -71,8 +72,8 @@ std::vector<solve::GroupedStage> random_chain(const solve::DeviceGroupsProblem& 
   return stages;
 }
 
-/// Whatever the options, sizes, links and layers: no plan is faster in the simulator than its bound, and none that fits is refused for memory. In half of
-/// the cases stages may split sequences.
+/// Whatever the options, sizes, links and layers: no plan is faster in the simulator than its bound, and none that fits
+/// is refused for memory. In half of the cases stages may split sequences.
 TEST(DeviceGroups, NoPlanIsFasterThanItsBound) {
   std::mt19937 random(11);
   const auto pick = [&](int low, int high) { return std::uniform_int_distribution<int>(low, high)(random); };
@@ -131,8 +132,8 @@ TEST(DeviceGroups, NoPlanIsFasterThanItsBound) {
   EXPECT_GT(share, 0.95 * chains) << share / chains;
 }
 
-/// The best uniform plan of each group, put on its devices in the cluster, takes what it takes when the group is all there is; with a device at half
-/// its speed the group takes twice as long for its compute.
+/// The best uniform plan of each group, put on its devices in the cluster, takes what it takes when the group is all
+/// there is; with a device at half its speed the group takes twice as long for its compute.
 TEST(SingleGroup, AloneInTheClusterAsOnItsOwn) {
   const std::string fast = group(1, 4, device("fast", 200, 16));
   std::string slow = group(2, 2, device("slow", 80, 32));
@@ -153,7 +154,8 @@ TEST(SingleGroup, AloneInTheClusterAsOnItsOwn) {
             2 * found.groups[0].best->iteration_ns);  // 80 at half speed against 200, beside the host
 }
 
-/// Two kinds of speeds 1:2 that are joined by next to nothing: a pipeline on each, and samples in proportion within one micro-batch.
+/// Two kinds of speeds 1:2 that are joined by next to nothing: a pipeline on each, and samples in proportion within one
+/// micro-batch.
 TEST(MultiPipeline, SamplesFollowSpeed) {
   Case c(4,
          cat("{groups: [", group(1, 1, device("fast", 20, 64)), ", ", group(1, 1, device("slow", 10, 64)),

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Pipelines beside each other on random small clusters, in one place or two: the search finds the best of all pairs and triples of uniform plans and
-// of all splits of the samples, says that nothing is faster, and no bound of the splits is above it.
+// Pipelines beside each other on random small clusters, in one place or two: the search finds the best of all pairs and
+// triples of uniform plans and of all splits of the samples, says that nothing is faster, and no bound of the splits is
+// above it.
 #include <cstdio>
 #include <deque>
 #include <functional>
@@ -167,7 +168,8 @@ std::int64_t slowest_alone_ns(const Case& c, search::Evaluator& evaluator, const
   return most;
 }
 
-// Packed samples of unlike length are the more uneven the fewer micro-batches a pipeline has: its own ones count. Of splits nothing is said then.
+// Packed samples of unlike length are the more uneven the fewer micro-batches a pipeline has: its own ones count. Of
+// splits nothing is said then.
 TEST(EveryPipeline, PackedSamplesAreAsUnevenAsEachPipelinesOwn) {
   Random random(1718);
   const int clusters = cases(8, 100);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Replicas on several groups of random small clusters, in one place or two: the search finds the best of all deals of samples to them, and of parts
-// of the states what is as good as any on a grid; and says that nothing is faster.
+// Replicas on several groups of random small clusters, in one place or two: the search finds the best of all deals of
+// samples to them, and of parts of the states what is as good as any on a grid; and says that nothing is faster.
 #include <cstdio>
 #include <functional>
 #include <memory>
@@ -15,8 +15,8 @@ namespace {
 
 using namespace mixed;  // NOLINT: cases on unlike devices
 
-/// Simulates one stage on every set of groups, under every strategy, with every deal of samples that is not another one with the replicas of a
-/// group in another order.
+/// Simulates one stage on every set of groups, under every strategy, with every deal of samples that is not another one
+/// with the replicas of a group in another order.
 class EveryDeal {
  public:
   explicit EveryDeal(const Case& c) : case_(c), costs_(c.model, c.cluster, c.problem.training, *c.problem.engine) {

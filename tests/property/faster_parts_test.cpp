@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// A part that is faster never makes a given plan slower: one bandwidth up, one latency or start down, one rate of the device up, in the closed
-// network, over random jobs: uniform and layer-wise plans on one group, chains, pipelines and plans across groups on several.
+// A part that is faster never makes a given plan slower: one bandwidth up, one latency or start down, one rate of the
+// device up, in the closed network, over random jobs: uniform and layer-wise plans on one group, chains, pipelines and
+// plans across groups on several.
 //
-// A collective that draws more slows compute next to it down more, for less time, and takes no more of it in all (cost/overlap.h). Compute that
-// meets the beginning of such a collective ends later all the same, and with it what waits for it alone. These cases are counted and bounded.
+// A collective that draws more slows compute next to it down more, for less time, and takes no more of it in all
+// (cost/overlap.h). Compute that meets the beginning of such a collective ends later all the same, and with it what
+// waits for it alone. These cases are counted and bounded.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -243,8 +245,8 @@ class JobMaker {
   bool p2p_ = false;
 };
 
-/// Several stages hold the token table and gather it next to the layer that uses it, whose own gather hides under the same compute: counted twice, so
-/// that faster compute hides less than it saves. A known fault, counted apart.
+/// Several stages hold the token table and gather it next to the layer that uses it, whose own gather hides under the
+/// same compute: counted twice, so that faster compute hides less than it saves. A known fault, counted apart.
 bool gathers_copies(const Model& model, const Plan& plan) {
   const Pipeline& pipeline = plan.pipelines.front();
   if (pipeline.schedule.stages == 1 || lower(plan, model, true).structure().table_chunks.empty()) return false;

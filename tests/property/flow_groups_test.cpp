@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Plans on random clusters of several node groups under the flow-level network: stages of unlike numbers of devices, of one group or across them,
-// one pipeline or two, groups joined by a level or by links of all kinds of sharing. Never faster than the closed form; equal to the nanosecond
-// where one thing happens at a time.
+// Plans on random clusters of several node groups under the flow-level network: stages of unlike numbers of devices, of
+// one group or across them, one pipeline or two, groups joined by a level or by links of all kinds of sharing. Never
+// faster than the closed form; equal to the nanosecond where one thing happens at a time.
 #include <gtest/gtest.h>
 
 #include <string>

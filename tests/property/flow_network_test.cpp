@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Properties of the flow-level network: nominal durations where nothing is shared, bytes that are conserved, and the answers of a
-// simulation that solves everything again at each event.
+// Properties of the flow-level network: nominal durations where nothing is shared, bytes that are conserved, and the
+// answers of a simulation that solves everything again at each event.
 #include "sim/flow_network.h"
 
 #include <gtest/gtest.h>
@@ -66,8 +66,9 @@ std::vector<std::int64_t> ends_of(FlowNetwork& network, std::vector<Started> pla
   return ends;
 }
 
-// Each device sends messages one after the other to a peer of its own, at closed-form durations. The closed form gives every device its
-// share even if all of them talk at once, so nobody waits for anybody, on shared NICs and trunks neither.
+// Each device sends messages one after the other to a peer of its own, at closed-form durations. The closed form gives
+// every device its share even if all of them talk at once, so nobody waits for anybody, on shared NICs and trunks
+// neither.
 TEST(FlowNetworkProperty, EqualsTheClosedFormWhereEveryDeviceTalksToOne) {
   Random random(11);
   for (int i = 0; i < cases(150, 3000); ++i) {
@@ -113,7 +114,8 @@ std::vector<std::int64_t> random_group(Random& random, std::int64_t devices, std
   return members;
 }
 
-// A collective alone takes what the closed form says, wherever its group lies: no link on its way has too little for it.
+// A collective alone takes what the closed form says, wherever its group lies: no link on its way has too little for
+// it.
 TEST(FlowNetworkProperty, EqualsTheClosedFormForACollectiveAlone) {
   Random random(17);
   std::int64_t crossing = 0;
@@ -197,7 +199,8 @@ TEST(FlowNetworkProperty, ActivitiesWithLinksOfTheirOwnTakeTheirDuration) {
   }
 }
 
-// Every byte is on each link of its way as often as it passes, no link carries more than its capacity, nobody is faster than alone.
+// Every byte is on each link of its way as often as it passes, no link carries more than its capacity, nobody is faster
+// than alone.
 TEST(FlowNetworkProperty, BytesAreConserved) {
   Random random(13);
   std::int64_t stretched = 0;

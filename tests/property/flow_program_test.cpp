@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Plans of random problems under the flow-level network: never faster than the closed form, and equal to the nanosecond where nothing of them can
-// be in flight at once but what one rank sends one after the other.
+// Plans of random problems under the flow-level network: never faster than the closed form, and equal to the nanosecond
+// where nothing of them can be in flight at once but what one rank sends one after the other.
 #include <gtest/gtest.h>
 
 #include "cluster/topology_builders.h"

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The certificate under the flow-level network: branch and bound finds the plan that simulating every configuration with shared links finds,
-// to the nanosecond and the letter. Its lower bounds know nothing of sharing; they hold because sharing never makes a message faster.
+// The certificate under the flow-level network: branch and bound finds the plan that simulating every configuration
+// with shared links finds, to the nanosecond and the letter. Its lower bounds know nothing of sharing; they hold
+// because sharing never makes a message faster.
 #include <gtest/gtest.h>
 
 #include <cstdio>

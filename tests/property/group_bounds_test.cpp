@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Each bound of the search holds for every configuration below the node it belongs to: layer choice, schedule, ZeRO stage and shard
-// group, and the configuration itself; and more recomputed layers never need more memory or less time.
+// Each bound of the search holds for every configuration below the node it belongs to: layer choice, schedule, ZeRO
+// stage and shard group, and the configuration itself; and more recomputed layers never need more memory or less time.
 #include <gtest/gtest.h>
 
 #include "plan/engine.h"
@@ -66,7 +66,8 @@ class Walk {
                        peak = evaluator_.peak_bytes(w_.structure, w_.costs, 0);
     const std::int64_t bound = cost::iteration_lower_bound_ns(w_.costs, w_.structure);
     const std::string where = name(c) + "\n" + describe(problem_);
-    // What a backward pass does not hide of gradients on their way to a host is left out without columns (cost/offload.h, least_host_ns).
+    // What a backward pass does not hide of gradients on their way to a host is left out without columns
+    // (cost/offload.h, least_host_ns).
     const bool hides = c.strategy.offload != Offload::none && problem_.engine->communication.overlaps_offload;
     const std::int64_t alone = configuration_bound_ns(book_, c, w_);
     EXPECT_LE(alone, bound) << "without columns, " << where;
@@ -102,7 +103,8 @@ class Walk {
       if (no_more_work(recompute, r)) most = std::max(most, ns);
     return most;
   }
-  /// Whether recomputation `a` costs no more time than `b` by its meaning: the order in which the search relies on bounds.
+  /// Whether recomputation `a` costs no more time than `b` by its meaning: the order in which the search relies on
+  /// bounds.
   static bool no_more_work(const Recompute& a, const Recompute& b) {
     if (a.kind == RecomputeKind::none) return true;
     return a.kind == b.kind && a.layers <= b.layers;

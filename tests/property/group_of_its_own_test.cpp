@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A plan on neighbouring devices of one node group costs what it costs on that group as a cluster of its own, in all rank orders, whichever of
-// several groups it is, also where nodes are left out; and the check derives it.
+// A plan on neighbouring devices of one node group costs what it costs on that group as a cluster of its own, in all
+// rank orders, whichever of several groups it is, also where nodes are left out; and the check derives it.
 #include <gtest/gtest.h>
 
 #include <string>

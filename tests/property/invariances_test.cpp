@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What must not change, or must change by a known factor: equal and steady devices written as a mixed cluster; all speeds doubled; equal devices on
-// links that are unequal.
+// What must not change, or must change by a known factor: equal and steady devices written as a mixed cluster; all
+// speeds doubled; equal devices on links that are unequal.
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
@@ -32,7 +32,8 @@ std::string as_mixed(const std::string& job) {
   EXPECT_NE(at, std::string::npos);
   EXPECT_NE(end, std::string::npos);
   std::string inside = job.substr(at + begin.size(), end - at - begin.size()), limit;
-  if (const std::size_t memory = inside.find(", memory_limit: "); memory != std::string::npos) {  // of the whole cluster
+  // of the whole cluster
+  if (const std::size_t memory = inside.find(", memory_limit: "); memory != std::string::npos) {
     limit = inside.substr(memory);
     inside.erase(memory);
   }
@@ -92,7 +93,8 @@ std::string cluster_at(double faster) {
              "], inter_group: {bandwidth: ", std::to_string(50 * faster), "Gb/s, latency: ", std::to_string(20 / faster), "us}}");
 }
 
-/// All speeds and bandwidths doubled, all latencies halved: the best plan takes half the time, up to the rounding of nanoseconds.
+/// All speeds and bandwidths doubled, all latencies halved: the best plan takes half the time, up to the rounding of
+/// nanoseconds.
 TEST(TwiceAsFast, TakesHalfTheTime) {
   Case once(6, cluster_at(1), 16), twice(6, cluster_at(2), 16);
   EngineModel engine = *find_engine("generic");
@@ -130,7 +132,8 @@ std::vector<std::int64_t> shares(const char* first_link, const char* second_link
   return out;
 }
 
-/// Negative control: devices alone do not say who gets how much. Equal ones behind equal links share evenly, behind unequal links they do not.
+/// Negative control: devices alone do not say who gets how much. Equal ones behind equal links share evenly, behind
+/// unequal links they do not.
 TEST(EqualDevices, ShareUnevenlyWhereLinksAreUneven) {
   EXPECT_EQ(shares("100GB/s", "100GB/s"), (std::vector<std::int64_t>{48, 48}));
   const std::vector<std::int64_t> uneven = shares("100GB/s", "5GB/s");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Random layered plans: what a search over layers adds up is never above what is simulated, the memory is that of a replay of
-// layers, and the check derives what the planner claims.
+// Random layered plans: what a search over layers adds up is never above what is simulated, the memory is that of a
+// replay of layers, and the check derives what the planner claims.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -111,7 +111,8 @@ std::vector<StageSum> stage_sums(const cost::CostContext& context, const Plan& p
   return stages;
 }
 
-// ---- time --------------------------------------------------------------------------------------------------------------------
+// ---- time
+// --------------------------------------------------------------------------------------------------------------------
 
 struct Bounds {
   double by_stage[3] = {0, 0, 0};  ///< largest objective of a stage for λ = 1, ½, 0, with the way down
@@ -164,8 +165,8 @@ TEST(LayeredPlan, ObjectivesNeverExceedTheSimulatedTime) {
     const TimedLayers t = timed(context, x.document);
     const std::int64_t time = simulator.iteration_ns(t.program, t.costs);
     const Bounds b = bounds_of(context, x.document, shares_of(context, p, x));
-    // Stages of several chunks reduce one while others still compute: there only all of the work is a bound. The way up of
-    // zero-bubble schedules is shorter.
+    // Stages of several chunks reduce one while others still compute: there only all of the work is a bound. The way up
+    // of zero-bubble schedules is shorter.
     const Schedule& schedule = x.document.only_pipeline().schedule;
     const std::size_t proven = schedule.virtual_stages > 1 ? 1 : splits_backward(schedule.kind) ? 3 : 4;
     const double values[] = {b.by_stage[0], b.by_stage[1], b.by_stage[2], b.way};
@@ -189,7 +190,8 @@ TEST(LayeredPlan, ObjectivesNeverExceedTheSimulatedTime) {
   for (const double ratio : closest) EXPECT_GT(ratio, 0.9);  // a bound far from any time would hold for no good reason
 }
 
-// What one device does is all there is where nothing overlaps and nothing is left out: the sum is then the time but for rounding.
+// What one device does is all there is where nothing overlaps and nothing is left out: the sum is then the time but for
+// rounding.
 TEST(LayeredPlan, SharesNeverExceedTheChunk) {
   std::string broken;
   each_layered_plan(100'000, kProblems / 2, kPlans, [&](const LayeredProblem& p, const LayeredPlan& x) {
@@ -263,7 +265,8 @@ std::set<LayerClass> classes_of(const LayeredProblem& p, const search::Space& sp
   return out;
 }
 
-/// Least forward time of each kind, over the strategies that a plan of the class may give it; INT64_MAX where there is none.
+/// Least forward time of each kind, over the strategies that a plan of the class may give it; INT64_MAX where there is
+/// none.
 std::vector<std::int64_t> least_forward_of(const LayeredProblem& p, const search::CostBook& book, const search::Space& space,
                                            const LayerClass& shared) {
   std::vector<std::int64_t> least(p.model.kinds.size(), INT64_MAX);
@@ -299,7 +302,8 @@ TEST(LayeredPlan, LeastForwardTimeOfEveryOption) {
   }
 }
 
-// ---- memory ------------------------------------------------------------------------------------------------------------------
+// ---- memory
+// ------------------------------------------------------------------------------------------------------------------
 
 /// What one layer keeps for a micro-batch, and what it needs beside while it runs.
 struct LayerMemory {
@@ -378,7 +382,8 @@ TEST(LayeredPlan, PeakIsThatOfAReplayOfLayers) {
         EXPECT_LE(summed, peaks[i]) << describe(p, x);
         continue;
       }
-      // What a search over layers takes for the peak of the stage: no more, and but for what is there once a stage no less.
+      // What a search over layers takes for the peak of the stage: no more, and but for what is there once a stage no
+      // less.
       const std::int64_t in_flight = std::max(1, max_in_flight(schedule, static_cast<std::int32_t>(i)));
       const std::int64_t activations = (in_flight - 1) * sums[i].saved + sums[i].fullest;
       const std::int64_t summed =
@@ -389,10 +394,12 @@ TEST(LayeredPlan, PeakIsThatOfAReplayOfLayers) {
     }
     return !::testing::Test::HasFailure();
   });
-  EXPECT_GT(stages, 1000 * (kProblems / 2) / 75);  // 1,000 of the usual 75 problems, and as many of each one of fewer or more
+  // 1,000 of the usual 75 problems, and as many of each one of fewer or more
+  EXPECT_GT(stages, 1000 * (kProblems / 2) / 75);
 }
 
-// ---- the check ---------------------------------------------------------------------------------------------------------------
+// ---- the check
+// ---------------------------------------------------------------------------------------------------------------
 
 // What the planner claims of a layered plan is what the check derives from the raw inputs.
 TEST(LayeredPlan, TheCheckDerivesWhatThePlannerClaims) {
@@ -410,7 +417,8 @@ TEST(LayeredPlan, TheCheckDerivesWhatThePlannerClaims) {
     EXPECT_TRUE(claims.ok()) << describe(p, x);
     if (!claims) return false;
     const CheckReport report = check::check_plan(x.document, p.model, p.cluster, lower(x.document, p.model, true), &*claims);
-    const bool runnable = layer_faults(p.engine->layers, p.model, x.document).empty();  // the maker asks no engine about layers
+    // the maker asks no engine about layers
+    const bool runnable = layer_faults(p.engine->layers, p.model, x.document).empty();
     for (const Finding& finding : report.findings)
       EXPECT_EQ(finding.ok, runnable || finding.name != "engine-layers") << finding.name << ": " << finding.text << "\n"
                                                                          << describe(p, x);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The layer-wise space on random problems: never slower than the uniform space, every answer accepted by the independent check, the
-// certificate below every plan that plain enumeration finds, also those of smaller spaces and memories.
+// The layer-wise space on random problems: never slower than the uniform space, every answer accepted by the
+// independent check, the certificate below every plan that plain enumeration finds, also those of smaller spaces and
+// memories.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -203,9 +204,9 @@ TEST(Layerwise, CertificateIsBelowEveryPlanOfSmallSpaces) {
               static_cast<long long>(plans), met, 100 * worst);
 }
 
-// The search is exact in its objective (LayerSearch.MoreMemoryAndMoreChoicesAreNeverSlower), and the answer is the fastest in the simulator of
-// what it looks at: in a larger space it may look at other plans. What must hold: the larger space's bound is below what any smaller space
-// achieves, and answers come out slower seldom.
+// The search is exact in its objective (LayerSearch.MoreMemoryAndMoreChoicesAreNeverSlower), and the answer is the
+// fastest in the simulator of what it looks at: in a larger space it may look at other plans. What must hold: the
+// larger space's bound is below what any smaller space achieves, and answers come out slower seldom.
 TEST(Layerwise, BoundOfALargerSpaceIsBelowAnswersOfSmallerOnes) {
   const int pairs = cases(60, 500);
   Random random(7);

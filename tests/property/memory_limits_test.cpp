@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Memory limits at every edge: exactly what some configuration needs, and a byte less. All configurations are simulated once without a
-// limit; the expected answer under a limit is then the first of them that fits.
+// Memory limits at every edge: exactly what some configuration needs, and a byte less. All configurations are simulated
+// once without a limit; the expected answer under a limit is then the first of them that fits.
 #include <gtest/gtest.h>
 
 #include "plan/engine.h"
@@ -79,8 +79,8 @@ RandomProblem recomputation_problem(Random& random, std::int64_t heads, std::int
   return p;
 }
 
-// Selective recomputation works on every layer, full recomputation on as many as it must: where the scores of unfused attention fill the
-// memory, a little full recomputation may be faster than selective recomputation everywhere.
+// Selective recomputation works on every layer, full recomputation on as many as it must: where the scores of unfused
+// attention fill the memory, a little full recomputation may be faster than selective recomputation everywhere.
 TEST(MemoryLimits, WhereSelectiveAndFullRecomputationCompete) {
   Random random(11);
   int full = 0, selective = 0;
@@ -104,8 +104,9 @@ TEST(MemoryLimits, WhereSelectiveAndFullRecomputationCompete) {
   EXPECT_GT(selective, 0);
 }
 
-// Under megatron-2022-unfused full recomputation keeps the layer's input whole, 2sbh, while 34sbh and the scores are divided by tp: with
-// tp 32, more recomputation needs more memory. The search must not take "more layers, less memory" for granted.
+// Under megatron-2022-unfused full recomputation keeps the layer's input whole, 2sbh, while 34sbh and the scores are
+// divided by tp: with tp 32, more recomputation needs more memory. The search must not take "more layers, less memory"
+// for granted.
 TEST(MemoryLimits, WhereRecomputationNeedsMoreMemory) {
   Random random(5);
   RandomProblem p = recomputation_problem(random, 32, 64, "megatron-lm-2021");

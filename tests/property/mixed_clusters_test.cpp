@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Random small clusters of two and three kinds of device, in one place or two, with slow devices, odd node counts and little memory: the search
-// finds the best of all chains of stages and says that nothing is faster; and no number of threads changes a byte of an answer.
+// Random small clusters of two and three kinds of device, in one place or two, with slow devices, odd node counts and
+// little memory: the search finds the best of all chains of stages and says that nothing is faster; and no number of
+// threads changes a byte of an answer.
 #include <chrono>
 #include <cstdio>
 #include <functional>
@@ -66,7 +67,8 @@ TEST(MixedClusters, TheSearchFindsTheBestOfAllChains) {
   EXPECT_EQ(all.closed, all.with_answer);
 }
 
-/// Where every device must have work: the best of the chains that leave none out, which is dearer than the best of all now and then.
+/// Where every device must have work: the best of the chains that leave none out, which is dearer than the best of all
+/// now and then.
 TEST(MixedClusters, EveryDeviceHasWorkWhereItMust) {
   int dearer = 0;
   Family family{{4, 6, 8}};
@@ -99,8 +101,9 @@ TEST(MixedClusters, StagesSplitSequencesEachItsOwnWay) {
   EXPECT_GE(split, 2);
 }
 
-/// Where ZB-H1 is named, every chain under it as well: the search finds the best of all, and says so where it looked at all. Where no states are sharded
-/// stages have no replicas: short of those chains grow long, and have the bubbles that ZB-H1 fills.
+/// Where ZB-H1 is named, every chain under it as well: the search finds the best of all, and says so where it looked at
+/// all. Where no states are sharded stages have no replicas: short of those chains grow long, and have the bubbles that
+/// ZB-H1 fills.
 TEST(MixedClusters, ChainsRunZeroBubbleWhereItIsNamed) {
   int zero_bubble = 0;
   Family family{{4, 6, 8}};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The bytes of moves, priced by adapt/ and derived again by check/: on random pairs of plans of unlike degrees, with and without lost nodes, the two
-// agree to the byte, and every link lies within the checker's bounds.
+// The bytes of moves, priced by adapt/ and derived again by check/: on random pairs of plans of unlike degrees, with
+// and without lost nodes, the two agree to the byte, and every link lies within the checker's bounds.
 #include <gtest/gtest.h>
 
 #include <cmath>

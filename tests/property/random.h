@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A seeded source of small random choices, the same on every machine (std::mt19937_64 is specified to the bit; the standard's
-// distributions are not, so none is used).
+// A seeded source of small random choices, the same on every machine (std::mt19937_64 is specified to the bit; the
+// standard's distributions are not, so none is used).
 #pragma once
 
 #include <cstdint>
@@ -16,8 +16,9 @@ inline bool long_run() {
   return asked != nullptr && *asked != '\0' && *asked != '0';
 }
 
-/// `usual` cases by default, `many` in a long run, a tenth of the usual ones under a sanitizer, which is that much slower. What a test
-/// demands of the number of cases that it met goes through here too: a floor that stays while the cases become fewer fails by itself.
+/// `usual` cases by default, `many` in a long run, a tenth of the usual ones under a sanitizer, which is that much
+/// slower. What a test demands of the number of cases that it met goes through here too: a floor that stays while the
+/// cases become fewer fails by itself.
 inline int cases(int usual, int many) {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
   return usual / 10;

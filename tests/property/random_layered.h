@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Random plans whose layers have strategies of their own: a toy model on a toy cluster, a pipeline and a number of samples, a
-// random contiguous partition, any legal strategy for every layer (often that of the layer before), any overlap that the engine has, any schedule.
+// Random plans whose layers have strategies of their own: a toy model on a toy cluster, a pipeline and a number of
+// samples, a random contiguous partition, any legal strategy for every layer (often that of the layer before), any
+// overlap that the engine has, any schedule.
 #pragma once
 
 #include <algorithm>
@@ -126,7 +127,8 @@ class LayeredMaker {
     if (parts_.one_in(5)) choose_lengths(parts_, *p_.engine, p_.training);
   }
 
-  /// What is drawn, without what the engine forbids to some layer: its priced strategy has every overlap on that it may have.
+  /// What is drawn, without what the engine forbids to some layer: its priced strategy has every overlap on that it may
+  /// have.
   static Overlap allowed(Overlap on, const std::vector<Strategy>& priced, bool experts) {
     const Overlap drawn = on;
     for (const Strategy& s : priced) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a random training trains, and on what: adapters beside frozen weights, parts of the model that are frozen, samples of sequences of unlike length.
-// What the engine does not run is left out, and so are targets that the model does not have.
+// What a random training trains, and on what: adapters beside frozen weights, parts of the model that are frozen,
+// samples of sequences of unlike length. What the engine does not run is left out, and so are targets that the model
+// does not have.
 #pragma once
 
 #include <string>

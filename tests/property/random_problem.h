@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Random search problems, small enough that every configuration of their space can be simulated: a toy model, a toy cluster, at
-// most 16 micro-batches, a random part of the space, a memory limit that lets all, some or none fit, the same of hosts under offload. Adapters,
-// frozen parts and samples of unlike length in some.
+// Random search problems, small enough that every configuration of their space can be simulated: a toy model, a toy
+// cluster, at most 16 micro-batches, a random part of the space, a memory limit that lets all, some or none fit, the
+// same of hosts under offload. Adapters, frozen parts and samples of unlike length in some.
 //
 // Every problem is asked to vary a given pair of dimensions, so that a run over many problems covers every pair.
 #pragma once

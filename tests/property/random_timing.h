@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Timings and lowerings made of random numbers, unrelated to any model: what a bound must hold for, since nothing but the
-// dependencies of a program may be assumed. The contract of Costs is kept: no message between chunks of one stage, tied
-// reduction only where the ends of the pipeline lie on two stages.
+// Timings and lowerings made of random numbers, unrelated to any model: what a bound must hold for, since nothing but
+// the dependencies of a program may be assumed. The contract of Costs is kept: no message between chunks of one stage,
+// tied reduction only where the ends of the pipeline lie on two stages.
 #pragma once
 
 #include <algorithm>

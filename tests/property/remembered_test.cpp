@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the search remembers by fewer inputs than it was asked with equals what it would compute anew: layer costs (search/layer_prices.h),
-// memory tables (search/memory_table.h), and the choices below a layer choice (search/space.h). One memory serves all configurations of a
-// problem, so that anything it should have told apart would show.
+// What the search remembers by fewer inputs than it was asked with equals what it would compute anew: layer costs
+// (search/layer_prices.h), memory tables (search/memory_table.h), and the choices below a layer choice
+// (search/space.h). One memory serves all configurations of a problem, so that anything it should have told apart would
+// show.
 #include <gtest/gtest.h>
 
 #include <vector>

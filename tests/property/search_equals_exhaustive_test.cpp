@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The certificate, tested: branch and bound gives the plan that simulating every configuration gives, to the nanosecond and the
-// letter, on random problems that vary every pair of dimensions; also with each pruning rule switched off.
+// The certificate, tested: branch and bound gives the plan that simulating every configuration gives, to the nanosecond
+// and the letter, on random problems that vary every pair of dimensions; also with each pruning rule switched off.
 //
 // 500 problems, of which a quarter also with rules switched off; ESPALIER_LONG_TESTS=1 takes ten times as many.
 #include <gtest/gtest.h>

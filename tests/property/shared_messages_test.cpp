@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Messages between stages on several node groups: the closed form (cost/scattered_stages.h, cost/cluster_costs.h) and the links of the topology, which
-// max-min sharing divides, agree. The slowest of messages that start together runs at min_l c_l / n_l, n_l of them on link l of capacity c_l.
+// Messages between stages on several node groups: the closed form (cost/scattered_stages.h, cost/cluster_costs.h) and
+// the links of the topology, which max-min sharing divides, agree. The slowest of messages that start together runs at
+// min_l c_l / n_l, n_l of them on link l of capacity c_l.
 #include <gtest/gtest.h>
 
 #include <algorithm>

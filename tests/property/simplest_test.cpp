@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// "The simplest plan within x %" against simulating everything: of all configurations that take at most (1 + x) times the best, the search
-// under search/preference.h returns the one of fewest dimensions, then least time, then first text, to the nanosecond.
+// "The simplest plan within x %" against simulating everything: of all configurations that take at most (1 + x) times
+// the best, the search under search/preference.h returns the one of fewest dimensions, then least time, then first
+// text, to the nanosecond.
 #include <gtest/gtest.h>
 
 #include "plan/dimensions_used.h"

@@ -103,8 +103,8 @@ TEST(SpeedClasses, AsGroupsOfSlowDevices) {
   EXPECT_GE(found.best_ns(), groups.lower_bound_ns());
 }
 
-/// Random speeds: no answer is slower than the best uniform plan at the pace of the slowest device, none below the bound; a restricted engine's
-/// answer is uniform on its devices; any number of threads finds the same.
+/// Random speeds: no answer is slower than the best uniform plan at the pace of the slowest device, none below the
+/// bound; a restricted engine's answer is uniform on its devices; any number of threads finds the same.
 TEST(SpeedClasses, RandomSpeeds) {
   std::mt19937 random(5);
   const auto pick = [&](int low, int high) { return std::uniform_int_distribution<int>(low, high)(random); };

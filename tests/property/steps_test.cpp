@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Steps against sums: whatever the strategy, the steps of a layer add up to what the search was told it costs, and the steps of a pass to
-// what is simulated, component by component and to the nanosecond; no track shows two things at once.
+// Steps against sums: whatever the strategy, the steps of a layer add up to what the search was told it costs, and the
+// steps of a pass to what is simulated, component by component and to the nanosecond; no track shows two things at
+// once.
 #include <gtest/gtest.h>
 
 #include <map>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The number of threads changes nothing: not the answer, not one counter, not the order of what was simulated. Nor does repeating.
-// A search that stops early says how far it got, and never claims too much.
+// The number of threads changes nothing: not the answer, not one counter, not the order of what was simulated. Nor does
+// repeating. A search that stops early says how far it got, and never claims too much.
 #include <gtest/gtest.h>
 
 #include "random_problem.h"
@@ -75,7 +75,8 @@ TEST(Threads, AnInterruptedSearchKeepsItsBestSoFar) {
   }
 }
 
-// Seeds are configurations tried first. They may speed up the search, but they are no part of the answer unless they are the best.
+// Seeds are configurations tried first. They may speed up the search, but they are no part of the answer unless they
+// are the best.
 TEST(Seeds, ChangeNoAnswer) {
   Random random(7);
   for (int i = 0; i < 60; ++i) {

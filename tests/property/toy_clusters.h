@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Random clusters of at most 64 devices: one to three fabric levels, powers of two and not, devices and links from very slow to very
-// fast, so that launches, compute, memory, latency and bandwidth each decide in some of them.
+// Random clusters of at most 64 devices: one to three fabric levels, powers of two and not, devices and links from very
+// slow to very fast, so that launches, compute, memory, latency and bandwidth each decide in some of them.
 #pragma once
 
 #include <cmath>

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Random models of at most eight layers, embedding and head counted: dense and expert decoders, tied or not, two layer kinds
-// (first layers dense), encoder-decoder pairs, images with unequal stages. Small shapes, the same code paths as the real ones.
+// Random models of at most eight layers, embedding and head counted: dense and expert decoders, tied or not, two layer
+// kinds (first layers dense), encoder-decoder pairs, images with unequal stages. Small shapes, the same code paths as
+// the real ones.
 #pragma once
 
 #include <algorithm>

@@ -74,7 +74,8 @@ TEST(UnevenReplicas, TheBusiestDecides) {
   EXPECT_LT(unequal.kinds[1].costs.works.begin()->time.duration_ns(), unequal.kinds[0].costs.works.begin()->time.duration_ns());
 }
 
-/// ZeRO 1 over two ranks: all optimizer state is 2·O with equal parts of O; weights 3:1 make parts of 1.5·O and 0.5·O. Parameters and gradients stay.
+/// ZeRO 1 over two ranks: all optimizer state is 2·O with equal parts of O; weights 3:1 make parts of 1.5·O and 0.5·O.
+/// Parameters and gradients stay.
 TEST(UnevenReplicas, StatesFollowTheirWeights) {
   const Case c(2, cat(group(1, 20, "64GiB"), ", ", group(1, 10, "64GiB")), kFast, 4);
   const Priced equal(c, one_stage(c, ZeroStage::optimizer, {}, {})), unequal(c, one_stage(c, ZeroStage::optimizer, {}, {3, 1}));
@@ -109,7 +110,8 @@ TEST(UnevenReplicas, SamplesFollowSpeed) {
   EXPECT_LE(found.lower_bound_ns, found.best->iteration_ns);
 }
 
-/// Compute by speed, state by memory: the fast devices have little memory, so that equal parts do not fit and unequal ones do.
+/// Compute by speed, state by memory: the fast devices have little memory, so that equal parts do not fit and unequal
+/// ones do.
 TEST(UnevenReplicas, StatesFollowMemory) {
   bool found_one = false;
   for (int mib = 900; mib <= 2400 && !found_one; mib += 50) {

@@ -1,21 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
-// The decision tree of Galvatron (Miao et al. 2022): which hybrids of parallelism one layer may have on a cluster of equal
-// devices.
+// The decision tree of Galvatron (Miao et al. 2022): which hybrids of parallelism one layer may have on a cluster of
+// equal devices.
 //
-// For every pipeline depth P = 1, 2, 4, … the N/P devices of a stage are split level by level: a level applies data parallelism
-// (DP), sharded data parallelism (SDP: ZeRO-3) or tensor parallelism (TP) with a degree of 2, 4, 8, …; each at most once on a
-// path, the degrees multiply to N/P. Their order matters: an inner level joins neighbouring ranks. A leaf is a strategy;
-// recomputation doubles them.
+// For every pipeline depth P = 1, 2, 4, … the N/P devices of a stage are split level by level: a level applies data
+// parallelism (DP), sharded data parallelism (SDP: ZeRO-3) or tensor parallelism (TP) with a degree of 2, 4, 8, …; each
+// at most once on a path, the degrees multiply to N/P. Their order matters: an inner level joins neighbouring ranks. A
+// leaf is a strategy; recomputation doubles them.
 //
 //     leaves of devices       8    16    64
 //     all                    34    73   229
 //     without DP with SDP    22    37    79      (the published space)
 //
-// Rules of this tree have a name, a switch and a counter like those of search/pruning.h, but are kept apart from them: those
-// never change the answer, while
+// Rules of this tree have a name, a switch and a counter like those of search/pruning.h, but are kept apart from them:
+// those never change the answer, while
 //
-//   no-dp-sdp-mix   drops paths with both DP and SDP: "SDP alone moves as much and holds less". It is no theorem: ZeRO-3 moves
-//                   1.5 times the bytes of DP, and SDP inside a node with DP across nodes may be faster than either alone.
+//   no-dp-sdp-mix   drops paths with both DP and SDP: "SDP alone moves as much and holds less". It is no theorem:
+//                   ZeRO-3 moves
+//                   1.5 times the bytes of DP, and SDP inside a node with DP across nodes may be faster than either
+//                   alone.
 #pragma once
 
 #include <array>
@@ -71,8 +73,8 @@ class TreeRules {
   std::array<std::int64_t, kTreeRules> removed_{};
 };
 
-/// The leaves of every pipeline depth, deepest last; of equal levels first without, then with recomputation. `devices` is a
-/// power of two.
+/// The leaves of every pipeline depth, deepest last; of equal levels first without, then with recomputation. `devices`
+/// is a power of two.
 std::vector<TreeLeaf> decision_tree(std::int32_t devices, bool with_recompute, TreeRules& rules);
 
 }  // namespace espalier::reference

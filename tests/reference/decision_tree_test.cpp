@@ -28,8 +28,8 @@ TEST(DecisionTree, TwoDevices) {
   EXPECT_EQ(labels, (std::vector<std::string>{"pp1 dp2", "pp1 sdp2", "pp1 tp2", "pp2"}));
 }
 
-// The published counts: 34 strategies on eight devices, 22 without DP beside SDP; by hand for P = 2, four devices: 3 of one level
-// and 3·2 of two levels, of which dp-sdp and sdp-dp go.
+// The published counts: 34 strategies on eight devices, 22 without DP beside SDP; by hand for P = 2, four devices: 3 of
+// one level and 3·2 of two levels, of which dp-sdp and sdp-dp go.
 TEST(DecisionTree, CountsOfThePaper) {
   EXPECT_EQ(leaves(8, false, false).size(), 34U);
   EXPECT_EQ(leaves(8, false, true).size(), 22U);

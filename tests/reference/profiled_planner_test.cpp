@@ -32,8 +32,8 @@ ProfiledModel tiny(std::int32_t layers) {
   return model;
 }
 
-// One head: no groups. With room for everything plain data parallelism is fastest: 2 layers of 15 ms + 0.28125 ms, and 2 + 4 ms
-// with 1.171875/5 ms for embedding and head.
+// One head: no groups. With room for everything plain data parallelism is fastest: 2 layers of 15 ms + 0.28125 ms, and
+// 2 + 4 ms with 1.171875/5 ms for embedding and head.
 TEST(ProfiledPlanner, WithRoomForEverything) {
   ProfiledModel model = tiny(2);
   model.heads = 1;
@@ -158,9 +158,10 @@ ProfiledModel llama2_7b(std::int64_t batch) {
   return *read;
 }
 
-// The plan that the authors ship for these measurements: ZeRO-3 on every layer, the first 20 of 32 recomputed, one micro-batch,
-// embedding and head by Ulysses over two ranks with ZeRO-3. By hand: 29491 MB are usable; layers take ⌈398.5 + 2·514.6⌉ =
-// 1428 MB or ⌈398.5 + 2·32⌉ = 463 MB, the rest ⌈4130.3·0.128 + 4·358.8 + 1024⌉ = 2989 MB: 20·463 + 12·1428 + 2989 = 29385.
+// The plan that the authors ship for these measurements: ZeRO-3 on every layer, the first 20 of 32 recomputed, one
+// micro-batch, embedding and head by Ulysses over two ranks with ZeRO-3. By hand: 29491 MB are usable; layers take
+// ⌈398.5 + 2·514.6⌉ = 1428 MB or ⌈398.5 + 2·32⌉ = 463 MB, the rest ⌈4130.3·0.128 + 4·358.8 + 1024⌉ = 2989 MB: 20·463 +
+// 12·1428 + 2989 = 29385.
 TEST(ProfiledPlanner, ThePlanThatTheAuthorsShip) {
   const auto plan = plan_profiled(llama2_7b(16), {36 * 1024, DataParallelType::zero2, 0, 0});
   ASSERT_TRUE(plan.ok()) << plan.error().message();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What several tests of this module need: the published profiles, the published tables, and the authors' dynamic program over
-// whole megabytes as a reference for the layer search.
+// What several tests of this module need: the published profiles, the published tables, and the authors' dynamic
+// program over whole megabytes as a reference for the layer search.
 #pragma once
 
 #include <algorithm>
@@ -63,8 +63,8 @@ inline V1Workload workload(const std::string& name, std::int32_t devices) {
   return *found;
 }
 
-/// f[v][s] = min over the strategy before of f[v − mb(s)][before] + transition + time, for every whole number of megabytes v (the
-/// published recurrence, Miao et al. 2022, §4.2). Infinite if nothing fits. Plain, slow, exact.
+/// f[v][s] = min over the strategy before of f[v − mb(s)][before] + transition + time, for every whole number of
+/// megabytes v (the published recurrence, Miao et al. 2022, §4.2). Infinite if nothing fits. Plain, slow, exact.
 inline double best_on_megabyte_grid(const solve::LayerProblem& problem, std::int64_t capacity) {
   constexpr double infinity = std::numeric_limits<double>::infinity();
   if (capacity < 0) return infinity;

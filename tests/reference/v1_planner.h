@@ -4,13 +4,16 @@
 //     samples per second = B / T,    T = Σ_i C_i,    C_i = best time of the layers of stage i under its memory
 // (chunks and bubbles are inside the layer times, v1_cost.h). B = step, 2·step, … until no number of stages fits.
 //
-// published: the authors' loop. Stages are cut by v1_division; uniform models solve one stage and take T = P·C. The first of
+// published: the authors' loop. Stages are cut by v1_division; uniform models solve one stage and take T = P·C. The
+// first of
 //            equal values.
-// free:      every contiguous division of the layers, exactly (solve/stage_balance.h). Never below `published`: its divisions
-//            are among those searched, and no stage has less memory. (B, P) come in the order of a bound on B/T and stop when
+// free:      every contiguous division of the layers, exactly (solve/stage_balance.h). Never below `published`: its
+//            divisions
+//            are among those searched, and no stage has less memory. (B, P) come in the order of a bound on B/T and
+//            stop when
 //            the bound is no better than the best.
-// T is a sum, so a division is judged by what its memory allows and not by how equal its stages are; that is the published
-// objective.
+// T is a sum, so a division is judged by what its memory allows and not by how equal its stages are; that is the
+// published objective.
 #pragma once
 
 #include "reference/v1_problem.h"
@@ -41,11 +44,12 @@ std::int32_t v1_batch_step(const V1Workload& workload);
 /// Nothing if not even the smallest batch fits.
 std::optional<V1Plan> plan_v1(const V1Workload& workload, std::int64_t memory_mb, const V1Options& options);
 
-/// Seconds of given stages (of `plan.stages`; the other fields are not read but batch and pp), nothing if a stage does not fit.
+/// Seconds of given stages (of `plan.stages`; the other fields are not read but batch and pp), nothing if a stage does
+/// not fit.
 std::optional<double> seconds_of(const V1Workload& workload, std::int64_t memory_mb, const V1Plan& plan, V1Capacity capacity);
 
-/// The eight models of the published tables on 8 or 16 GPUs, in the tables' order. `profiles` must outlive them; bad_input if one
-/// lacks.
+/// The eight models of the published tables on 8 or 16 GPUs, in the tables' order. `profiles` must outlive them;
+/// bad_input if one lacks.
 Result<std::vector<V1Workload>> v1_workloads(const std::map<std::string, V1Profile>& profiles, std::int32_t devices);
 
 }  // namespace espalier::reference

@@ -112,8 +112,8 @@ TEST(V1Planner, FreeDivisionIsNotBelowAnySmallerSpace) {
   }
 }
 
-// The published planner found 33.12 here and 33.91 in the smaller space dp+pp: its division follows the leanest strategy of the
-// space.
+// The published planner found 33.12 here and 33.91 in the smaller space dp+pp: its division follows the leanest
+// strategy of the space.
 TEST(V1Planner, FreeDivisionMendsThePublishedAnomaly) {
   const auto plan = plan_v1(workload("T5-Large-32", 16), 16 * 1024, V1Options{});
   ASSERT_TRUE(plan);

@@ -16,15 +16,16 @@ TEST(V1Problem, UniformModelsAreCutEvenly) {
   EXPECT_EQ(*v1_division(bert, 8, 1), (Division{32}));
 }
 
-// 2-1-4 and 4-1-2 of the published plans: T5-Large-32 at 8 GB, Swin-Huge-32 at 12 GB ("11,21" in the authors' file), and on two
-// nodes T5-Large-48 at 12 GB.
+// 2-1-4 and 4-1-2 of the published plans: T5-Large-32 at 8 GB, Swin-Huge-32 at 12 GB ("11,21" in the authors' file),
+// and on two nodes T5-Large-48 at 12 GB.
 TEST(V1Problem, OthersByMemory) {
   EXPECT_EQ(*v1_division(workload("T5-Large-32", 8), 8, 4), (Division{7, 11, 7, 7}));
   EXPECT_EQ(*v1_division(workload("Swin-Huge-32", 8), 64, 2), (Division{11, 21}));
   EXPECT_EQ(*v1_division(workload("T5-Large-48", 16), 24, 8), (Division{8, 8, 8, 5, 5, 5, 5, 4}));
 }
 
-// One stage of BERT-Huge-32 at batch 8: ⌈4·76.98 + 94.07⌉ = 402 MB a layer; 8192 − (790 + 300 + 1024) MB for the layers.
+// One stage of BERT-Huge-32 at batch 8: ⌈4·76.98 + 94.07⌉ = 402 MB a layer; 8192 − (790 + 300 + 1024) MB for the
+// layers.
 TEST(V1Problem, WholeMegabytes) {
   const auto stages = v1_stages(workload("BERT-Huge-32", 8), 8192, 8, 1, V1Capacity::published);
   ASSERT_TRUE(stages);
@@ -34,8 +35,8 @@ TEST(V1Problem, WholeMegabytes) {
   EXPECT_EQ(v1_stage(*stages, 4, 9).layers.size(), 5u);
 }
 
-// Two nodes: only the ends of a pipeline hold more than the context, 1024 MB; the authors' one solution for all stages takes the
-// fullest.
+// Two nodes: only the ends of a pipeline hold more than the context, 1024 MB; the authors' one solution for all stages
+// takes the fullest.
 TEST(V1Problem, CapacityOfStages) {
   const V1Workload bert = workload("BERT-Huge-32", 16);
   const auto published = v1_stages(bert, 8192, 16, 4, V1Capacity::published);

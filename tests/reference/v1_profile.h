@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The constants that the authors of Galvatron published with version 1 (Miao et al. 2022), as a fixture: what their profiler
-// measured on 8 and 2 x 8 GPUs of the TITAN RTX class, per model. data/galvatron/galvatron_v1_profile.json holds them;
-// data/README.md has the source.
+// The constants that the authors of Galvatron published with version 1 (Miao et al. 2022), as a fixture: what their
+// profiler measured on 8 and 2 x 8 GPUs of the TITAN RTX class, per model. data/galvatron/galvatron_v1_profile.json
+// holds them; data/README.md has the source.
 //
 // Units as published: MB = 2^20 bytes, milliseconds, ms per MB of a collective's message.
 #pragma once

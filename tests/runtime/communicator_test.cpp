@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Collectives of 2, 3 and 4 ranks, each a process, of sizes that go from everyone to everyone and of sizes that go round a ring: what arrives is counted by
-// hand. Member m has the numbers 1000·m + i.
+// Collectives of 2, 3 and 4 ranks, each a process, of sizes that go from everyone to everyone and of sizes that go
+// round a ring: what arrives is counted by hand. Member m has the numbers 1000·m + i.
 #include "runtime/communicator.h"
 
 #include <ATen/TensorOperators.h>
@@ -25,7 +25,8 @@ namespace {
 
 using at::Tensor;
 
-/// Runs `body` as every rank of a group of `size`, with messages from everyone to everyone up to `direct` bytes, for each of them. Ranks are
+/// Runs `body` as every rank of a group of `size`, with messages from everyone to everyone up to `direct` bytes, for
+/// each of them. Ranks are
 /// processes: this one, which other tests fork, never starts a thread of libtorch's.
 void as_group(int size, const std::vector<std::int64_t>& direct, const std::function<void(Communicator&)>& body) {
   const std::filesystem::path file = std::filesystem::temp_directory_path() /

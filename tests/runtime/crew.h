@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Processes, as many as the largest plan has ranks, that run many plans one after the other: groups are made anew for each plan, processes only once. The process of the tests
-// itself never touches libtorch; it forks the crew before anything else and reads what each rank wrote down.
+// Processes, as many as the largest plan has ranks, that run many plans one after the other: groups are made anew for
+// each plan, processes only once. The process of the tests itself never touches libtorch; it forks the crew before
+// anything else and reads what each rank wrote down.
 #pragma once
 
 #include <array>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Plans of unlike parts: stages of other sizes, replicas of unequal shares, pipelines beside each other. All of a small model of six layers
-// (embedding, four blocks, head) unless they say otherwise.
+// Plans of unlike parts: stages of other sizes, replicas of unequal shares, pipelines beside each other. All of a small
+// model of six layers (embedding, four blocks, head) unless they say otherwise.
 #pragma once
 
 #include <string>

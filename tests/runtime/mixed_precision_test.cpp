@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Training in bf16: the loss of each step (four of them, 20 with ESPALIER_RUNTIME_ALL=1) lies within 2⁻¹⁰, relatively, of that of one process in fp32, and within 2⁻¹¹ of that of one process in
-// bf16, whatever the plan (docs/runtime.md says why).
+// Training in bf16: the loss of each step (four of them, 20 with ESPALIER_RUNTIME_ALL=1) lies within 2⁻¹⁰, relatively,
+// of that of one process in fp32, and within 2⁻¹¹ of that of one process in bf16, whatever the plan (docs/runtime.md
+// says why).
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Blocks partitioned operator by operator train as one process does: with P_{2×2} and P_{4×4}, with splits of batch, positions, features and heads
-// beside them, under data parallelism and pipelines; and linears with P issue no collective.
+// Blocks partitioned operator by operator train as one process does: with P_{2×2} and P_{4×4}, with splits of batch,
+// positions, features and heads beside them, under data parallelism and pipelines; and linears with P issue no
+// collective.
 #include <gtest/gtest.h>
 
 #include <map>
@@ -116,12 +117,14 @@ TEST(Partition, AnyLegalSequences) {
   expect_same(some, 500);
 }
 
-/// As many key/value heads as ranks, and no biases: nothing of a block is held by two ranks but norms, which all of them run alike.
+/// As many key/value heads as ranks, and no biases: nothing of a block is held by two ranks but norms, which all of
+/// them run alike.
 constexpr const char* kNothingShared =
     R"({"model_type": "llama", "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4,
   "num_key_value_heads": 4, "intermediate_size": 64, "vocab_size": 96, "tie_word_embeddings": false})";
 
-/// The linears pass messages round; what is summed in the tensor group are parts of the embedding and of the head, outside the blocks.
+/// The linears pass messages round; what is summed in the tensor group are parts of the embedding and of the head,
+/// outside the blocks.
 TEST(Partition, LinearsInSpaceAndTimeIssueNoCollective) {
   const std::vector<Case> some{
       {"p2", kNothingShared, plan_with(kNothingShared, kP2, strategy(4, 1), schedule(k1f1b, 1, 1, 2)), 2}};

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Random small plans on up to eight devices: pipelines beside each other, stages of unlike sizes, schedules, tensor and context parallelism of all kinds, ZeRO with
-// whole and hybrid shard groups, overlap, recomputation, unequal shares, layers of other strategies. A seed gives one plan, of any libstdc++.
+// Random small plans on up to eight devices: pipelines beside each other, stages of unlike sizes, schedules, tensor and
+// context parallelism of all kinds, ZeRO with whole and hybrid shard groups, overlap, recomputation, unequal shares,
+// layers of other strategies. A seed gives one plan, of any libstdc++.
 #pragma once
 
 #include <algorithm>

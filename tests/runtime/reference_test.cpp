@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The executor beside Hugging Face transformers: logits and the gradients of the first step, of tiny models with given weights, lie within 1e-4
-// (logits: of the largest; gradients: of the largest of their layer) of what reference/make_reference.py wrote down, on one process and on several.
+// The executor beside Hugging Face transformers: logits and the gradients of the first step, of tiny models with given
+// weights, lie within 1e-4 (logits: of the largest; gradients: of the largest of their layer) of what
+// reference/make_reference.py wrote down, on one process and on several.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -35,7 +36,8 @@ std::string config_of(const std::string& family) {
   return {std::istreambuf_iterator<char>(in), {}};
 }
 
-/// One process; or several: two stages of two ranks that split weights and sequence, of experts two replicas that each hold half of them.
+/// One process; or several: two stages of two ranks that split weights and sequence, of experts two replicas that each
+/// hold half of them.
 Assignment assignment(const std::string& family, bool alone) {
   const bool experts = family == "mixtral";
   Strategy s = strategy(alone || experts ? 1 : 2, alone || !experts ? 1 : 2, 0, SequenceParallel::megatron);

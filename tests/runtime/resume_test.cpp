@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A run that is ended and resumed, under the same plan or another, has the losses of one that was not (1e-6). Three runs of each pair: six steps
-// at once; three steps, which leave a checkpoint; three more steps of another plan from there. Every run of the tests takes some pairs;
-// ESPALIER_RUNTIME_ALL=1 (./dev test --runtime) takes all.
+// A run that is ended and resumed, under the same plan or another, has the losses of one that was not (1e-6). Three
+// runs of each pair: six steps at once; three steps, which leave a checkpoint; three more steps of another plan from
+// there. Every run of the tests takes some pairs; ESPALIER_RUNTIME_ALL=1 (./dev test --runtime) takes all.
 #include <gtest/gtest.h>
 
 #include <filesystem>

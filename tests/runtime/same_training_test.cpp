@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The same training under every plan: the loss of each step lies within 1e-5 of that of one process, relatively, and so do the gradients
-// of the first step, relative to the largest of their layer. The plans' processes run for real, with messages over sockets. Every run of the
-// tests takes one plan of each kind for four steps; ESPALIER_RUNTIME_ALL=1 (./dev test --runtime) takes all, for 20.
+// The same training under every plan: the loss of each step lies within 1e-5 of that of one process, relatively, and so
+// do the gradients of the first step, relative to the largest of their layer. The plans' processes run for real, with
+// messages over sockets. Every run of the tests takes one plan of each kind for four steps; ESPALIER_RUNTIME_ALL=1
+// (./dev test --runtime) takes all, for 20.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -369,7 +370,8 @@ TEST_P(SameTraining, LossesAndGradients) {
 INSTANTIATE_TEST_SUITE_P(Plans, SameTraining, ::testing::ValuesIn(all_cases()),
                          [](const auto& of) { return test_name(of.param); });
 
-/// There is something to learn, and it is learnt: synthetic tokens have four likely followers, ln 96 = 4.564 at the beginning.
+/// There is something to learn, and it is learnt: synthetic tokens have four likely followers, ln 96 = 4.564 at the
+/// beginning.
 TEST(Training, LossFalls) {
   const Outcome& run = outcomes().at(alone(kLlama));
   ASSERT_EQ(run.steps.size(), static_cast<std::size_t>(kLearning)) << run.errors;

@@ -15,8 +15,8 @@ namespace espalier::runtime::testing {
 
 inline constexpr std::int64_t kTokens = 16, kSamples = 8;
 
-/// ESPALIER_RUNTIME_ALL=1 (./dev test --runtime): all plans, for 20 steps. Otherwise one of each kind, and four steps: what is summed, gathered or kept wrongly
-/// shows in the gradients of the first and the loss of the second.
+/// ESPALIER_RUNTIME_ALL=1 (./dev test --runtime): all plans, for 20 steps. Otherwise one of each kind, and four steps:
+/// what is summed, gathered or kept wrongly shows in the gradients of the first and the loss of the second.
 inline bool runs_all() { return std::getenv("ESPALIER_RUNTIME_ALL") != nullptr; }
 inline std::int64_t steps_of_a_run() { return runs_all() ? 20 : 4; }
 

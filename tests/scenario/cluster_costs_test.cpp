@@ -129,7 +129,8 @@ TEST(ClusterCosts, AStageSlowsDownAsItsOwnKindDoes) {
   EXPECT_GT(std::abs(mixed.first.compute - mixed.second.compute), 0.01);
 }
 
-/// A tied head on another stage than the embedding holds a copy of the table. Between pipelines it meets as the matrix of an untied head does:
+/// A tied head on another stage than the embedding holds a copy of the table. Between pipelines it meets as the matrix
+/// of an untied head does:
 /// without that, the copy would follow the gradients of its own pipeline alone.
 TEST(ClusterCosts, ACopyOfATiedTableMeetsTheOtherPipelines) {
   const Cluster cluster = load_cluster("{nodes: 2, devices_per_node: 4, device: a100-sxm-80gb}", "test").value();
@@ -170,12 +171,14 @@ TEST(ClusterCosts, AStageIsAsFastAsItsSlowestDevice) {
   for (const WorkId work : {s.forward(ChunkId(1)), s.backward(ChunkId(1))}) {
     const PhaseTime& at_half = found.works[work].time;
     EXPECT_NEAR(static_cast<double>(at_half.compute_ns), 2.0 * static_cast<double>(usual.works[work].time.compute_ns),
-                1.5 * 6);  // each of at most six layers is rounded, by half a nanosecond, which counts twice in the usual time
+                // each of at most six layers is rounded, by half a nanosecond, which counts twice in the usual time
+                1.5 * 6);
   }
   EXPECT_EQ(found.collectives, usual.collectives);
 }
 
-/// Pipelines of one and of two stages: three segments of gradients meet, and the step ends when the slower pipeline has reduced.
+/// Pipelines of one and of two stages: three segments of gradients meet, and the step ends when the slower pipeline has
+/// reduced.
 TEST(ClusterCosts, UnlikePipelinesMeetByLayer) {
   const Fixture f;
   const Cluster cluster = load_cluster("{nodes: 2, devices_per_node: 8, device: a100-sxm-80gb}", "test").value();

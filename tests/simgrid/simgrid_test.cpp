@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The flow-level network beside SimGrid's on random platforms. SimGrid runs its plain max-min model: CM02 without factors, TCP window or
-// cross traffic, one latency for all routes (CM02 weighs shares by latency). Built where CMake finds SimGrid (Debian: libsimgrid-dev).
+// The flow-level network beside SimGrid's on random platforms. SimGrid runs its plain max-min model: CM02 without
+// factors, TCP window or cross traffic, one latency for all routes (CM02 weighs shares by latency). Built where CMake
+// finds SimGrid (Debian: libsimgrid-dev).
 #include <gtest/gtest.h>
 #include <simgrid/s4u.hpp>
 
@@ -95,8 +96,9 @@ std::vector<double> our_ends(const Platform& platform) {
 
 std::string label(const std::string& platform, std::size_t message) { return platform + "message" + std::to_string(message); }
 
-/// Hosts, links and routes of one platform. Each message has its own pair of hosts and a link of its own in front of the others, with
-/// the latency and with its cap as bandwidth: SimGrid 3.32 ignores set_rate() of messages between hosts.
+/// Hosts, links and routes of one platform. Each message has its own pair of hosts and a link of its own in front of
+/// the others, with the latency and with its cap as bandwidth: SimGrid 3.32 ignores set_rate() of messages between
+/// hosts.
 void add_platform(sg4::NetZone& zone, const Platform& platform, const std::string& name) {
   std::vector<sg4::Link*> links;
   for (std::size_t l = 0; l < platform.capacities.size(); ++l) {

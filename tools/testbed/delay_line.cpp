@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Delays what passes between two network devices, for kernels without netem: a line whose far end is some milliseconds away.
+// Delays what passes between two network devices, for kernels without netem: a line whose far end is some milliseconds
+// away.
 //
-//   delay_line DELAYS.txt        a line "DEVICE DEVICE MILLISECONDS" for every pair; SIGHUP reads the file again: delays may change, pairs may not
+//   delay_line DELAYS.txt        a line "DEVICE DEVICE MILLISECONDS" for every pair; SIGHUP reads the file again:
+//                                delays may change, pairs may not
 //
-// Frames are read from one device (AF_PACKET, root) and leave through the other when their time has come; their order never changes, so that a
-// shorter delay holds for what comes after. Segments that the kernel has not cut up yet stay whole (PACKET_VNET_HDR). Up to 64 MiB a direction are under way;
-// what does not fit is dropped, as by a switch. It says "ready" on stdout when frames pass, and ends with SIGTERM.
+// Frames are read from one device (AF_PACKET, root) and leave through the other when their time has come; their order
+// never changes, so that a shorter delay holds for what comes after. Segments that the kernel has not cut up yet stay
+// whole (PACKET_VNET_HDR). Up to 64 MiB a direction are under way; what does not fit is dropped, as by a switch. It
+// says "ready" on stdout when frames pass, and ends with SIGTERM.
 #include <arpa/inet.h>
 #include <linux/if_packet.h>
 #include <net/ethernet.h>
@@ -46,7 +49,8 @@ std::int64_t now_ns() {
   std::exit(1);
 }
 
-/// Every frame that comes in at the device, with what the kernel knows of its segments; written frames leave through it.
+/// Every frame that comes in at the device, with what the kernel knows of its segments; written frames leave through
+/// it.
 int socket_on(const std::string& device) {
   const int fd = socket(AF_PACKET, SOCK_RAW, 0);  // bound to a protocol below: nothing of other devices is read before
   if (fd < 0) fail("a packet socket");
