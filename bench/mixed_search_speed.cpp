@@ -131,7 +131,7 @@ void measure_rule(const std::string& name, const Job& job, const char* rule, std
   std::printf(
       "{\"bench\": \"rules\", \"job\": \"%s\", \"without\": \"%s\", \"cpu_s\": %.3f, \"states\": %lld, \"tried\": %lld, "
       "\"candidates\": %lld, \"simulated\": %lld, \"iteration_s\": %.6f, \"gap\": %.4f}\n",
-      name.c_str(), rule, seconds, static_cast<long long>(found.states), static_cast<long long>(found.tried),
+      name.c_str(), rule, seconds, static_cast<long long>(found.bounded), static_cast<long long>(found.tried),
       static_cast<long long>(found.candidates), static_cast<long long>(found.simulations), best * 1e-9,
       best > 0 ? 1 - static_cast<double>(found.lower_bound_ns) / best : 0.0);
   std::fflush(stdout);

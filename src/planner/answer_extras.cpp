@@ -5,10 +5,18 @@
 #include "planner/alternatives.h"
 #include "planner/batch_hint.h"
 #include "planner/engine_options.h"
+#include "planner/restriction.h"
 #include "planner/runs_on.h"
 
 namespace espalier::planner {
 namespace {
+
+/// What the extras of a plan on equal devices start from.
+struct AnswerContext {
+  const Job& job;
+  const PlannerOptions& options;
+  const search::Outcome& uniform;  ///< the search of uniform plans
+};
 
 /// Of answers that are there already, what runnable_plan would find.
 std::optional<EngineAnswer> first_usual(const std::vector<EngineAnswer>& answers) {
@@ -33,22 +41,43 @@ void add_options(const AnswerContext& context, const EngineModel& engine, Planne
   result.options = option_answers(context.job, engine, context.options, context.uniform, result.prediction.iteration_ns);
 }
 
-}  // namespace
-
-void add_beside(const Job& room, const EngineModel& engine, search::Evaluator& evaluator, const search::Options& how,
-                const AnswerContext& context, PlannerResult& result) {
+/// Adds engines, options and the batch of a plan on equal devices.
+void add_of_equal_stages(const Question& q, search::Evaluator& evaluator, const AnswerContext& context, PlannerResult& result) {
   if (context.uniform.interrupted) return;
   add_engines(context, result);
-  add_options(context, engine, result);
+  add_options(context, *q.engine, result);
   if (!context.uniform.best || context.uniform.best->iteration_ns != result.prediction.iteration_ns)
     return;  // another plan's parts
   const Breakdown& parts = result.prediction.bottleneck.breakdown;
-  result.batch_hint = batch_hint(room, engine, evaluator, how, context.uniform, parts.bubble_ns + parts.optimizer_ns);
+  result.batch_hint = batch_hint(q.room, *q.engine, evaluator, q.how(), context.uniform, parts.bubble_ns + parts.optimizer_ns);
 }
 
-void add_fastest(const Job& job, const EngineModel& engine, const Plan& fastest, PlannerResult& result) {
-  if (auto beside = alternative_of(job, engine, result, fastest, "fastest plan"))
-    result.alternatives.insert(result.alternatives.begin(), std::move(*beside));
+}  // namespace
+
+void add_alternatives(const Question& q, const search::SearchResult& found, const Baselines& baselines, const Choice& choice,
+                      PlannerResult& result) {
+  result.alternatives = q.equal ? alternatives_of(q.job, *q.engine, result, baselines.presets, found.flat(), q.options.alternatives)
+                              : group_alternatives(q.job, *q.engine, result, found.alone ? &*found.alone : nullptr,
+                                                   baselines.whole, q.how().threads, q.how().interrupted);
+  if (q.options.keep_searched && q.equal) result.searched = searched_of(q.job, *q.engine, found.flat());
+  if (result.plan == choice.fastest) return;
+  if (auto fastest = alternative_of(q.job, *q.engine, result, choice.fastest, "fastest plan"))
+    result.alternatives.insert(result.alternatives.begin(), std::move(*fastest));
+}
+
+Status add_extras(const Question& q, const search::SearchResult& found, const Choice& choice, search::Evaluator& evaluator,
+                  PlannerResult& result) {
+  PlannerOptions watched = q.options;
+  watched.interrupted = q.how().interrupted;
+  if (choice.equal_stages)
+    add_of_equal_stages(q, evaluator, {q.job, watched, found.uniform}, result);
+  else
+    result.runs_on = engines_that_run(q.job, result.plan);
+  if (!q.options.restriction || !has_rules(*q.engine)) return std::nullopt;
+  auto price = restriction_price(q.job, *q.engine, watched, result);
+  if (!price) return price.error();
+  result.restriction = std::move(*price);
+  return std::nullopt;
 }
 
 }  // namespace espalier::planner

@@ -1,26 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
-// What `plan` says beside its answer: which engines run it and what the nearest one could do, the batch that would
-// divide better, the fastest plan where the simplest was asked for.
+// Everything that `plan` returns in addition to the plan and its certificate: alternatives, the engines that run it, the
+// nearest plan for an engine that does not, engine options, a batch that divides better, the price of engine rules.
 #pragma once
 
-#include "espalier/plan.h"
 #include "espalier/planner.h"
-#include "plan/engine_fwd.h"
-#include "search/search.h"
+#include "planner/choice.h"
+#include "planner/question.h"
+#include "search/phases.h"
 
 namespace espalier::planner {
 
-struct AnswerContext {
-  const Job& job;
-  const PlannerOptions& options;
-  const search::Outcome& uniform;  ///< the search of uniform plans
-};
+/// Adds the baselines, the runners-up and, where the simplest plan was asked for, the fastest one.
+void add_alternatives(const Question& question, const search::SearchResult& found, const Baselines& baselines,
+                      const Choice& choice, PlannerResult& result);
 
-/// `room`: the job on the memory that was searched.
-void add_beside(const Job& room, const EngineModel& engine, search::Evaluator& evaluator, const search::Options& how,
-                const AnswerContext& context, PlannerResult& result);
-
-/// The fastest plan as the first alternative.
-void add_fastest(const Job& job, const EngineModel& engine, const Plan& fastest, PlannerResult& result);
+/// Adds the rest. The time limit of the question holds here too.
+Status add_extras(const Question& question, const search::SearchResult& found, const Choice& choice, search::Evaluator& evaluator,
+                  PlannerResult& result);
 
 }  // namespace espalier::planner

@@ -75,8 +75,8 @@ std::string freedom_of(const Job& job, const EngineModel& engine) {
 }
 
 void add_groups(const search::GroupedOutcome& found, SearchSummary& s) {
-  s.device_groups = DeviceGroupsSummary{found.sizes,      found.options,     found.dropped, found.states,
-                                        found.candidates, found.simulations, found.refined, found.without_room};
+  s.device_groups = DeviceGroupsSummary{found.sizes,      found.options,     found.dropped, found.bounded,
+                                        found.candidates, found.simulations, found.refined, found.out_of_memory};
 }
 
 void add_groups_alone(const search::SingleGroupOutcome& found, SearchSummary& s) {
@@ -87,11 +87,11 @@ void add_groups_alone(const search::SingleGroupOutcome& found, SearchSummary& s)
 
 void add_pipelines(const search::SearchResult& all, SearchSummary& s) {
   s.device_groups->columns = all.beside->columns;
-  s.device_groups->combinations = all.beside->combinations;
+  s.device_groups->combinations = all.beside->bounded;
   s.device_groups->beside_simulated = all.beside->simulations;
   s.device_groups->several_pipelines = all.several_pipelines();
   if (!all.replicas) return;
-  s.device_groups->replica_plans = all.replicas->considered;
+  s.device_groups->replica_plans = all.replicas->bounded;
   s.device_groups->replicas_simulated = all.replicas->simulations;
   s.device_groups->uneven_replicas = all.uneven_replicas();
 }
@@ -101,9 +101,30 @@ void add_phases(const search::SearchResult& all, SearchSummary& s) {
     s.phases.push_back({p.name, p.left_out, p.complete, p.bounded, p.lowered, p.simulated, p.lower_bound_ns, p.seconds});
 }
 
+SearchRequest request_of(const Question& q) {
+  const PlannerOptions& options = q.options;
+  SearchRequest asked{q.job.search, options.node_limit, options.disabled_rules, options.exhaustive, options.alternatives};
+  asked.left_out_phases = options.left_out_phases;
+  asked.simple = options.simple;
+  asked.engines = options.engines;
+  asked.restriction = options.restriction;
+  asked.simple_within = options.simple_within;
+  asked.engine_options = options.engine_options;
+  return asked;
+}
+
+/// Restates the certificate for a plan that may be slower than the fastest.
+void restate(SearchSummary& s, std::int64_t iteration_ns) {
+  s.optimal = s.optimal && s.lower_bound_ns == iteration_ns;
+  s.gap = static_cast<double>(iteration_ns - s.lower_bound_ns) / static_cast<double>(iteration_ns);
+  if (s.reason == SearchEnd::optimal && !s.optimal) s.reason = SearchEnd::gap;
+}
+
 }  // namespace
 
-SearchSummary certificate_of(const Job& job, const EngineModel& engine, const search::SearchResult& all, const Watch& watch) {
+SearchSummary certificate_of(const Question& q, const search::SearchResult& all, const Choice& choice) {
+  const Job& job = q.job;
+  const EngineModel& engine = *q.engine;
   SearchSummary s = counters_of(all.flat());
   s.space = job.search.kind;
   const MemoryMargin margin = memory_margin_of(job);
@@ -125,25 +146,11 @@ SearchSummary certificate_of(const Job& job, const EngineModel& engine, const se
              : all.complete() ? SearchEnd::gap
              : all.left_out() ? SearchEnd::phase_left_out
                               : SearchEnd::node_limit;
-  if (all.interrupted()) s.reason = watch.reason();
+  if (all.interrupted()) s.reason = q.watch.reason();
+  s.asked = request_of(q);
+  restate(s, choice.iteration_ns());
+  if (choice.simple && !choice.simplest->certified && searched(q.watch.reason())) s.reason = q.watch.reason();
   return s;
-}
-
-SearchRequest request_of(const Job& job, const PlannerOptions& options) {
-  SearchRequest asked{job.search, options.node_limit, options.disabled_rules, options.exhaustive, options.alternatives};
-  asked.left_out_phases = options.left_out_phases;
-  asked.simple = options.simple;
-  asked.engines = options.engines;
-  asked.restriction = options.restriction;
-  asked.simple_within = options.simple_within;
-  asked.engine_options = options.engine_options;
-  return asked;
-}
-
-void restate(SearchSummary& s, std::int64_t iteration_ns) {
-  s.optimal = s.optimal && s.lower_bound_ns == iteration_ns;
-  s.gap = static_cast<double>(iteration_ns - s.lower_bound_ns) / static_cast<double>(iteration_ns);
-  if (s.reason == SearchEnd::optimal && !s.optimal) s.reason = SearchEnd::gap;
 }
 
 }  // namespace espalier::planner

@@ -4,19 +4,14 @@
 #pragma once
 
 #include "espalier/planner.h"
-#include "plan/engine_fwd.h"
-#include "planner/watch.h"
+#include "planner/choice.h"
+#include "planner/question.h"
 #include "search/phases.h"
 
 namespace espalier::planner {
 
-/// Of all phases together; something was found.
-SearchSummary certificate_of(const Job& job, const EngineModel& engine, const search::SearchResult& all, const Watch& watch);
-
-/// The certificate of the space as it stands for a plan that is not the fastest one found.
-void restate(SearchSummary& s, std::int64_t iteration_ns);
-
-/// What was asked for, so that a result can be searched again.
-SearchRequest request_of(const Job& job, const PlannerOptions& options);
+/// Returns the certificate of all phases together for the plan that was chosen, and the request that led to it, so that
+/// a result can be searched again. The search found a plan.
+SearchSummary certificate_of(const Question& question, const search::SearchResult& found, const Choice& choice);
 
 }  // namespace espalier::planner

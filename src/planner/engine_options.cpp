@@ -26,7 +26,7 @@ constexpr double kWorthSearching = 0.01;  ///< of the step, on a plan of the pla
 constexpr double kLeaner = 0.05;          ///< of the memory limit
 constexpr std::size_t kProbes = 8;        ///< plans by which an option is found to have no effect on the job
 
-struct Question {
+struct OptionSearch {
   const Job& job;
   const EngineModel& engine;
   const PlannerOptions& options;
@@ -39,7 +39,8 @@ Job job_under(const Job& job, const EngineModel& engine) {
   return out;
 }
 
-std::optional<Prediction> predicted(const Question& q, const std::vector<std::string>& options, const search::Configuration& c) {
+std::optional<Prediction> predicted(const OptionSearch& q, const std::vector<std::string>& options,
+                                    const search::Configuration& c) {
   const EngineModel* engine = find_engine(name_with(q.engine, options));
   if (engine == nullptr) return std::nullopt;
   const auto p = predict_with(job_under(q.job, *engine), *engine, c.strategy, c.schedule);
@@ -48,7 +49,7 @@ std::optional<Prediction> predicted(const Question& q, const std::vector<std::st
 
 /// Plans of the search, the fastest first, each also with selective recomputation: options that change neither time nor
 /// memory of any of them are left out of the search.
-std::vector<search::Configuration> probes(const Question& q) {
+std::vector<search::Configuration> probes(const OptionSearch& q) {
   std::vector<search::Configuration> out;
   for (const search::Candidate& candidate : q.uniform.simulated) {
     if (out.size() >= 2 * kProbes) break;
@@ -61,7 +62,7 @@ std::vector<search::Configuration> probes(const Question& q) {
   return out;
 }
 
-bool has_effect(const Question& q, const std::string& option) {
+bool has_effect(const OptionSearch& q, const std::string& option) {
   const std::vector<search::Configuration> all = probes(q);
   return std::any_of(all.begin(), all.end(), [&](const search::Configuration& c) {
     const auto plain = predicted(q, {}, c), with = predicted(q, {option}, c);
@@ -71,7 +72,7 @@ bool has_effect(const Question& q, const std::string& option) {
 
 /// Whether a search with the options can pay: some plan that was simulated gets faster or leaner by enough with all of
 /// them.
-bool may_gain(const Question& q, const std::vector<std::string>& options) {
+bool may_gain(const OptionSearch& q, const std::vector<std::string>& options) {
   if (options.empty()) return false;
   const std::vector<search::Configuration> all = probes(q);
   return std::any_of(all.begin(), all.end(), [&](const search::Configuration& c) {
@@ -84,7 +85,7 @@ bool may_gain(const Question& q, const std::vector<std::string>& options) {
 }
 
 /// How much the step grows without one of the options, as a share; −1: the plan no longer fits.
-double loss_without(const Question& q, std::vector<std::string> options, const std::string& option,
+double loss_without(const OptionSearch& q, std::vector<std::string> options, const std::string& option,
                     const search::Candidate& best) {
   std::erase(options, option);
   const auto p = predicted(q, options, best.configuration);
@@ -94,7 +95,7 @@ double loss_without(const Question& q, std::vector<std::string> options, const s
 
 /// Takes away options that gain too little, the first of the catalogue first; the time of the plan with those that
 /// stay.
-void keep_gaining(const Question& q, std::vector<std::string>& options, search::Candidate& best) {
+void keep_gaining(const OptionSearch& q, std::vector<std::string>& options, search::Candidate& best) {
   const std::vector<std::string> all = options;
   for (const std::string& option : all) {
     const double loss = loss_without(q, options, option, best);
@@ -110,7 +111,7 @@ void keep_gaining(const Question& q, std::vector<std::string>& options, search::
 }
 
 /// The best plan with the options; nothing where it is not over 2 % faster than `than_ns`.
-std::optional<OptionAnswer> answer_with(const Question& q, std::vector<std::string> options, std::int64_t than_ns) {
+std::optional<OptionAnswer> answer_with(const OptionSearch& q, std::vector<std::string> options, std::int64_t than_ns) {
   const EngineModel* engine = options.empty() ? nullptr : find_engine(name_with(q.engine, options));
   if (engine == nullptr) return std::nullopt;
   const search::Outcome found = search_with(job_under(q.job, *engine), *engine, q.options, q.uniform.simulated);
@@ -145,7 +146,7 @@ std::vector<OptionAnswer> option_answers(const Job& job, const EngineModel& engi
   if (job.engine_model || job.calibration || engine.name != engine.base) return {};
   Job own = job;
   own.search.kind = SpaceKind::uniform;
-  const Question q{own, engine, options, uniform};
+  const OptionSearch q{own, engine, options, uniform};
   std::vector<std::string> execution, all;
   for (const EngineOption& option : engine.options) {
     if (!has_effect(q, option.name)) continue;

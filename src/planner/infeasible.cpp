@@ -276,16 +276,8 @@ Error hosts_lack(const Job& job, const EngineModel& engine, const search::Outcom
       "at most " + size_text(lean.host.memory) + " a node (cluster.host.memory)", hint};
 }
 
-}  // namespace
-
-Error infeasible(const Job& job, const EngineModel& engine, const search::Outcome& found, Watch& watch) {
-  // A search that was cut short, in whatever phase, knows nothing of what it did not look at.
-  SearchEnd cut = watch.reason();
-  if (!searched(cut) && !found.complete) cut = SearchEnd::node_limit;
-  if (searched(cut))
-    return Error{ErrorKind::limit, "search", std::string(to_string(cut)) + " before any plan that fits was simulated",
-                 "a search that ends",
-                 "give it more time or a larger limit, or narrow search with fix, allow, forbid and limits"};
+/// One node group of equal devices.
+Error no_room(const Job& job, const EngineModel& engine, const search::Outcome& found, Watch& watch) {
   watch.stands({"memory", 0, 0, "looking for what would fit", 0, 0});
   if (found.space_size == 0) return nothing_legal(job, engine);
   const std::int64_t limit = memory_room_bytes(job), whole = job.cluster.usable_memory().count();
@@ -317,13 +309,8 @@ Error infeasible(const Job& job, const EngineModel& engine, const search::Outcom
   return Error{ErrorKind::infeasible, "memory", what, expected, hint};
 }
 
-Error nothing_fits(const Job& job, const search::SearchResult& found, Watch& watch) {
-  SearchEnd cut = watch.reason();
-  if (!searched(cut) && !found.complete()) cut = SearchEnd::node_limit;
-  if (searched(cut))
-    return Error{ErrorKind::limit, "search", std::string(to_string(cut)) + " before any plan that fits was simulated",
-                 "a search that ends",
-                 "give it more time or a larger limit, or narrow search with fix, allow, forbid and limits"};
+/// Several node groups, or devices of unequal speed.
+Error no_room_on_groups(const Job& job, const search::SearchResult& found) {
   std::string room;
   for (std::size_t g = 0; g < job.cluster.groups.size(); ++g)
     room += (g > 0 ? ", " : "") + job.cluster.groups[g].device.name + " " +
@@ -335,6 +322,19 @@ Error nothing_fits(const Job& job, const search::SearchResult& found, Watch& wat
                          : "no plan of stages, pipelines or replicas on these node groups holds the model",
                "at most " + room + " a device",
                "more nodes, devices with more memory, a shorter sequence, or search.memory_margin: 0"};
+}
+
+}  // namespace
+
+Error nothing_fits(const Question& q, const search::SearchResult& found) {
+  // A search that was cut short, in any phase, has no knowledge of the plans that it did not look at.
+  SearchEnd cut = q.watch.reason();
+  if (!searched(cut) && !(q.equal ? found.flat().complete : found.complete())) cut = SearchEnd::node_limit;
+  if (searched(cut))
+    return Error{ErrorKind::limit, "search", std::string(to_string(cut)) + " before any plan that fits was simulated",
+                 "a search that ends",
+                 "give it more time or a larger limit, or narrow search with fix, allow, forbid and limits"};
+  return q.equal ? no_room(q.job, *q.engine, found.flat(), q.watch) : no_room_on_groups(q.job, found);
 }
 
 }  // namespace espalier::planner

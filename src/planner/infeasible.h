@@ -6,16 +6,13 @@
 
 #include "espalier/planner.h"
 #include "plan/engine_fwd.h"
-#include "planner/watch.h"
+#include "planner/question.h"
 #include "search/phases.h"
 #include "search/search.h"
 
 namespace espalier::planner {
 
-/// Stopped by the watch, it says what it has found until then.
-Error infeasible(const Job& job, const EngineModel& engine, const search::Outcome& found, Watch& watch);
-
-/// Where plans may lie on groups of unlike devices.
-Error nothing_fits(const Job& job, const search::SearchResult& found, Watch& watch);
+/// Returns the error of a search that found no plan. Stopped by its watch, the error names what was found until then.
+Error nothing_fits(const Question& question, const search::SearchResult& found);
 
 }  // namespace espalier::planner

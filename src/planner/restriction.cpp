@@ -5,16 +5,11 @@
 
 #include "base/invariant.h"
 #include "plan/engine.h"
-#include "planner/described.h"
-#include "planner/group_baselines.h"
-#include "planner/memory_margin.h"
 #include "planner/plan_layers.h"
 #include "planner/prediction.h"
+#include "planner/question.h"
 #include "planner/runs_on.h"
-#include "planner/search_options.h"
 #include "planner/simulated_evaluator.h"
-#include "planner/watch.h"
-#include "search/phases.h"
 
 namespace espalier::planner {
 namespace {
@@ -46,22 +41,21 @@ EngineModel without_rules(const EngineModel& engine) {
 Result<RestrictionPrice> restriction_price(const Job& job, const EngineModel& engine, const PlannerOptions& options,
                                            const PlannerResult& answer) {
   const Job free = free_job(job, engine);
-  const Job room = with_memory_room(free);
-  const auto prepared = prepare(room);
-  if (!prepared) return prepared.error();
-  Watch watch(options);
-  auto phases = search_options(free, *prepared->engine, options, watch);
-  if (!phases) return phases.error();
-  add_answer(answer.plan, phases->how);
-  SimulatedEvaluator evaluator(phases->how.threads, job.network);
-  if (!job.cluster.equal_devices())
-    phases->starts = starts_of(free, whole_cluster_plans(free, *prepared->engine, phases->how.threads, phases->how.interrupted));
-  const search::SearchResult all = search::search(prepared->problem, evaluator, *phases);
+  PlannerOptions alone = options;
+  alone.memory = nullptr;  // it remembers searches under the rules
+  Watch watch(alone);
+  auto question = question_of(free, alone, watch);
+  if (!question) return question.error();
+  Question& q = **question;
+  if (!q.equal) baselines_of(q);
+  add_answer(answer.plan, q.how());
+  SimulatedEvaluator evaluator(q.how().threads, job.network);
+  const search::SearchResult all = search_for(q, evaluator);
   RestrictionPrice out;
   out.engine = engine.name;
   const auto best = all.best();
   if (!best) return out;
-  const Plan plan = document_of(free, *prepared->engine, *best);
+  const Plan plan = document_of(free, *q.engine, *best);
   out.label = plan.label();
   out.iteration_ns = best->iteration_ns;
   out.price = static_cast<double>(answer.prediction.iteration_ns) / static_cast<double>(best->iteration_ns) - 1;

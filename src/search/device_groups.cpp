@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "search/device_groups.h"
+#include "search/phase_context.h"
 
 #include <algorithm>
 #include <memory>
@@ -30,7 +31,7 @@ class ChainsSearch {
       : problem_(problem),
         evaluator_(evaluator),
         how_(how),
-        costs_(*problem.model, *problem.cluster, problem.training, *problem.engine) {}
+        context_(problem, evaluator, {how.incumbent_ns, how.node_limit, how.interrupted}, out_) {}
 
   GroupedOutcome run();
 
@@ -60,14 +61,6 @@ class ChainsSearch {
   [[nodiscard]] const Size& size_of(std::int64_t samples) const {
     return *std::find_if(sizes_.begin(), sizes_.end(), [&](const Size& known) { return known.samples == samples; });
   }
-  [[nodiscard]] std::int64_t incumbent() const {
-    const std::int64_t own = out_.best ? out_.best->iteration_ns : INT64_MAX;
-    return how_.incumbent_ns > 0 ? std::min(own, how_.incumbent_ns) : own;
-  }
-  [[nodiscard]] bool stopped() {
-    if (how_.interrupted && how_.interrupted()) out_.interrupted = true;
-    return out_.interrupted || (how_.node_limit > 0 && out_.simulations >= how_.node_limit);
-  }
 
   /// A chain that fits, simulated.
   struct Kept {
@@ -89,11 +82,11 @@ class ChainsSearch {
   const Problem& problem_;
   Evaluator& evaluator_;
   const DeviceGroupsOptions& how_;
-  const cost::ClusterCosts costs_;
+  GroupedOutcome out_;
+  PhaseContext context_;
   std::vector<Kept> kept_;  ///< the best of sizes that were not refined
   std::vector<Kept> good_;  ///< chains that fit under 1F1B, by time; at most kKeptGrouped, where ZB-H1 is admitted
   std::vector<Size> sizes_;
-  GroupedOutcome out_;
 };
 
 void ChainsSearch::remember(Kept kept) {
@@ -105,43 +98,36 @@ void ChainsSearch::remember(Kept kept) {
 
 std::int64_t ChainsSearch::judge(const StageOptions& options, const solve::GroupedPipeline& chain, std::int64_t samples,
                                  ChainSchedule schedule) {
-  Plan plan;
-  plan.training = problem_.training;
-  plan.engine = problem_.engine->name;
+  Plan plan = context_.empty_plan();
   if (!problem_.space.admits("pp", static_cast<std::int64_t>(chain.stages.size()))) return 0;
-  plan.pipelines = {pipeline_of(problem_, options, chain.stages, samples)};
+  Pipeline pipeline = pipeline_of(problem_, options, chain.stages, samples);
   if (schedule == ChainSchedule::zero_bubble) {
-    plan.only_pipeline().schedule.kind = ScheduleKind::zb_h1;
-    if (chain.stages.size() < 2 || !pipeline_admitted(problem_, plan.only_pipeline(), samples)) return 0;
+    pipeline.schedule.kind = ScheduleKind::zb_h1;
+    if (chain.stages.size() < 2 || !pipeline_admitted(problem_, pipeline, samples)) return 0;
   }
+  plan.pipelines = {std::move(pipeline)};
   if (!plan_violations(*problem_.model, plan).empty()) return 0;
-  ++out_.simulations;
-  const std::optional<PlanEvaluation> found = evaluator_.evaluate(problem_, costs_, plan);
-  ESPALIER_CHECK(found);
-  ESPALIER_CHECK(found->iteration_ns >= chain.bound_ns || !evaluator_.exact());
-  if (!found->fits) {
-    ++out_.without_room;
-    return 0;
-  }
+  const PlanEvaluation found = context_.simulate(plan);
+  ESPALIER_CHECK(found.iteration_ns >= chain.bound_ns || !evaluator_.exact());
+  if (!context_.offer(plan.pipelines, found)) return 0;
   if (schedule == ChainSchedule::one_f_one_b && admits_zero_bubble(problem_.space))
-    remember({samples, chain.stages, found->iteration_ns});
-  GroupedCandidate candidate{std::move(plan.pipelines), found->iteration_ns};
-  if (!out_.best || candidate.iteration_ns < out_.best->iteration_ns) out_.best = candidate;
+    remember({samples, chain.stages, found.iteration_ns});
+  GroupedCandidate candidate{std::move(plan.pipelines), found.iteration_ns};
   const auto at = std::upper_bound(out_.simulated.begin(), out_.simulated.end(), candidate,
                                    [](const auto& a, const auto& b) { return a.iteration_ns < b.iteration_ns; });
   out_.simulated.insert(at, std::move(candidate));
   if (out_.simulated.size() > kKeptGrouped) out_.simulated.pop_back();
-  return found->iteration_ns;
+  return found.iteration_ns;
 }
 
 /// Takes the first single change that is faster, again and again.
 void ChainsSearch::refine(const Size& size, Kept start, ChainSchedule schedule) {
   const std::int64_t before = out_.simulations;
   Kept best = std::move(start);
-  for (bool better = true; better && !stopped();) {
+  for (bool better = true; better && !context_.stopped();) {
     better = false;
     for (const Chain& chain : changes_of(best.chain, size.options)) {
-      if (stopped() || out_.simulations - before >= kMostChanges) break;
+      if (context_.stopped() || out_.simulations - before >= kMostChanges) break;
       const auto with_bound = bounded(size.numbers, chain, schedule);
       if (!with_bound || with_bound->bound_ns >= best.iteration_ns) continue;
       const std::int64_t ns = judge(size.options, *with_bound, size.samples, schedule);
@@ -159,7 +145,7 @@ void ChainsSearch::refine(const Size& size, Kept start, ChainSchedule schedule) 
 void ChainsSearch::refine_best() {
   std::stable_sort(kept_.begin(), kept_.end(), [](const Kept& a, const Kept& b) { return a.iteration_ns < b.iteration_ns; });
   for (std::size_t i = 0; i < std::min(kept_.size(), kRefinedGrouped.value); ++i) {
-    if (kept_[i].iteration_ns > incumbent() + incumbent() / 1000 * kRefinedPermille) break;
+    if (kept_[i].iteration_ns > context_.best_ns() + context_.best_ns() / 1000 * kRefinedPermille) break;
     refine(size_of(kept_[i].samples), kept_[i]);
   }
   kept_.clear();
@@ -170,7 +156,7 @@ std::vector<ChainsSearch::Size> ChainsSearch::sizes_with_options() {
   for (const std::int64_t samples : sizes_of(problem_.training.global_batch)) sizes.emplace_back().samples = samples;
   base::parallel_for(sizes.size(), std::max(1, how_.threads), 1, [&](std::size_t i, int) {
     Size& size = sizes[i];
-    size.options = stage_options(problem_, costs_, size.samples);
+    size.options = stage_options(problem_, context_.costs(), size.samples);
     if (size.options.options.empty()) return;
     size.numbers = solver_problem(problem_, size.options, size.samples);
     size.numbers.without = how_.without;
@@ -185,8 +171,8 @@ ChainsSearch::Kept ChainsSearch::judge_all(const Size& size, const std::vector<s
                                            std::size_t most) {
   Kept best{size.samples, {}, INT64_MAX};
   for (std::size_t i = 0; i < std::min(chains.size(), most); ++i) {
-    if (chains[i].bound_ns >= incumbent()) break;
-    if (stopped()) {
+    if (chains[i].bound_ns >= context_.best_ns()) break;
+    if (context_.stopped()) {
       out_.complete = false;
       break;
     }
@@ -199,12 +185,12 @@ ChainsSearch::Kept ChainsSearch::judge_all(const Size& size, const std::vector<s
 void ChainsSearch::glance(Size& size) {
   constexpr std::size_t kWidth = 6, kJudged = 3;
   solve::DeviceGroupsProblem numbers = size.numbers;
-  numbers.cutoff_ns = incumbent();
+  numbers.cutoff_ns = context_.best_ns();
   numbers.prove = false;
   numbers.width = kWidth;
   size.tables = std::make_unique<solve::DeviceGroupsTables>(size.numbers);
   const solve::DeviceGroupsOutcome found = solve::plan_device_groups(numbers, *size.tables);
-  out_.states += found.counters.states;
+  out_.bounded += found.counters.states;
   out_.tried += found.counters.tried;
   size.numbers.floor_ns = found.lower_bound_ns;
   if (found.exact && found.candidates.empty()) size.bound_ns = found.lower_bound_ns;
@@ -216,7 +202,7 @@ void ChainsSearch::glance(Size& size) {
 
 void ChainsSearch::search_size(Size& size) {
   solve::DeviceGroupsProblem numbers = size.numbers;
-  if (how_.cutoff) numbers.cutoff_ns = incumbent();
+  if (how_.cutoff) numbers.cutoff_ns = context_.best_ns();
   if (numbers.cutoff_ns < INT64_MAX) numbers.cutoff_ns -= numbers.cutoff_ns / 1000 * kWorthPermille;
   ++out_.sizes;
   out_.options += static_cast<std::int64_t>(size.options.options.size());
@@ -229,11 +215,11 @@ void ChainsSearch::search_size(Size& size) {
   size.tables.reset();
   out_.refused += found.counters.passes == 0 ? 1 : 0;
   out_.dropped += found.counters.options_dropped;
-  out_.states += found.counters.states;
+  out_.bounded += found.counters.states;
   out_.tried += found.counters.tried;
   out_.candidates += static_cast<std::int64_t>(found.candidates.size());
   size.bound_ns = found.lower_bound_ns;
-  const std::int64_t known = incumbent();
+  const std::int64_t known = context_.best_ns();
   Kept best = judge_all(size, found.candidates, found.candidates.size());
   if (best.chain.empty()) return;
   if (best.iteration_ns < known)
@@ -245,12 +231,12 @@ void ChainsSearch::search_size(Size& size) {
 void ChainsSearch::close() {
   std::int64_t left = kMostLooked;
   for (Size& size : sizes_) {
-    if (stopped() || size.bound_ns >= incumbent()) continue;
-    const auto open = chains_below(size.numbers, incumbent(), left);
+    if (context_.stopped() || size.bound_ns >= context_.best_ns()) continue;
+    const auto open = chains_below(size.numbers, context_.best_ns(), left);
     if (!open) continue;
     for (const solve::GroupedPipeline& chain : *open) {
-      if (chain.bound_ns >= incumbent()) break;
-      if (stopped()) return;
+      if (chain.bound_ns >= context_.best_ns()) break;
+      if (context_.stopped()) return;
       judge(size.options, chain, size.samples);
       ++out_.candidates;
     }
@@ -264,7 +250,7 @@ void ChainsSearch::zero_bubble() {
   for (const Kept& start : starts) {
     const Size& size = size_of(start.samples);
     const auto chain = bounded(size.numbers, start.chain, ChainSchedule::zero_bubble);
-    if (!chain || stopped()) continue;
+    if (!chain || context_.stopped()) continue;
     ++out_.candidates;
     const std::int64_t ns = judge(size.options, *chain, start.samples, ChainSchedule::zero_bubble);
     if (ns > 0 && (best.iteration_ns == 0 || ns < best.iteration_ns)) best = {start.samples, start.chain, ns};
@@ -277,17 +263,18 @@ void ChainsSearch::close_zero_bubble() {
   std::int64_t left = kMostLooked;
   const std::int64_t work_ns = work_bound_ns(problem_);
   for (Size& size : sizes_) {
-    const auto open = stopped() ? std::nullopt : chains_below(size.numbers, incumbent(), left, ChainSchedule::zero_bubble);
+    const auto open =
+        context_.stopped() ? std::nullopt : chains_below(size.numbers, context_.best_ns(), left, ChainSchedule::zero_bubble);
     if (!open) {
       size.bound_ns = std::min(size.bound_ns, work_ns);
       continue;
     }
     for (const solve::GroupedPipeline& chain : *open) {
-      if (chain.bound_ns >= incumbent() || stopped()) break;
+      if (chain.bound_ns >= context_.best_ns() || context_.stopped()) break;
       judge(size.options, chain, size.samples, ChainSchedule::zero_bubble);
       ++out_.candidates;
     }
-    if (stopped()) size.bound_ns = std::min(size.bound_ns, work_ns);
+    if (context_.stopped()) size.bound_ns = std::min(size.bound_ns, work_ns);
   }
 }
 
@@ -312,16 +299,16 @@ GroupedOutcome ChainsSearch::run() {
   const auto by_estimate = [](const Size& a, const Size& b) { return a.estimate_ns < b.estimate_ns; };
   std::stable_sort(sizes_.begin(), sizes_.end(), by_estimate);
   for (Size& size : sizes_)
-    if (how_.cutoff && !stopped()) glance(size);
+    if (how_.cutoff && !context_.stopped()) glance(size);
   std::stable_sort(sizes_.begin(), sizes_.end(), by_estimate);
-  if (!stopped()) refine_best();
-  for (std::size_t i = 0; i < sizes_.size() && !stopped(); ++i) {
+  if (!context_.stopped()) refine_best();
+  for (std::size_t i = 0; i < sizes_.size() && !context_.stopped(); ++i) {
     search_size(sizes_[i]);
     if (how_.progress)
       how_.progress({"device groups", static_cast<std::int64_t>(i) + 1, static_cast<std::int64_t>(sizes_.size()),
-                     "micro-batch sizes", incumbent() == INT64_MAX ? 0 : incumbent(), 0});
+                     "micro-batch sizes", context_.best_ns() == INT64_MAX ? 0 : context_.best_ns(), 0});
   }
-  out_.complete = !stopped();
+  out_.complete = !context_.stopped();
   refine_best();
   if (out_.complete) close();
   if (out_.complete && admits_zero_bubble(problem_.space)) zero_bubble();

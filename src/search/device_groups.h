@@ -21,15 +21,10 @@
 #include <vector>
 
 #include "search/group_chains.h"
+#include "search/phase_outcome.h"
 #include "search/search.h"
 
 namespace espalier::search {
-
-/// A plan without names, simulated.
-struct GroupedCandidate {
-  std::vector<Pipeline> pipelines;
-  std::int64_t iteration_ns = 0;
-};
 
 struct DeviceGroupsOptions {
   int threads = 1;
@@ -41,17 +36,15 @@ struct DeviceGroupsOptions {
   ProgressCallback progress;
 };
 
-struct GroupedOutcome {
-  std::optional<GroupedCandidate> best;
+/// `bounded` counts partial plans that were kept.
+struct GroupedOutcome : PhaseOutcome {
   std::vector<GroupedCandidate> simulated;  ///< that fit, by time; at most kKeptGrouped
   std::int64_t sizes = 0;                   ///< of micro-batches
   std::int64_t refused = 0;                 ///< of these: by limits alone, no plan is better than what was known
-  std::int64_t options = 0, dropped = 0, states = 0;
+  std::int64_t options = 0, dropped = 0;
   std::int64_t tried = 0;  ///< ways to put a stage in front of a partial plan
-  std::int64_t candidates = 0, simulations = 0, without_room = 0;
+  std::int64_t candidates = 0;
   std::int64_t refined = 0;  ///< of the plans simulated, single changes of others
-  bool complete = true, interrupted = false;
-  std::int64_t lower_bound_ns = 0;  ///< no plan of the phase takes less; INT64_MAX: it has none
 };
 inline constexpr std::int64_t kWorthPermille = 3;     ///< what a plan of another size must gain, by its bound
 inline constexpr std::int64_t kRefinedPermille = 20;  ///< plans of other sizes that are refined, above the best

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "search/multi_pipeline.h"
+#include "search/phase_context.h"
 
 #include <algorithm>
 #include <array>
@@ -45,10 +46,9 @@ class MultiPipelineSearch {
       : problem_(problem),
         evaluator_(evaluator),
         options_(options),
-        costs_(*problem.model, *problem.cluster, problem.training, *problem.engine),
         work_(problem),
         reach_(problem, evaluator, options),
-        incumbent_ns_(incumbent_ns > 0 ? incumbent_ns : INT64_MAX) {}
+        context_(problem, evaluator, {incumbent_ns, options.node_limit, options.interrupted}, out_) {}
 
   MultiPipelineOutcome run(const SingleGroupOutcome& alone);
 
@@ -79,27 +79,19 @@ class MultiPipelineSearch {
   /// All plans of several pipelines that may be faster than the best, where these are few. False: they are not.
   bool close(const SingleGroupOutcome& alone);
   [[nodiscard]] bool legal(const PipelineChoice& column, std::int64_t microbatches) const;
-  [[nodiscard]] std::int64_t best_ns() const {
-    return out_.best ? std::min(incumbent_ns_, out_.best->iteration_ns) : incumbent_ns_;
-  }
-  [[nodiscard]] bool stopped() {
-    if (options_.interrupted && options_.interrupted()) out_.interrupted = true;
-    return out_.interrupted || (options_.node_limit > 0 && out_.simulations >= options_.node_limit);
-  }
 
   const Problem& problem_;
   Evaluator& evaluator_;
   const Options& options_;
-  const cost::ClusterCosts costs_;
   const WorkBound work_;
   GroupReach reach_;
-  const std::int64_t incumbent_ns_;
+  MultiPipelineOutcome out_;
+  PhaseContext context_;
   std::int64_t work_ns_ = 0;                          ///< no plan takes less
   std::int64_t floor_ns_ = 0;                         ///< no plan of several pipelines takes less
   std::vector<std::vector<PipelineChoice>> columns_;  ///< by group
   std::map<std::pair<std::size_t, std::int64_t>, std::vector<Alone>> exact_;
   std::int64_t exact_searches_ = 0, exact_choices_ = 0;
-  MultiPipelineOutcome out_;
 };
 
 Pipeline with_microbatches(Pipeline pipeline, std::int64_t microbatches) {
@@ -125,14 +117,10 @@ void MultiPipelineSearch::add_column(std::size_t group, const Pipeline& pipeline
   const std::int64_t all = pipeline.schedule.microbatches, other = all > 1 ? all / 2 : 2;
   column.estimate.samples = pipeline.samples_per_microbatch();
   if (!legal(column, other)) return;
-  Plan plan;
-  plan.training = problem_.training;
-  plan.engine = problem_.engine->name;
+  Plan plan = context_.empty_plan();
   plan.pipelines = {with_microbatches(pipeline, other)};
-  const auto judged = evaluator_.evaluate(problem_, costs_, plan);
-  ESPALIER_CHECK(judged);
-  ++out_.simulations;
-  column.estimate.tau = static_cast<double>(iteration_ns - judged->iteration_ns) / static_cast<double>(all - other);
+  column.estimate.tau =
+      static_cast<double>(iteration_ns - context_.simulate(plan).iteration_ns) / static_cast<double>(all - other);
   column.estimate.alpha = static_cast<double>(iteration_ns) - column.estimate.tau * static_cast<double>(all);
   if (column.estimate.tau <= 0) return;
   ++out_.columns;
@@ -148,7 +136,7 @@ void MultiPipelineSearch::search_exact(std::size_t group, std::int64_t nodes, st
   Options how;
   how.threads = options_.threads;
   how.interrupted = options_.interrupted;
-  how.slowest_ns = best_ns();
+  how.slowest_ns = context_.best_ns();
   if (options_.node_limit > 0) how.node_limit = std::max<std::int64_t>(1, options_.node_limit - out_.simulations);
   const Outcome found = branch_and_bound(own, evaluator_, how);
   ++exact_searches_;
@@ -173,7 +161,7 @@ const std::vector<Alone>& MultiPipelineSearch::exact(std::size_t group, std::int
   for (std::int64_t nodes = of.nodes; nodes >= 1; --nodes) {
     devices[group] = static_cast<double>(nodes * of.devices_per_node);
     if (problem_.space.devices == DeviceChoice::all && nodes < of.nodes) break;
-    if (work_.ns(devices, samples) >= best_ns() || stopped()) break;
+    if (work_.ns(devices, samples) >= context_.best_ns() || context_.stopped()) break;
     if (exact_searches_ >= kMostExactSearches || exact_choices_ >= kMostExactChoices) break;
     search_exact(group, nodes, samples, known->second);
   }
@@ -207,7 +195,7 @@ std::vector<double> MultiPipelineSearch::paces(const SingleGroupOutcome& alone) 
     }
     return out;
   }
-  const std::int64_t least = least_time(floor_ns_, best_ns() == INT64_MAX ? 16 * floor_ns_ : best_ns(),
+  const std::int64_t least = least_time(floor_ns_, context_.best_ns() == INT64_MAX ? 16 * floor_ns_ : context_.best_ns(),
                                         problem_.training.global_batch, [&](std::int64_t ns) { return reach_.samples(ns); });
   for (std::size_t g = 0; g < problem_.cluster->groups.size(); ++g) out.push_back(static_cast<double>(reach_.samples(g, least)));
   return out;
@@ -216,7 +204,7 @@ std::vector<double> MultiPipelineSearch::paces(const SingleGroupOutcome& alone) 
 /// Shares in proportion to the paces of the groups, and numbers of samples near them that divide well.
 void MultiPipelineSearch::add_shares(const SingleGroupOutcome& alone) {
   const std::int64_t batch = problem_.training.global_batch;
-  if (problem_.cluster->groups.size() < 2 || floor_ns_ >= best_ns()) return;
+  if (problem_.cluster->groups.size() < 2 || floor_ns_ >= context_.best_ns()) return;
   const std::vector<double> reached = paces(alone);
   const double all = std::accumulate(reached.begin(), reached.end(), 0.0);
   if (all <= 0) return;
@@ -251,13 +239,13 @@ std::vector<std::int64_t> samples_near(std::int64_t share, std::int64_t devices,
 }
 
 void MultiPipelineSearch::add_missing() {
-  if (best_ns() != INT64_MAX) return;
+  if (context_.best_ns() != INT64_MAX) return;
   const std::int64_t batch = problem_.training.global_batch;
   for (std::size_t g = 0; g < columns_.size(); ++g) {
     const NodeGroup& group = problem_.cluster->groups[g];
     const std::int64_t devices = group.nodes * group.devices_per_node;
     for (const std::int64_t samples : samples_near(batch * devices / problem_.cluster->devices(), devices, batch)) {
-      if (!columns_[g].empty() || stopped()) break;
+      if (!columns_[g].empty() || context_.stopped()) break;
       std::vector<Alone> found;
       search_exact(g, group.nodes, samples, found);
       for (const Alone& one : found) add_column(g, one.pipeline, one.alone_ns);
@@ -273,7 +261,7 @@ bool MultiPipelineSearch::improve_exact_once() {
   for (const std::int64_t moved : {1, 2, 3, 4, 6, 8, 12, 16, 0})
     for (std::size_t from = 0; from < pipelines.size(); ++from)
       for (std::size_t to = 0; to < pipelines.size(); ++to) {
-        if (from == to || pipelines[from].samples <= moved || (moved > 8 && moved * 16 > batch) || stopped()) continue;
+        if (from == to || pipelines[from].samples <= moved || (moved > 8 && moved * 16 > batch) || context_.stopped()) continue;
         for (const Alone& a : exact(group_of(pipelines[from]), pipelines[from].samples - moved)) {
           if (a.alone_ns >= out_.best->iteration_ns) break;
           for (const Alone& b : exact(group_of(pipelines[to]), pipelines[to].samples + moved)) {
@@ -291,7 +279,7 @@ bool MultiPipelineSearch::improve_exact_once() {
 }
 
 void MultiPipelineSearch::improve_exact() {
-  while (out_.best && !stopped() && improve_exact_once()) {
+  while (out_.best && !context_.stopped() && improve_exact_once()) {
   }
 }
 
@@ -301,7 +289,7 @@ void MultiPipelineSearch::add_columns(const SingleGroupOutcome& alone) {
     const Cluster cluster = group_alone(*problem_.cluster, g);
     std::vector<std::int64_t> seen;
     for (const Candidate& candidate : alone.groups[g].simulated) {
-      if (seen.size() >= kMostColumns || stopped()) break;
+      if (seen.size() >= kMostColumns || context_.stopped()) break;
       const std::int64_t samples =
           std::int64_t{candidate.configuration.schedule.micro_batch} * candidate.configuration.strategy.dp;
       if (std::find(seen.begin(), seen.end(), samples) != seen.end()) continue;
@@ -338,7 +326,7 @@ std::vector<SampleSplit> MultiPipelineSearch::deals() {
   std::vector<SampleSplit> all;
   std::vector<const PipelineChoice*> chosen;
   extend(chosen, 0, all);
-  out_.combinations = static_cast<std::int64_t>(all.size());
+  out_.bounded = static_cast<std::int64_t>(all.size());
   std::stable_sort(all.begin(), all.end(),
                    [](const SampleSplit& a, const SampleSplit& b) { return a.estimate_ns < b.estimate_ns; });
   return all;
@@ -360,10 +348,7 @@ std::int64_t MultiPipelineSearch::judge(const SampleSplit& deal) {
 }
 
 Plan MultiPipelineSearch::beside_each_other(const std::vector<const Pipeline*>& pipelines) const {
-  Plan plan;
-  plan.training = problem_.training;
-  plan.engine = problem_.engine->name;
-  plan.pipelines.clear();
+  Plan plan = context_.empty_plan();
   for (const Pipeline* pipeline : pipelines) {
     plan.pipelines.push_back(*pipeline);
     plan.pipelines.back().id = static_cast<std::int32_t>(plan.pipelines.size()) - 1;
@@ -373,21 +358,14 @@ Plan MultiPipelineSearch::beside_each_other(const std::vector<const Pipeline*>& 
 
 std::int64_t MultiPipelineSearch::judge(Plan plan) {
   if (!plan_violations(*problem_.model, plan).empty()) return 0;
-  ++out_.simulations;
-  const auto judged = evaluator_.evaluate(problem_, costs_, plan);
-  ESPALIER_CHECK(judged && (judged->iteration_ns >= (plan.pipelines.size() > 1 ? floor_ns_ : work_ns_) || !evaluator_.exact()));
-  if (!judged->fits) {
-    ++out_.without_room;
-    return 0;
-  }
-  if (!out_.best || judged->iteration_ns < out_.best->iteration_ns)
-    out_.best = GroupedCandidate{std::move(plan.pipelines), judged->iteration_ns};
-  return judged->iteration_ns;
+  const PlanEvaluation judged = context_.simulate(plan);
+  ESPALIER_CHECK(judged.iteration_ns >= (plan.pipelines.size() > 1 ? floor_ns_ : work_ns_) || !evaluator_.exact());
+  return context_.offer(plan.pipelines, judged) ? judged.iteration_ns : 0;
 }
 
 void MultiPipelineSearch::improve(SampleSplit deal, std::int64_t ns) {
   const std::int64_t before = out_.simulations;
-  for (bool better = true; better && !stopped() && out_.simulations - before < kMostSplits;) {
+  for (bool better = true; better && !context_.stopped() && out_.simulations - before < kMostSplits;) {
     better = false;
     for (std::size_t from = 0; from < deal.columns.size() && !better; ++from)
       for (std::size_t to = 0; to < deal.columns.size() && !better; ++to) {
@@ -474,7 +452,7 @@ class Splits {
 /// Those that end soonest alone go first, so that the others are known to be slower.
 bool MultiPipelineSearch::close(const SingleGroupOutcome& alone) {
   Splits splits;
-  if (!splits.fill(problem_, evaluator_, alone, best_ns(), [this] { return stopped(); })) return false;
+  if (!splits.fill(problem_, evaluator_, alone, context_.best_ns(), [this] { return context_.stopped(); })) return false;
   struct Choice {
     std::int64_t alone_ns = 0;  ///< of the slowest
     std::vector<const Pipeline*> pipelines;
@@ -505,8 +483,8 @@ bool MultiPipelineSearch::close(const SingleGroupOutcome& alone) {
   std::stable_sort(choices.begin(), choices.end(), [](const Choice& a, const Choice& b) { return a.alone_ns < b.alone_ns; });
   std::int64_t left = kMostClosing;
   for (const Choice& choice : choices) {
-    if (choice.alone_ns >= best_ns()) break;
-    if (--left < 0 || stopped()) return false;
+    if (choice.alone_ns >= context_.best_ns()) break;
+    if (--left < 0 || context_.stopped()) return false;
     judge(beside_each_other(choice.pipelines));
   }
   return true;
@@ -527,20 +505,20 @@ void MultiPipelineSearch::thin_columns() {
 MultiPipelineOutcome MultiPipelineSearch::run(const SingleGroupOutcome& alone) {
   work_ns_ = work_.ns();
   floor_ns_ = pipelines_floor_ns(problem_);
-  if (floor_ns_ >= best_ns()) {  // gradients alone take too long to meet
-    out_.lower_bound_ns = best_ns();
+  if (floor_ns_ >= context_.best_ns()) {  // gradients alone take too long to meet
+    out_.lower_bound_ns = context_.best_ns();
     return std::move(out_);
   }
   add_columns(alone);
-  if (!stopped()) add_shares(alone);
-  if (!stopped()) add_missing();
+  if (!context_.stopped()) add_shares(alone);
+  if (!context_.stopped()) add_missing();
   thin_columns();
   std::optional<SampleSplit> best;
   std::int64_t best_ns = 0;
   std::size_t judged = 0;
   const std::vector<SampleSplit> all = deals();
   for (const SampleSplit& deal : all) {
-    if (judged++ >= kMostJudged || stopped()) break;
+    if (judged++ >= kMostJudged || context_.stopped()) break;
     if (best && deal.estimate_ns > 1.2 * static_cast<double>(best_ns)) break;
     const std::int64_t ns = judge(deal);
     if (ns == 0 || (best && ns >= best_ns)) continue;
@@ -549,11 +527,11 @@ MultiPipelineOutcome MultiPipelineSearch::run(const SingleGroupOutcome& alone) {
   }
   if (best) improve(*best, best_ns);
   improve_exact();
-  out_.lower_bound_ns = std::min(floor_ns_, this->best_ns());
-  if (!stopped() && close(alone))
-    out_.lower_bound_ns = this->best_ns();
-  else if (!stopped() && this->best_ns() < INT64_MAX)
-    out_.lower_bound_ns = splits_bound_ns(problem_, reach_, this->best_ns());
+  out_.lower_bound_ns = std::min(floor_ns_, context_.best_ns());
+  if (!context_.stopped() && close(alone))
+    out_.lower_bound_ns = context_.best_ns();
+  else if (!context_.stopped() && context_.best_ns() < INT64_MAX)
+    out_.lower_bound_ns = splits_bound_ns(problem_, reach_, context_.best_ns());
   out_.complete = !out_.interrupted;
   return std::move(out_);
 }

@@ -29,11 +29,9 @@
 
 namespace espalier::search {
 
-struct MultiPipelineOutcome {
-  std::optional<GroupedCandidate> best;
-  std::int64_t columns = 0, combinations = 0, simulations = 0, without_room = 0;
-  bool complete = true, interrupted = false;
-  std::int64_t lower_bound_ns = 0;  ///< no plan of the phase takes less
+/// `bounded` counts sets of columns, samples dealt.
+struct MultiPipelineOutcome : PhaseOutcome {
+  std::int64_t columns = 0;
 };
 
 /// `incumbent_ns` of other phases; 0: none.

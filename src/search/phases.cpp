@@ -106,8 +106,7 @@ void run_operators_by_layer(PhaseState& s, PhaseReport& out) {
 
 /// Where devices are of unequal speed: what was found on the classes, as a plan of their devices. What the classes
 /// prove counts where they are exact.
-template <typename Outcome>
-void on_devices(const PhaseState& s, Outcome& found) {
+void on_devices(const PhaseState& s, PhaseOutcome& found) {
   if (s.classes == nullptr) return;
   if (found.best) found.best->pipelines = s.classes->on_devices(std::move(found.best->pipelines));
   if (!s.classes->exact()) found.lower_bound_ns = std::min(found.lower_bound_ns, work_bound_ns(s.problem));
@@ -123,24 +122,13 @@ void leave_to_others(const Problem& on, SingleGroupOutcome& found) {
   found.lower_bound_ns = INT64_MAX;
 }
 
-/// Adds what the same phase found on other groups of the same devices.
-template <typename Outcome>
-void add(Outcome& found, const Outcome& more) {
-  if (more.best && (!found.best || more.best->iteration_ns < found.best->iteration_ns)) found.best = more.best;
-  found.simulations += more.simulations;
-  found.complete = found.complete && more.complete;
-  found.interrupted = found.interrupted || more.interrupted;
-  found.lower_bound_ns = std::min(found.lower_bound_ns, more.lower_bound_ns);
-}
-
 /// Adds the plans on each class.
 void add_classes(const PhaseState& s, SingleGroupOutcome& found) {
   s.found.of_classes = single_group(s.by_class, *s.of_classes, s.options.how);
   SingleGroupOutcome& more = *s.found.of_classes;
   leave_to_others(s.by_class, more);
   on_devices(s, more);
-  add(found, more);
-  found.bounded += more.bounded;
+  merge(found, more);
 }
 
 void run_single_group(PhaseState& s, PhaseReport& out) {
@@ -153,7 +141,7 @@ void run_single_group(PhaseState& s, PhaseReport& out) {
 /// Of the plans handed in the fastest that fits.
 struct Started {
   std::optional<GroupedCandidate> best;
-  std::int64_t judged = 0, without_room = 0;
+  std::int64_t judged = 0, out_of_memory = 0;
 };
 Started judge_starts(PhaseState& s) {
   Started out;
@@ -168,7 +156,7 @@ Started judge_starts(PhaseState& s) {
     const std::optional<PlanEvaluation> judged = s.evaluator.evaluate(s.problem, costs, plan);
     ESPALIER_CHECK(judged.has_value());
     ++out.judged;
-    if (!judged->fits) ++out.without_room;
+    if (!judged->fits) ++out.out_of_memory;
     if (!judged->fits || (out.best && out.best->iteration_ns <= judged->iteration_ns)) continue;
     out.best = {std::move(plan.pipelines), judged->iteration_ns};
   }
@@ -197,13 +185,14 @@ void run_device_groups(PhaseState& s, PhaseReport& out) {
   }
   found.candidates += start.judged;
   found.simulations += start.judged;
-  found.without_room += start.without_room;
-  report(found, found.states, out);
+  found.out_of_memory += start.out_of_memory;
+  report(found, found.bounded, out);
 }
 
 std::int64_t simulated_before(const SearchResult& found) {
-  const auto of = [](const auto& outcome) { return outcome ? outcome->simulations : std::int64_t{0}; };
-  return of(found.alone) + of(found.grouped) + of(found.across) + of(found.beside);
+  std::int64_t out = 0;
+  for (const PhaseOutcome* phase : found.on_groups()) out += phase->simulations;
+  return out;
 }
 
 void run_whole_cluster(PhaseState& s, PhaseReport& out) {
@@ -225,12 +214,10 @@ void run_multi_pipeline(PhaseState& s, PhaseReport& out) {
   // it.
   if (s.classes != nullptr && !s.found.beside->interrupted) {
     const MultiPipelineOutcome groups = search(s.problem, s.evaluator, *s.found.alone);
-    add(*s.found.beside, groups);
+    merge(*s.found.beside, groups);
     s.found.beside->columns += groups.columns;
-    s.found.beside->combinations += groups.combinations;
-    s.found.beside->without_room += groups.without_room;
   }
-  report(*s.found.beside, s.found.beside->combinations, out);
+  report(*s.found.beside, s.found.beside->bounded, out);
 }
 
 void run_uneven_replicas(PhaseState& s, PhaseReport& out) {
@@ -238,7 +225,7 @@ void run_uneven_replicas(PhaseState& s, PhaseReport& out) {
   how.node_limit = s.rest_after(simulated_before(s.found));
   s.found.replicas = uneven_replicas(unlike_problem(s), unlike_evaluator(s), s.found.best_ns(), how);
   on_devices(s, *s.found.replicas);
-  report(*s.found.replicas, s.found.replicas->considered, out);
+  report(*s.found.replicas, s.found.replicas->bounded, out);
 }
 
 bool never(const PhaseState&) { return false; }
@@ -302,16 +289,23 @@ const LayeredCandidate* SearchResult::faster_layered() const {
   return best;
 }
 
+std::vector<const PhaseOutcome*> SearchResult::on_groups() const {
+  std::vector<const PhaseOutcome*> out;
+  const auto add = [&out](const auto& phase) {
+    if (phase) out.push_back(&*phase);
+  };
+  add(alone);
+  add(grouped);
+  add(across);
+  add(beside);
+  add(replicas);
+  return out;
+}
+
 const GroupedCandidate* SearchResult::faster_grouped() const {
   const GroupedCandidate* best = nullptr;
-  const auto look = [&best](const auto& found) {
-    if (found && found->best && (best == nullptr || found->best->iteration_ns < best->iteration_ns)) best = &*found->best;
-  };
-  look(alone);
-  look(grouped);
-  look(across);
-  look(beside);
-  look(replicas);
+  for (const PhaseOutcome* phase : on_groups())
+    if (phase->best && (best == nullptr || phase->best->iteration_ns < best->iteration_ns)) best = &*phase->best;
   if (best == nullptr) return nullptr;
   const std::int64_t equal = best_equal_ns();
   return equal == 0 || best->iteration_ns < equal ? best : nullptr;
@@ -356,11 +350,7 @@ std::int64_t SearchResult::lower_bound_ns() const {
   std::int64_t bound = flat().complete ? best : std::min(best, flat().lower_bound_ns);
   if (last() != nullptr) bound = std::min(bound, last()->lower_bound_ns);
   if (partitioned) bound = std::min(bound, both ? choices.layered_lower_bound_ns : choices.lower_bound_ns);
-  if (alone) bound = std::min(bound, alone->lower_bound_ns);
-  if (grouped) bound = std::min(bound, grouped->lower_bound_ns);
-  if (across) bound = std::min(bound, across->lower_bound_ns);
-  if (beside) bound = std::min(bound, beside->lower_bound_ns);
-  if (replicas) bound = std::min(bound, replicas->lower_bound_ns);
+  for (const PhaseOutcome* phase : on_groups()) bound = std::min(bound, phase->lower_bound_ns);
   // Nothing is known of plans that no phase came to.
   return all_begun() ? bound : 0;
 }
@@ -370,15 +360,15 @@ bool SearchResult::all_begun() const {
 }
 
 bool SearchResult::complete() const {
-  return flat().complete && (last() == nullptr || last()->complete) && (!alone || alone->complete) &&
-         (!grouped || grouped->complete) && (!across || across->complete) && (!beside || beside->complete) &&
-         (!replicas || replicas->complete) && all_begun();
+  const std::vector<const PhaseOutcome*> phases_on_groups = on_groups();
+  return flat().complete && (last() == nullptr || last()->complete) && all_begun() &&
+         std::all_of(phases_on_groups.begin(), phases_on_groups.end(), [](const PhaseOutcome* p) { return p->complete; });
 }
 
 bool SearchResult::interrupted() const {
-  return flat().interrupted || (last() != nullptr && last()->interrupted) || (alone && alone->interrupted) ||
-         (grouped && grouped->interrupted) || (across && across->interrupted) || (beside && beside->interrupted) ||
-         (replicas && replicas->interrupted);
+  const std::vector<const PhaseOutcome*> phases_on_groups = on_groups();
+  return flat().interrupted || (last() != nullptr && last()->interrupted) ||
+         std::any_of(phases_on_groups.begin(), phases_on_groups.end(), [](const PhaseOutcome* p) { return p->interrupted; });
 }
 
 bool SearchResult::left_out() const {

@@ -31,6 +31,7 @@
 #include <string>
 #include <vector>
 
+#include "search/device_groups.h"
 #include "search/layerwise.h"
 #include "search/multi_pipeline.h"
 #include "search/partition_choices.h"
@@ -97,16 +98,18 @@ struct SearchResult {
   std::optional<SingleGroupOutcome> alone;  ///< uniform plans on one of several node groups
   std::optional<SingleGroupOutcome>
       of_classes;  ///< the same on each class of devices of one speed (speed_classes.h); `alone` has the best
-  std::optional<GroupedOutcome> grouped;          ///< stages on groups of unlike devices
-  std::optional<WholeClusterOutcome> across;      ///< uniform plans across node groups
-  std::optional<MultiPipelineOutcome> beside;     ///< pipelines next to each other, one on each of several groups
-  std::optional<UnevenReplicasOutcome> replicas;  ///< one stage, its replicas on several groups
-  std::vector<PhaseReport> phases;                ///< of the space, in order
+  std::optional<GroupedOutcome> grouped;       ///< stages on groups of unlike devices
+  std::optional<PhaseOutcome> across;          ///< uniform plans across node groups
+  std::optional<MultiPipelineOutcome> beside;  ///< pipelines next to each other, one on each of several groups
+  std::optional<PhaseOutcome> replicas;        ///< one stage, its replicas on several groups
+  std::vector<PhaseReport> phases;             ///< of the space, in order
 
   /// Of uniform strategies, in the space that the job asks for.
   [[nodiscard]] const Outcome& flat() const { return partitioned ? *partitioned : uniform; }
   /// The layer-wise search of that space; null: none.
   [[nodiscard]] const LayerwiseOutcome* last() const { return both ? &*both : layered ? &*layered : nullptr; }
+  /// Returns the outcomes of the phases whose plans lie on node groups, in the order in which they ran.
+  [[nodiscard]] std::vector<const PhaseOutcome*> on_groups() const;
   /// The fastest of all; of equally fast ones the first found. A layer-wise plan counts only where it is visibly faster
   /// than every uniform one (kWorthwhile). Nothing fits: none.
   [[nodiscard]] std::optional<PlanCandidate> best() const;

@@ -130,7 +130,7 @@ TEST(Phases, DeviceGroupsBeginWithWhatIsHandedIn) {
   EXPECT_EQ(found.best()->pipelines.front().id, 7);
   EXPECT_GE(found.grouped->simulations, 3);
   EXPECT_GE(found.grouped->candidates + found.grouped->refined, found.grouped->simulations);
-  EXPECT_EQ(found.grouped->without_room, 1);
+  EXPECT_EQ(found.grouped->out_of_memory, 1);
   EXPECT_LE(found.lower_bound_ns(), 5);
 }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "search/single_group.h"
+#include "search/phase_context.h"
 
 #include <algorithm>
 
@@ -75,9 +76,8 @@ class SingleGroupSearch {
       : problem_(problem),
         evaluator_(evaluator),
         options_(options),
-        costs_(*problem.model, *problem.cluster, problem.training, *problem.engine),
         work_(problem),
-        incumbent_ns_(incumbent_ns > 0 ? incumbent_ns : INT64_MAX),
+        context_(problem, evaluator, {incumbent_ns, options.node_limit, options.interrupted}, out_),
         own_(problem) {
     own_.space = space_alone(problem.space);
     out_.lower_bound_ns = INT64_MAX;
@@ -93,19 +93,15 @@ class SingleGroupSearch {
   Outcome search(const Cluster& alone, std::int64_t slowest_ns);
   std::int64_t judge(std::size_t group, const Cluster& alone, const Configuration& found);
   void leave(std::int64_t bound_ns) { out_.lower_bound_ns = std::min(out_.lower_bound_ns, bound_ns); }
-  [[nodiscard]] std::int64_t best_ns() const {
-    return out_.best ? std::min(incumbent_ns_, out_.best->iteration_ns) : incumbent_ns_;
-  }
 
   const Problem& problem_;
   Evaluator& evaluator_;
   const Options& options_;
-  const cost::ClusterCosts costs_;
   const WorkBound work_;
-  const std::int64_t incumbent_ns_;
+  SingleGroupOutcome out_;
+  PhaseContext context_;
   Problem own_;
   std::size_t parts_ = 0;
-  SingleGroupOutcome out_;
 };
 
 Outcome SingleGroupSearch::search(const Cluster& alone, std::int64_t slowest_ns) {
@@ -124,11 +120,9 @@ Outcome SingleGroupSearch::search(const Cluster& alone, std::int64_t slowest_ns)
 /// Simulated time of a plan of a group on the devices of the cluster; 0: it does not fit there.
 std::int64_t SingleGroupSearch::judge(std::size_t group, const Cluster& alone, const Configuration& found) {
   const Plan plan = in_cluster(problem_, alone, problem_.cluster->first_device(group), found);
-  const std::optional<PlanEvaluation> judged = evaluator_.evaluate(problem_, costs_, plan);
+  const std::optional<PlanEvaluation> judged = evaluator_.evaluate(problem_, context_.costs(), plan);
   ESPALIER_CHECK(judged.has_value());
-  if (!judged->fits) return 0;
-  if (!out_.best || judged->iteration_ns < out_.best->iteration_ns) out_.best = {plan.pipelines, judged->iteration_ns};
-  return judged->iteration_ns;
+  return context_.offer(plan.pipelines, *judged) ? judged->iteration_ns : 0;
 }
 
 void SingleGroupSearch::search_whole(std::size_t group) {
@@ -153,13 +147,13 @@ bool SingleGroupSearch::search_part(std::size_t group, const Cluster& whole, std
   std::vector<double> devices(problem_.cluster->groups.size(), 0.0);
   devices[group] = static_cast<double>(nodes * devices_per_node);
   const std::int64_t work_ns = work_.ns(devices, problem_.training.global_batch);
-  if (work_ns >= best_ns()) return false;
+  if (work_ns >= context_.best_ns()) return false;
   if (parts_++ == kMostGroupParts || out_.interrupted || !out_.complete) {
     leave(work_ns);
     return false;
   }
   const Cluster part = part_of(whole, nodes, devices_per_node);
-  const std::int64_t before = best_ns();
+  const std::int64_t before = context_.best_ns();
   const Outcome found = search(part, before);
   std::int64_t bound = found.complete ? (found.best ? found.lower_bound_ns : before) : std::max(work_ns, found.lower_bound_ns);
   // What is proven of a part as a cluster of its own counts where a plan costs the same there and here.

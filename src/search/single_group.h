@@ -13,7 +13,7 @@
 #include <optional>
 #include <vector>
 
-#include "search/device_groups.h"
+#include "search/phase_outcome.h"
 #include "search/search.h"
 
 namespace espalier::search {
@@ -24,12 +24,9 @@ struct GroupAlone {
   double space_size = 0;
 };
 
-struct SingleGroupOutcome {
-  std::vector<GroupAlone> groups;        ///< by place in the cluster, on all nodes; empty on a cluster of one group
-  std::optional<GroupedCandidate> best;  ///< of all, on the devices of the cluster
-  std::int64_t bounded = 0, simulations = 0;
-  bool complete = true, interrupted = false;
-  std::int64_t lower_bound_ns = 0;  ///< no plan of the phase takes less; INT64_MAX: it has none
+/// `bounded` counts nodes of the uniform searches; `best` lies on the devices of the cluster.
+struct SingleGroupOutcome : PhaseOutcome {
+  std::vector<GroupAlone> groups;  ///< by place in the cluster, on all nodes; empty on a cluster of one group
 };
 
 /// A node group as a cluster of its own, all of its devices at the speed of the slowest.

@@ -264,7 +264,7 @@ TEST(DeviceGroups, CountsWhatItDid) {
   const GroupedOutcome found = device_groups(f.problem, judge, {});
   EXPECT_EQ(found.sizes, 3);  // 1, 2 and 4 samples
   EXPECT_EQ(found.simulations, judge.asked);
-  EXPECT_GT(found.without_room, 0);
+  EXPECT_GT(found.out_of_memory, 0);
   EXPECT_LE(found.refined, found.simulations);
   ASSERT_TRUE(found.best);
   EXPECT_EQ(found.best->iteration_ns, found.simulated.front().iteration_ns);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "search/uneven_replicas.h"
+#include "search/phase_context.h"
 
 #include <algorithm>
 #include <array>
@@ -48,15 +49,19 @@ std::vector<std::size_t> groups_of(const ReplicaStrategy& way) {
   return out;
 }
 
+/// Returns the least of the limit that the caller set (0: none) and that of the phase.
+std::int64_t plan_limit(const Options& options) {
+  const std::int64_t most = kMostReplicaPlans;
+  return options.node_limit > 0 ? std::min(options.node_limit, most) : most;
+}
+
 class UnevenReplicasSearch {
  public:
   UnevenReplicasSearch(const Problem& problem, Evaluator& evaluator, std::int64_t incumbent_ns, const Options& options)
       : problem_(problem),
         evaluator_(evaluator),
-        options_(options),
-        costs_(*problem.model, *problem.cluster, problem.training, *problem.engine),
-        incumbent_ns_(incumbent_ns > 0 ? incumbent_ns : INT64_MAX) {}
-  UnevenReplicasOutcome run();
+        context_(problem, evaluator, {incumbent_ns, plan_limit(options), options.interrupted}, out_) {}
+  PhaseOutcome run();
 
  private:
   [[nodiscard]] std::vector<ReplicaStrategy> ways();
@@ -75,32 +80,22 @@ class UnevenReplicasSearch {
   [[nodiscard]] std::int64_t least_update_gain(const Dealt& dealt) const;
   /// What each replica can hold, an equal part being 1; empty: not all of the states.
   [[nodiscard]] std::vector<double> room(const Dealt& dealt, const PlanEvaluation& equal);
-  [[nodiscard]] std::int64_t best_ns() const {
-    return out_.best ? std::min(incumbent_ns_, out_.best->iteration_ns) : incumbent_ns_;
-  }
-  [[nodiscard]] bool stopped() {
-    if (options_.interrupted && options_.interrupted()) out_.interrupted = true;
-    return out_.interrupted || out_.simulations >= kMostReplicaPlans ||
-           (options_.node_limit > 0 && out_.simulations >= options_.node_limit);
-  }
 
   const Problem& problem_;
   Evaluator& evaluator_;
-  const Options& options_;
-  const cost::ClusterCosts costs_;
-  const std::int64_t incumbent_ns_;
+  PhaseOutcome out_;
+  PhaseContext context_;
   std::int64_t work_ns_ = 0;                                  ///< no plan takes less
   bool closed_ = true;                                        ///< what was not simulated is no faster than the best
                                                               ///< plan
   std::map<std::array<std::int64_t, 5>, double> arithmetic_;  ///< by group, tp, sp, recomputation and samples
-  UnevenReplicasOutcome out_;
 };
 
 double UnevenReplicasSearch::arithmetic_ns(std::size_t g, const Strategy& s, std::int64_t samples) {
   const auto [known, added] = arithmetic_.try_emplace({static_cast<std::int64_t>(g), s.tp, static_cast<std::int64_t>(s.sp),
                                                        static_cast<std::int64_t>(s.recompute.kind), samples});
   if (!added) return known->second;
-  const cost::CostContext& c = costs_.of(g);
+  const cost::CostContext& c = context_.costs().of(g);
   std::vector<cost::LayerCost> layers;
   Strategy one = s;
   one.dp = one.shard = 1;
@@ -191,13 +186,11 @@ Plan UnevenReplicasSearch::plan_of(const Dealt& dealt, const std::vector<std::in
 }
 
 std::optional<PlanEvaluation> UnevenReplicasSearch::evaluate(const Dealt& dealt, const std::vector<std::int64_t>& states) {
-  Plan plan = plan_of(dealt, states);
+  const Plan plan = plan_of(dealt, states);
   if (!plan_violations(*problem_.model, plan).empty()) return std::nullopt;
-  ++out_.simulations;
-  auto judged = evaluator_.evaluate(problem_, costs_, plan);
-  ESPALIER_CHECK(judged && (judged->iteration_ns >= work_ns_ || !evaluator_.exact()));
-  if (judged->fits && judged->iteration_ns < best_ns())
-    out_.best = GroupedCandidate{std::move(plan.pipelines), judged->iteration_ns};
+  const PlanEvaluation judged = context_.simulate(plan);
+  ESPALIER_CHECK(judged.iteration_ns >= work_ns_ || !evaluator_.exact());
+  if (judged.fits && judged.iteration_ns < context_.best_ns()) context_.offer(plan.pipelines, judged);
   return judged;
 }
 
@@ -246,7 +239,7 @@ std::int64_t UnevenReplicasSearch::least_update_gain(const Dealt& dealt) const {
   const std::vector<std::size_t> kind = kinds_of(dealt);
   Program program;
   std::vector<cost::KindCosts> of_kinds;
-  cost::price(costs_, plan_of(dealt, {}), program, &of_kinds);
+  cost::price(context_.costs(), plan_of(dealt, {}), program, &of_kinds);
   double longest = 0, rates = 0;
   for (const std::size_t k : kind) {
     double update = 0;
@@ -267,9 +260,9 @@ std::int64_t UnevenReplicasSearch::judge(const Dealt& dealt) {
   const auto equal = evaluate(dealt, equal_parts);
   if (!equal) return 0;
   if (equal->fits) return equal->iteration_ns;
-  ++out_.without_room;
+  ++out_.out_of_memory;
   const bool divisible = dealt.way.strategy.shards_optimizer() && !equal->over.empty();
-  if (!divisible || equal->iteration_ns - least_update_gain(dealt) >= best_ns()) return equal->iteration_ns;
+  if (!divisible || equal->iteration_ns - least_update_gain(dealt) >= context_.best_ns()) return equal->iteration_ns;
   const std::vector<double> holds = room(dealt, *equal);
   if (holds.empty()) return equal->iteration_ns;
   const double most = 1 - static_cast<double>(holds.size()) / std::accumulate(holds.begin(), holds.end(), 0.0);
@@ -289,7 +282,7 @@ Levels UnevenReplicasSearch::highest_levels(const ReplicaStrategy& way, ReplicaP
   for (std::size_t g = 0; g < way.groups.size(); ++g) {
     const std::int64_t all = 1 + (others + way.replicas[g] - 1) / way.replicas[g];
     std::int64_t level = 0;
-    while (level < all && microbatches * paces.of(g, level + 1).both() < best_ns()) ++level;
+    while (level < all && microbatches * paces.of(g, level + 1).both() < context_.best_ns()) ++level;
     most.push_back(level);
   }
   return most;
@@ -299,7 +292,7 @@ Levels UnevenReplicasSearch::highest_levels(const ReplicaStrategy& way, ReplicaP
 /// faster by no more than these are shorter.
 void UnevenReplicasSearch::search(const ReplicaStrategy& way) {
   const std::int64_t microbatches = problem_.training.global_batch / way.samples;
-  ReplicaPaces paces(*problem_.model, costs_,
+  ReplicaPaces paces(*problem_.model, context_.costs(),
                      plan_of({way, std::vector<std::int64_t>(groups_of(way).size(), 1)}, {}).only_pipeline(), way.groups);
   std::optional<std::vector<Levels>> all =
       lowest_levels(way.replicas, way.samples, highest_levels(way, paces), kMostReplicaSplits);
@@ -314,13 +307,13 @@ void UnevenReplicasSearch::search(const ReplicaStrategy& way) {
   std::int64_t first_ns = 0;
   for (const Levels& levels : *all) {
     const ReplicaPace pace = paces.of_stage(levels);
-    if (microbatches * pace.both() >= best_ns()) break;
+    if (microbatches * pace.both() >= context_.best_ns()) break;
     if (first) {
       const std::int64_t shorter =
           std::max<std::int64_t>(0, first->forward - pace.forward) + std::max<std::int64_t>(0, first->backward - pace.backward);
-      if (first_ns - microbatches * shorter >= best_ns()) continue;
+      if (first_ns - microbatches * shorter >= context_.best_ns()) continue;
     }
-    if (stopped()) {
+    if (context_.stopped()) {
       closed_ = false;
       return;
     }
@@ -347,30 +340,29 @@ std::vector<ReplicaStrategy> UnevenReplicasSearch::ways() {
   return all;
 }
 
-UnevenReplicasOutcome UnevenReplicasSearch::run() {
+PhaseOutcome UnevenReplicasSearch::run() {
   work_ns_ = work_bound_ns(problem_);
   // Balanced samples of unlike length come out so much more even on a replica that takes more of them that these need
   // not take longer.
   closed_ = problem_.cluster->groups.size() <= kMostReplicaGroups && !length_facts(problem_.training).balanced;
   const std::vector<ReplicaStrategy> all = ways();
-  out_.considered = static_cast<std::int64_t>(all.size());
+  out_.bounded = static_cast<std::int64_t>(all.size());
   for (const ReplicaStrategy& way : all) {
-    if (static_cast<double>(best_ns()) <= way.least_ns) break;
-    if (stopped()) {
+    if (static_cast<double>(context_.best_ns()) <= way.least_ns) break;
+    if (context_.stopped()) {
       out_.complete = closed_ = false;
       break;
     }
     search(way);
   }
   out_.complete = out_.complete && !out_.interrupted;
-  out_.lower_bound_ns = closed_ && out_.complete ? best_ns() : work_ns_;
+  out_.lower_bound_ns = closed_ && out_.complete ? context_.best_ns() : work_ns_;
   return std::move(out_);
 }
 
 }  // namespace
 
-UnevenReplicasOutcome uneven_replicas(const Problem& problem, Evaluator& evaluator, std::int64_t incumbent_ns,
-                                      const Options& options) {
+PhaseOutcome uneven_replicas(const Problem& problem, Evaluator& evaluator, std::int64_t incumbent_ns, const Options& options) {
   return UnevenReplicasSearch(problem, evaluator, incumbent_ns, options).run();
 }
 

@@ -26,20 +26,12 @@
 #include <optional>
 #include <vector>
 
-#include "search/device_groups.h"
+#include "search/phase_outcome.h"
 #include "search/search.h"
 
 namespace espalier::search {
 
-struct UnevenReplicasOutcome {
-  std::optional<GroupedCandidate> best;
-  std::int64_t considered = 0, simulations = 0, without_room = 0;
-  bool complete = true, interrupted = false;
-  std::int64_t lower_bound_ns = 0;  ///< no plan of the phase takes less
-};
-
-/// `incumbent_ns` of other phases; 0: none.
-UnevenReplicasOutcome uneven_replicas(const Problem& problem, Evaluator& evaluator, std::int64_t incumbent_ns,
-                                      const Options& options);
+/// `incumbent_ns` of other phases; 0: none. The outcome counts strategies as `bounded`.
+PhaseOutcome uneven_replicas(const Problem& problem, Evaluator& evaluator, std::int64_t incumbent_ns, const Options& options);
 
 }  // namespace espalier::search

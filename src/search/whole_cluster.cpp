@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "search/whole_cluster.h"
+#include "search/phase_context.h"
 
 #include <algorithm>
 #include <cmath>
@@ -41,12 +42,11 @@ class WholeClusterSearch {
       : problem_(problem),
         evaluator_(evaluator),
         options_(options),
-        costs_(*problem.model, *problem.cluster, problem.training, *problem.engine),
         work_(problem),
         compute_(problem),
-        incumbent_ns_(incumbent_ns > 0 ? incumbent_ns : INT64_MAX) {}
+        context_(problem, evaluator, {incumbent_ns, options.node_limit, options.interrupted}, out_) {}
 
-  WholeClusterOutcome run();
+  PhaseOutcome run();
 
  private:
   /// A part of the cluster with the order of its groups.
@@ -82,26 +82,19 @@ class WholeClusterSearch {
   bool offer(const Plan& plan, const PlanEvaluation& judged);
   std::optional<PlanEvaluation> evaluate(const Plan& plan);
   void leave(std::int64_t bound_ns) { left_ns_ = std::min(left_ns_, bound_ns); }
-  [[nodiscard]] std::int64_t best_ns() const {
-    return out_.best ? std::min(incumbent_ns_, out_.best->iteration_ns) : incumbent_ns_;
-  }
-  [[nodiscard]] bool stopped() {
-    if (options_.interrupted && options_.interrupted()) out_.interrupted = true;
-    return out_.interrupted || priced_ >= most_prices_ || (options_.node_limit > 0 && out_.simulations >= options_.node_limit);
-  }
+  [[nodiscard]] bool stopped() { return context_.stopped() || priced_ >= most_prices_; }
 
   const Problem& problem_;
   Evaluator& evaluator_;
   const Options& options_;
-  const cost::ClusterCosts costs_;
   const WorkBound work_;
   LayerCompute compute_;
-  const std::int64_t incumbent_ns_;
+  PhaseOutcome out_;
+  PhaseContext context_;
   std::int64_t priced_ = 0, most_prices_ = kMostAcrossPrices;
   std::int64_t joined_ns_ = 0;        ///< of the set that is searched: no plan takes less
   bool joined_broken_ = false;        ///< some plan does
   std::int64_t left_ns_ = INT64_MAX;  ///< least bound of what was not looked at
-  WholeClusterOutcome out_;
 };
 
 /// With `split`: of the stages as the engine cuts the layers; without, whatever the number of chunks.
@@ -153,7 +146,7 @@ std::vector<BoundedConfiguration> WholeClusterSearch::layer_choices(Across& acro
     if (across.space.leaves(c) == 0) return;
     ++out_.bounded;
     const std::int64_t bound = compute_bound(across, c, false);
-    if (bound < best_ns()) out.push_back({c, bound});
+    if (bound < context_.best_ns()) out.push_back({c, bound});
   });
   std::sort(out.begin(), out.end(), by_bound);
   return out;
@@ -165,12 +158,12 @@ std::vector<BoundedConfiguration> WholeClusterSearch::schedule_choices(Across& a
     Configuration c = layers;
     choice.take(c.schedule);
     ++out_.bounded;
-    if (compute_bound(across, c, true) >= best_ns()) continue;
+    if (compute_bound(across, c, true) >= context_.best_ns()) continue;
     Configuration bare = c;
     bare.strategy.overlap.p2p = c.schedule.stages > 1;
     ++priced_;
-    const std::int64_t bound = bounds_across(costs_, plan_across(problem_, across.own, across.devices, bare)).bare_ns;
-    if (bound < best_ns()) out.push_back({c, bound});
+    const std::int64_t bound = bounds_across(context_.costs(), plan_across(problem_, across.own, across.devices, bare)).bare_ns;
+    if (bound < context_.best_ns()) out.push_back({c, bound});
   }
   std::sort(out.begin(), out.end(), by_bound);
   return out;
@@ -178,13 +171,9 @@ std::vector<BoundedConfiguration> WholeClusterSearch::schedule_choices(Across& a
 
 bool WholeClusterSearch::offer(const Plan& plan, const PlanEvaluation& judged) {
   ++out_.simulations;
-  if (!judged.fits) {
-    ++out_.without_room;
-    return false;
-  }
+  if (!context_.offer(plan.pipelines, judged)) return false;
   // The best network is one that no plan is faster on: should one be, nothing is concluded from it.
   joined_broken_ = joined_broken_ || judged.iteration_ns < joined_ns_;
-  if (!out_.best || judged.iteration_ns < out_.best->iteration_ns) out_.best = {plan.pipelines, judged.iteration_ns};
   return true;
 }
 
@@ -193,19 +182,20 @@ std::vector<Configuration> WholeClusterSearch::judge(Across& across, std::vector
   base::parallel_for(nodes.size(), std::max(1, options_.threads), 1, [&](std::size_t i, int) {
     leaves[i].configuration = nodes[i].configuration;
     leaves[i].plan = plan_across(problem_, across.own, across.devices, nodes[i].configuration);
-    leaves[i].bound_ns = bounds_across(costs_, leaves[i].plan).full_ns;
+    leaves[i].bound_ns = bounds_across(context_.costs(), leaves[i].plan).full_ns;
   });
   priced_ += static_cast<std::int64_t>(leaves.size());
   std::stable_sort(leaves.begin(), leaves.end(), [](const Leaf& a, const Leaf& b) { return a.bound_ns < b.bound_ns; });
   std::vector<Configuration> without_room;
-  for (std::size_t i = 0; i < leaves.size() && leaves[i].bound_ns < best_ns(); i += kLeavesAtOnce) {
+  for (std::size_t i = 0; i < leaves.size() && leaves[i].bound_ns < context_.best_ns(); i += kLeavesAtOnce) {
     if (stopped()) {
       leave(leaves[i].bound_ns);
       break;
     }
     const std::size_t n = std::min(kLeavesAtOnce, leaves.size() - i);
     base::parallel_for(n, std::max(1, options_.threads), 1, [&](std::size_t k, int) {
-      if (leaves[i + k].bound_ns < best_ns()) leaves[i + k].judged = evaluator_.evaluate(problem_, costs_, leaves[i + k].plan);
+      if (leaves[i + k].bound_ns < context_.best_ns())
+        leaves[i + k].judged = evaluator_.evaluate(problem_, context_.costs(), leaves[i + k].plan);
     });
     for (std::size_t k = i; k < i + n; ++k) {
       if (!leaves[k].judged) continue;
@@ -218,7 +208,7 @@ std::vector<Configuration> WholeClusterSearch::judge(Across& across, std::vector
 
 std::optional<PlanEvaluation> WholeClusterSearch::evaluate(const Plan& plan) {
   ++priced_;
-  return evaluator_.evaluate(problem_, costs_, plan);
+  return evaluator_.evaluate(problem_, context_.costs(), plan);
 }
 
 /// Full recomputation of more blocks never needs more memory: the fewest are found by bisection.
@@ -268,7 +258,8 @@ void WholeClusterSearch::search_schedule(Across& across, const Configuration& sc
   }
   for (const BoundedConfiguration& leaf : leaves) {  // the job asks for recomputation
     if (stopped()) return leave(1);
-    if (bounds_across(costs_, plan_across(problem_, across.own, across.devices, leaf.configuration)).full_ns >= best_ns())
+    if (bounds_across(context_.costs(), plan_across(problem_, across.own, across.devices, leaf.configuration)).full_ns >=
+        context_.best_ns())
       continue;
     ++priced_;
     recompute(across, leaf.configuration, recomputes);
@@ -288,7 +279,7 @@ void WholeClusterSearch::search(const NodeSet& nodes) {
   while (next < layers.size()) {
     std::vector<BoundedConfiguration> schedules;
     for (; next < layers.size() && (schedules.empty() || priced_ < enough); ++next) {
-      if (layers[next].bound_ns >= best_ns()) return search_schedules(across, std::move(schedules));
+      if (layers[next].bound_ns >= context_.best_ns()) return search_schedules(across, std::move(schedules));
       if (stopped()) {
         leave(layers[next].bound_ns);
         return search_schedules(across, std::move(schedules));
@@ -303,7 +294,7 @@ void WholeClusterSearch::search(const NodeSet& nodes) {
 void WholeClusterSearch::search_schedules(Across& across, std::vector<BoundedConfiguration> schedules) {
   std::sort(schedules.begin(), schedules.end(), by_bound);
   for (const BoundedConfiguration& node : schedules) {
-    if (node.bound_ns >= best_ns()) return;
+    if (node.bound_ns >= context_.best_ns()) return;
     if (stopped()) return leave(node.bound_ns);
     const std::int64_t before = left_ns_;
     search_schedule(across, node.configuration);
@@ -319,11 +310,11 @@ std::int64_t WholeClusterSearch::joined_bound(const NodeSet& nodes) {
   own.cluster = &*joined;
   own.space = uniform_part(problem_.space);
   Options how = options_;
-  how.slowest_ns = best_ns();
+  how.slowest_ns = context_.best_ns();
   const Outcome found = branch_and_bound(own, evaluator_, how);
   out_.bounded += found.bounded;
   if (found.interrupted) out_.interrupted = true;
-  const std::int64_t bound = !found.complete ? found.lower_bound_ns : found.best ? found.best->iteration_ns : best_ns();
+  const std::int64_t bound = !found.complete ? found.lower_bound_ns : found.best ? found.best->iteration_ns : context_.best_ns();
   for (const NodeSet& order : orders_of(*problem_.cluster, nodes).orders) try_all(order, found.simulated);
   return bound;
 }
@@ -333,7 +324,7 @@ void WholeClusterSearch::try_all(const NodeSet& nodes, const std::vector<Candida
   const Cluster own = cluster_of(*problem_.cluster, nodes);
   const std::vector<std::int64_t> devices = devices_of(*problem_.cluster, nodes);
   for (std::size_t i = 0; i < std::min(candidates.size(), kTriedOfJoined.value) && !stopped(); ++i) {
-    if (candidates[i].iteration_ns >= best_ns()) break;
+    if (candidates[i].iteration_ns >= context_.best_ns()) break;
     const Plan plan = plan_across(problem_, own, devices, candidates[i].configuration);
     const auto judged = evaluate(plan);
     ESPALIER_CHECK(judged.has_value());
@@ -341,11 +332,11 @@ void WholeClusterSearch::try_all(const NodeSet& nodes, const std::vector<Candida
   }
 }
 
-WholeClusterOutcome WholeClusterSearch::run() {
-  const NodeSets sets = node_sets(problem_, work_, 2, incumbent_ns_);
+PhaseOutcome WholeClusterSearch::run() {
+  const NodeSets sets = node_sets(problem_, work_, 2, context_.best_ns());
   leave(sets.unlisted_bound_ns);
   for (std::size_t n = 0; n < sets.sets.size(); ++n) {
-    if (sets.bound_ns[n] >= best_ns()) break;
+    if (sets.bound_ns[n] >= context_.best_ns()) break;
     if (stopped() || n == kMostAcrossSets) {
       leave(sets.bound_ns[n]);
       break;
@@ -358,27 +349,26 @@ WholeClusterOutcome WholeClusterSearch::run() {
     joined_ns_ = 0;
     const std::int64_t joined_ns = std::max(sets.bound_ns[n], joined_bound(sets.sets[n]));
     joined_ns_ = joined_ns;
-    if (joined_ns >= best_ns()) continue;
+    if (joined_ns >= context_.best_ns()) continue;
     const GroupOrders orders = orders_of(*problem_.cluster, sets.sets[n]);
     if (!orders.all) leave(joined_ns);
     std::int64_t orders_left = static_cast<std::int64_t>(orders.orders.size());
     for (const NodeSet& nodes : orders.orders) {
       most_prices_ = priced_ + (kMostAcrossPrices - priced_) / orders_left--;  // what an order leaves is the next one's
-      if (stopped() || joined_ns >= best_ns()) leave(joined_ns);
-      if (!stopped() && joined_ns < best_ns()) search(nodes);
+      if (stopped() || joined_ns >= context_.best_ns()) leave(joined_ns);
+      if (!stopped() && joined_ns < context_.best_ns()) search(nodes);
     }
     most_prices_ = kMostAcrossPrices;
     if (left_ns_ < before) left_ns_ = std::max(left_ns_, std::min(before, joined_ns));
   }
   if (out_.interrupted || joined_broken_) leave(0);
-  out_.lower_bound_ns = std::min(best_ns(), std::max(left_ns_, work_.ns()));
+  out_.lower_bound_ns = std::min(context_.best_ns(), std::max(left_ns_, work_.ns()));
   return std::move(out_);
 }
 
 }  // namespace
 
-WholeClusterOutcome whole_cluster(const Problem& problem, Evaluator& evaluator, std::int64_t incumbent_ns,
-                                  const Options& options) {
+PhaseOutcome whole_cluster(const Problem& problem, Evaluator& evaluator, std::int64_t incumbent_ns, const Options& options) {
   return WholeClusterSearch(problem, evaluator, incumbent_ns, options).run();
 }
 

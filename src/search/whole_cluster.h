@@ -19,20 +19,12 @@
 #include <cstdint>
 #include <optional>
 
-#include "search/device_groups.h"
+#include "search/phase_outcome.h"
 #include "search/search.h"
 
 namespace espalier::search {
 
-struct WholeClusterOutcome {
-  std::optional<GroupedCandidate> best;
-  std::int64_t bounded = 0, simulations = 0, without_room = 0;
-  bool complete = true, interrupted = false;
-  std::int64_t lower_bound_ns = 0;  ///< no plan of the phase takes less; INT64_MAX: it has none
-};
-
-/// `incumbent_ns` of other phases; 0: none. Needs several node groups.
-WholeClusterOutcome whole_cluster(const Problem& problem, Evaluator& evaluator, std::int64_t incumbent_ns,
-                                  const Options& options);
+/// `incumbent_ns` of other phases; 0: none. Needs several node groups. The outcome counts choices of the tree as `bounded`.
+PhaseOutcome whole_cluster(const Problem& problem, Evaluator& evaluator, std::int64_t incumbent_ns, const Options& options);
 
 }  // namespace espalier::search

@@ -76,7 +76,7 @@ TEST(EveryAcross, TheSearchFindsTheBestOfAllPartsAndOrders) {
     const std::unique_ptr<Case> made = case_on(random, text);
     const Case& c = *made;
     planner::SimulatedEvaluator evaluator(1);
-    const search::WholeClusterOutcome found = search::whole_cluster(c.problem, evaluator, 0, {});
+    const search::PhaseOutcome found = search::whole_cluster(c.problem, evaluator, 0, {});
     const EveryAcross all(c);
     plans += all.plans;
     simulated += found.simulations;

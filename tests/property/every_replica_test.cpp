@@ -157,7 +157,7 @@ std::string with_little_memory(std::int64_t mib, std::string text) {
   return text;
 }
 
-search::UnevenReplicasOutcome found_on(const Case& c) {
+search::PhaseOutcome found_on(const Case& c) {
   planner::SimulatedEvaluator evaluator(1);
   return search::uneven_replicas(c.problem, evaluator, 0, {});
 }
@@ -172,7 +172,7 @@ std::unique_ptr<Case> short_of_memory(Random& random, const std::string& text) {
     c->problem.space.allow["zero"] = {zero};
     c->problem.space.allow["sp"] = {0};
     c->problem.space.allow["recompute"] = {0};
-    const search::UnevenReplicasOutcome found = found_on(*c);
+    const search::PhaseOutcome found = found_on(*c);
     if (!found.best || !found.best->pipelines.front().stages.front().state_shares.empty()) break;
   }
   return c;
@@ -193,7 +193,7 @@ TEST(EveryReplica, TheSearchFindsTheBestDeal) {
       narrow(random, made->problem.space);
     }
     const Case& c = *made;
-    const search::UnevenReplicasOutcome found = found_on(c);
+    const search::PhaseOutcome found = found_on(c);
     const EveryDeal all(c);
     plans += all.plans;
     simulated += found.simulations;
@@ -234,7 +234,7 @@ TEST(EveryReplica, PackedSamplesAreAsUnevenAsEachReplicasOwn) {
     const bool balanced = random.one_in(4);
     c.problem.training.sequence.main = 4096;
     c.problem.training.lengths = {{{64, 60}, {4096, 2}}, balanced ? Packing::balanced : Packing::packed};
-    const search::UnevenReplicasOutcome found = found_on(c);
+    const search::PhaseOutcome found = found_on(c);
     const EveryDeal all(c);
     if (!found.best) continue;
     ++with_answer;
