@@ -408,9 +408,14 @@ TEST(Fusions, FlagsAndDumpsSayTheSame) {
 }
 
 TEST(Offload, OfEachFormat) {
-  EXPECT_EQ(megatron("--use-precision-aware-optimizer --optimizer-cpu-offload --overlap-cpu-optimizer-d2h-h2d").strategy.offload,
-            Offload::optimizer);
-  EXPECT_EQ(key_of(megatron("--use-precision-aware-optimizer --optimizer-cpu-offload"), "overlap_cpu_optimizer_d2h_h2d").kind,
+  EXPECT_EQ(
+      megatron(
+          "--use-distributed-optimizer --use-precision-aware-optimizer --optimizer-cpu-offload --overlap-cpu-optimizer-d2h-h2d")
+          .strategy.offload,
+      Offload::optimizer);
+  EXPECT_EQ(key_of(megatron("--use-distributed-optimizer --use-precision-aware-optimizer --optimizer-cpu-offload"),
+                   "overlap_cpu_optimizer_d2h_h2d")
+                .kind,
             ImportedKey::Kind::defaulted);
   EXPECT_THAT(refusal("megatron-args",
                       request_of(std::string(kFlags) +

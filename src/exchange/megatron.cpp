@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <set>
+#include <string_view>
 #include <utility>
 
 #include "base/document.h"
@@ -151,10 +153,13 @@ LaunchFlag row_of(const std::string& flag) {
 Flags option_flags(const WrittenPlan& w) {
   Flags out;
   if (w.plan().engine.starts_with("megatron-core-unfused")) out.push_back({"--attention-backend", "unfused", "scores are kept"});
-  const bool aware = offloads_optimizer(w.strategy().offload);  // said there
+  // Flags that the strategy writes already.
+  std::set<std::string_view> written;
+  if (offloads_optimizer(w.strategy().offload)) written.insert("--use-precision-aware-optimizer");
+  if (w.strategy().shards_optimizer() || offloads_optimizer(w.strategy().offload)) written.insert("--use-distributed-optimizer");
   for (const EngineOption& option : plan_options(w.plan()))
     for (const std::string& flag : option.flags)
-      if (!(aware && flag == "--use-precision-aware-optimizer")) out.push_back(row_of(flag));
+      if (written.insert(flag).second) out.push_back(row_of(flag));
   return out;
 }
 

@@ -86,6 +86,22 @@ std::vector<std::string> words_without_brackets(std::string text) {
   return out;
 }
 
+/// Returns Megatron's name of a type that it printed as one of torch: "torch.bfloat16" is bf16, "torch.uint8" holds fp8.
+std::string type_name(const std::string& printed) {
+  const std::string name = printed.substr(printed.rfind('.') + 1);
+  for (const auto& [torch, own] : std::initializer_list<std::pair<std::string_view, const char*>>{
+           {"float32", "fp32"}, {"bfloat16", "bf16"}, {"float16", "fp16"}, {"uint8", "fp8"}})
+    if (name == torch) return own;
+  return name;
+}
+
+/// Returns the value that an option of an engine gives a flag; empty: it does not write the flag.
+std::string value_of_flag(const EngineOption& option, std::string_view flag) {
+  for (const std::string& written : option.flags)
+    if (written.starts_with(flag)) return written.substr(flag.size());
+  return "";
+}
+
 class MegatronReader {
  public:
   MegatronReader(const ConfigurationRequest& request, MegatronFile file)
@@ -414,7 +430,7 @@ class MegatronReader {
     if (backend == "unfused" || backend == "local") out_.engine = "megatron-core-unfused";
   }
 
-  void option(const char* name) { out_.engine += cat("+", name); }
+  void option(std::string_view name) { out_.engine += cat("+", name); }
   void options() {
     const bool experts = out_.strategy.ep > 1;
     const std::string dispatcher = in_.word("moe_token_dispatcher_type", {"allgather", "alltoall", "flex", "alltoall_seq"},
@@ -426,19 +442,23 @@ class MegatronReader {
     if (in_.flag("overlap_moe_expert_parallel_comm", false, "exchanges of experts beside compute")) option("overlap-experts");
     graphs();
     if (in_.flag("grad_reduce_in_bf16", false, "gradients in bf16")) option("bf16-gradients");
+    moments();
+  }
+  /// Adam's moments have the types that the flags of an option write (data/engines.yaml).
+  void moments() {
     const bool aware = in_.flag("use_precision_aware_optimizer", false, "types of optimizer states are chosen");
-    const std::string first = in_.text("exp_avg_dtype", "fp32", "first moments"),
-                      second = in_.text("exp_avg_sq_dtype", "fp32", "second moments");
-    const auto is_bf16 = [](const std::string& type) {
-      return type.find("bf16") != std::string::npos || type.find("bfloat16") != std::string::npos;
-    };
-    const auto is_fp32 = [](const std::string& type) {
-      return type.find("fp32") != std::string::npos || type.find("float32") != std::string::npos;
-    };
-    if (!aware || (is_fp32(first) && is_fp32(second))) return;
-    if (!is_bf16(first) || !is_bf16(second))
-      in_.fail("exp_avg_dtype", cat(first, " and ", second), "fp32 or bf16 for both moments");
-    option("bf16-moments");
+    const std::string first = type_name(in_.text("exp_avg_dtype", "fp32", "first moments")),
+                      second = type_name(in_.text("exp_avg_sq_dtype", "fp32", "second moments"));
+    if (!aware || (first == "fp32" && second == "fp32")) return;
+    std::string known = "fp32";
+    for (const EngineOption& candidate : find_engine("megatron-core")->options) {
+      const std::string of_first = value_of_flag(candidate, "--exp-avg-dtype "),
+                        of_second = value_of_flag(candidate, "--exp-avg-sq-dtype ");
+      if (of_first.empty()) continue;
+      if (of_first == first && of_second == second) return option(candidate.name);
+      known += cat(" or ", of_first);
+    }
+    in_.fail("exp_avg_dtype", cat(first, " and ", second), cat(known, " for both moments"));
   }
   void graphs() {
     const std::string implementation =

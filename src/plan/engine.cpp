@@ -3,6 +3,10 @@
 #include "plan/engine.h"
 
 #include <algorithm>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <utility>
 
 #include "base/shipped.h"
 #include "data/engines_yaml.h"
@@ -22,8 +26,7 @@ FrameworkCoefficients coefficients_of(const EngineModel& engine) {
 }
 
 EngineFile calibrated(EngineFile file) {
-  for (std::vector<EngineModel>* list : {&file.engines, &file.with_options})
-    for (EngineModel& engine : *list) engine.coefficients = coefficients_of(engine);
+  for (EngineModel& engine : file.engines) engine.coefficients = coefficients_of(engine);
   return file;
 }
 
@@ -34,8 +37,8 @@ const EngineFile& shipped_engines() {
   return file;
 }
 
-/// `name` with its options in the order of the catalogue; empty where an option is unknown or given twice.
-std::string in_order(const EngineModel& engine, std::string_view name) {
+/// Returns the options that a name lists, by their place in the catalogue; nothing where one is unknown or given twice.
+std::optional<std::vector<std::size_t>> options_in(const EngineModel& engine, std::string_view name) {
   std::vector<bool> wanted(engine.options.size());
   for (std::string_view rest = name.substr(engine.base.size()); !rest.empty();) {
     rest.remove_prefix(1);  // the +
@@ -44,13 +47,33 @@ std::string in_order(const EngineModel& engine, std::string_view name) {
     const auto at =
         std::find_if(engine.options.begin(), engine.options.end(), [&](const EngineOption& o) { return o.name == word; });
     const auto i = static_cast<std::size_t>(at - engine.options.begin());
-    if (i == wanted.size() || wanted[i]) return "";
+    if (i == wanted.size() || wanted[i]) return std::nullopt;
     wanted[i] = true;
   }
-  std::string out = engine.base;
+  std::vector<std::size_t> out;
   for (std::size_t i = 0; i < wanted.size(); ++i)
-    if (wanted[i]) out.append("+").append(engine.options[i].name);
+    if (wanted[i]) out.push_back(i);
   return out;
+}
+
+/// Keeps each combination of options that was asked for, so that pointers to it stay valid.
+class Combinations {
+ public:
+  const EngineModel* find(const EngineModel& engine, const std::vector<std::size_t>& options) {
+    const std::scoped_lock lock(mutex_);
+    const auto [at, added] = engines_.try_emplace({engine.base, options});
+    if (added) at->second = with_options(shipped_engines(), engine, options);
+    return &at->second;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::map<std::pair<std::string, std::vector<std::size_t>>, EngineModel> engines_;
+};
+
+Combinations& combinations() {
+  static Combinations known;
+  return known;
 }
 
 const EngineModel* named(const std::vector<EngineModel>& engines, std::string_view name) {
@@ -75,7 +98,8 @@ std::string_view base_engine(std::string_view name) { return name.substr(0, name
 const EngineModel* find_engine(std::string_view name) {
   const EngineModel* engine = named(engine_catalogue(), base_engine(name));
   if (engine == nullptr || engine->name == name) return engine;
-  return named(shipped_engines().with_options, in_order(*engine, name));
+  const auto options = options_in(*engine, name);
+  return options ? combinations().find(*engine, *options) : nullptr;
 }
 
 }  // namespace espalier

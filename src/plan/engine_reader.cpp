@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <array>
-#include <bit>
 #include <cstdint>
 #include <functional>
 #include <set>
@@ -296,8 +295,6 @@ void read_reach(Reader& r, EngineModel& e) {
   if (r.has("unwritten")) e.unwritten = r.required_string("unwritten");
 }
 
-constexpr std::size_t kMostOptions = 8;  // 256 combinations an engine
-
 /// An engine, and the nodes of its options in the order of EngineModel::options.
 struct Entry {
   EngineModel model;
@@ -334,25 +331,6 @@ void read_options(Reader& engine, Entry& entry) {
     entry.model.options[at] = option;
     entry.options[at] = r.node();
   });
-  if (entry.model.options.size() > kMostOptions)
-    engine.fail("options", std::to_string(entry.model.options.size()), cat("at most ", kMostOptions));
-}
-
-/// The engine with each combination of its options but the empty one; bit i of a combination is option i. Each adds its
-/// last option to a combination that is there already.
-void append_combinations(const base::Document& document, base::ErrorSink& sink, const Entry& entry,
-                         std::vector<EngineModel>& out) {
-  const std::size_t combinations = std::size_t{1} << std::min(entry.options.size(), kMostOptions);
-  const std::size_t first = out.size();
-  for (std::size_t set = 1; set < combinations; ++set) {
-    const auto last = static_cast<std::size_t>(std::bit_width(set) - 1);
-    const std::size_t others = set & ~(std::size_t{1} << last);
-    EngineModel e = others == 0 ? entry.model : out[first + others - 1];
-    Reader r(document, entry.options[last], cat("$.engines.", e.base), sink);
-    apply_option(r, e);
-    e.name.append("+").append(e.options[last].name);
-    out.push_back(std::move(e));
-  }
 }
 
 Entry read_engine(Reader& r, const std::vector<Entry>& before) {
@@ -414,9 +392,25 @@ Result<EngineFile> read_engines(std::string_view yaml, const std::string& where)
   root.finish();
   if (!sink.ok()) return *sink.first();
   EngineFile out;
-  for (const Entry& entry : entries) {
-    append_combinations(*document, sink, entry, out.with_options);
-    out.engines.push_back(entry.model);
+  for (Entry& entry : entries) {
+    out.engines.push_back(std::move(entry.model));
+    out.options.push_back(std::move(entry.options));
+  }
+  out.document = std::make_shared<const base::Document>(std::move(*document));
+  return out;
+}
+
+EngineModel with_options(const EngineFile& file, const EngineModel& engine, const std::vector<std::size_t>& options) {
+  const auto at =
+      std::find_if(file.engines.begin(), file.engines.end(), [&](const EngineModel& e) { return e.name == engine.base; });
+  ESPALIER_CHECK(at != file.engines.end());
+  const std::vector<Node>& statements = file.options[static_cast<std::size_t>(at - file.engines.begin())];
+  EngineModel out = *at;
+  base::ErrorSink sink;
+  for (const std::size_t option : options) {
+    Reader r(*file.document, statements[option], cat("$.engines.", out.base), sink);
+    apply_option(r, out);
+    out.name.append("+").append(out.options[option].name);
   }
   ESPALIER_CHECK(sink.ok());  // each option was read once before
   return out;

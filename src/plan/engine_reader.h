@@ -16,20 +16,27 @@
 // that may differ in a pipeline whose stages may not, are errors with their place.
 #pragma once
 
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "base/document.h"
 #include "espalier/result.h"
 #include "plan/engine.h"
 
 namespace espalier {
 
-/// The engines of a file, and each of them with every combination of its options.
+/// Holds the engines of a file, and the statements of their options.
 struct EngineFile {
   std::vector<EngineModel> engines;
-  std::vector<EngineModel> with_options;
+  std::shared_ptr<const base::Document> document;
+  std::vector<std::vector<base::Node>> options;  ///< of each engine, in the order of EngineModel::options
 };
 Result<EngineFile> read_engines(std::string_view yaml, const std::string& where);
+
+/// Returns an engine of the file with some of its options switched on. `options` are rising indexes into
+/// EngineModel::options; the statements of a later option replace those of an earlier one.
+EngineModel with_options(const EngineFile& file, const EngineModel& engine, const std::vector<std::size_t>& options);
 
 }  // namespace espalier

@@ -12,8 +12,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     fuzz::expect_helpful(engines.error());
     return 0;
   }
-  for (const EngineModel& e : engines->with_options) fuzz::expect(e.name.size() > e.base.size(), "an option is named");
   for (const EngineModel& e : engines->engines) {
+    for (std::size_t i = 0; i < e.options.size(); ++i)
+      fuzz::expect(with_options(*engines, e, {i}).name == e.base + "+" + e.options[i].name, "an option is named");
     fuzz::expect(!e.runs.schedules.empty() && !e.runs.zero.empty(), "an engine runs something");
     (void)engine_rule_catalogue(e);
     (void)to_string(e.layers);
