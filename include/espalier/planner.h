@@ -437,6 +437,8 @@ struct PlannerResult {
 
   /// The terminal answer, no line longer than `width` columns; 0: as wide as it is.
   [[nodiscard]] std::string brief(std::size_t width = 0) const;
+  /// Returns the first screen of it: at most 24 lines where `width` is 80.
+  [[nodiscard]] std::string screen(std::size_t width = 0) const;
 };
 
 /// The fastest plan of the job's space. Error kind infeasible (exit 4) when nothing fits: `hint` is the nearest change.

@@ -108,7 +108,7 @@ TEST_F(Cli, EstimateOfWhatDoesNotFitIsPrintedAndExitsFour) {
 
 // One figure for one plan in all three commands, which check finds again: the search's as well as the prediction's.
 TEST_F(Cli, TheFlowNetworkTimesThePlanInEveryCommand) {
-  const Ran text = call({"plan", file("job.yaml"), "--network", "flow", "-o", file("out")});
+  const Ran text = call({"plan", "-v", file("job.yaml"), "--network", "flow", "-o", file("out")});
   ASSERT_EQ(text.code, 0) << text.err;
   EXPECT_THAT(text.out, HasSubstr("Links are shared by all that is in flight"));
   EXPECT_THAT(text.out, HasSubstr("busiest links: "));
@@ -235,7 +235,7 @@ cluster: {nodes: 1, devices_per_node: 4, device: rtx-4090, memory_limit: 6GiB}
 training: {sequence_length: 1024, global_batch: 32}
 search: {space: layerwise, fix: {pp: 2}, allow: {schedule: [1f1b]}}
 )");
-  const Ran planned = call({"plan", file("layers.yaml"), "-o", file("layers")});
+  const Ran planned = call({"plan", "-v", file("layers.yaml"), "-o", file("layers")});
   ASSERT_EQ(planned.code, 0) << planned.err;
   ASSERT_EQ(planned.out.substr(0, 10), "layer-wise") << planned.out;
   EXPECT_THAT(planned.out, HasSubstr("best uniform plan"));
@@ -246,7 +246,7 @@ search: {space: layerwise, fix: {pp: 2}, allow: {schedule: [1f1b]}}
   EXPECT_EQ(refused.code, 5);
   EXPECT_THAT(refused.out, HasSubstr("MEG-LAYERS"));
   const std::string headline = planned.out.substr(0, planned.out.find('\n'));
-  for (const Ran& r : {call({"simulate", plan}), call({"compare", plan, plan}), call({"explain", plan})}) {
+  for (const Ran& r : {call({"simulate", "-v", plan}), call({"compare", plan, plan}), call({"explain", plan})}) {
     EXPECT_EQ(r.code, 0) << r.err;
     EXPECT_THAT(r.out, HasSubstr(headline));
     EXPECT_THAT(r.out, HasSubstr("strategies × layers"));

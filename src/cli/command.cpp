@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/command.h"
 
+#include <algorithm>
 #include <filesystem>
 
 #include "base/document.h"
+#include "base/format.h"
 #include "espalier/text.h"
+#include "report/brief_text.h"
 
 namespace espalier::cli {
 namespace {
@@ -94,8 +97,17 @@ Result<std::string> read_input(Context& context, const std::string& path) {
   return *context.input;
 }
 
+/// Shows in red that a plan does not fit, or may not.
+std::string with_alarms(std::string text) {
+  for (const std::string_view alarm : {"DOES NOT FIT", "MAY NOT FIT"})
+    for (std::size_t at = text.find(alarm); at != std::string::npos; at = text.find(alarm, at + alarm.size() + 9))
+      text.insert(at + alarm.size(), "\033[0m").insert(at, "\033[31m");
+  return text;
+}
+
 void print_answer(const Context& context, const std::string& unlaid) {
-  const std::string text = lay_out(unlaid, context.width());
+  const std::string text =
+      context.surroundings.color ? with_alarms(lay_out(unlaid, context.width())) : lay_out(unlaid, context.width());
   const std::size_t end = text.find('\n');
   if (!context.surroundings.color || end == std::string::npos) {
     context.out << text;
@@ -116,6 +128,16 @@ void add_plan_schema_flag(Command& command, Context& context) {
 
 PlanSchema plan_schema_of(const Context& context) { return context.plan_schema == 1 ? PlanSchema::one : PlanSchema::two; }
 
+/// What to do with the answer, for somebody who sees it for the first time.
+void print_next_steps(const Context& context, const std::vector<std::string>& files) {
+  const auto plan = std::find_if(files.begin(), files.end(), [](const std::string& f) { return f.ends_with("plan.json"); });
+  const std::string next =
+      plan == files.end()
+          ? "-v shows everything; -o DIR writes plan.json for espalier report, export and explain"
+          : base::cat("espalier report ", *plan, "; espalier export ", *plan, " --engine NAME; espalier explain ", *plan);
+  context.out << lay_out(base::cat("  next          ", report::wrap(next, 100, std::string(16, ' ')), "\n"), context.width());
+}
+
 int deliver(Context& context, const PlannerResult& result, const std::vector<std::string>& files) {
   if (Status refused = unwritable(result.plan, plan_schema_of(context))) return fail(context, *refused);
   note_all(context, result.notes);
@@ -123,7 +145,8 @@ int deliver(Context& context, const PlannerResult& result, const std::vector<std
     print_json(context, to_json(result, true, plan_schema_of(context)));
     return kOk;
   }
-  print_answer(context, result.brief(context.width()));
+  print_answer(context, context.verbose > 0 ? result.brief(context.width()) : result.screen(context.width()));
+  if (context.verbose == 0) print_next_steps(context, files);
   for (const std::string& file : files) context.out << "wrote " << file << "\n";
   return kOk;
 }

@@ -3,11 +3,10 @@
 
 #include "base/format.h"
 #include "report/brief_text.h"
+#include "report/plan_words.h"
 
 namespace espalier::report {
 namespace {
-
-std::string signed_percent(double fraction) { return cat(fraction >= 0 ? "+" : "", percent(fraction)); }
 
 std::string dimensions_text(std::int32_t n) { return cat(std::to_string(n), n == 1 ? " dimension" : " dimensions"); }
 

@@ -38,9 +38,6 @@ std::string work_text(const SearchSummary& s) {
   return work + ")";
 }
 
-/// "at most 2.1 %", or that what is left does not show.
-std::string at_most(double gap) { return gap > 0 && gap < 0.0005 ? "less than 0.1 %" : cat("at most ", percent(gap)); }
-
 /// What no search looked at, and how far the answer was refined.
 std::string not_searched(const SearchSummary& s) {
   std::string out;
@@ -151,25 +148,9 @@ std::string confidence_text(const Confidence& c) {
 
 std::string line(const char* name, const std::string& value) { return cat("  ", pad_right(name, 14), value, "\n"); }
 
-std::string cost_text(const Expense& cost, bool tokens) {
-  const auto money = [&](double amount, int digits) { return cat(fixed(amount, digits), " ", cost.currency); };
-  std::string out =
-      cat(money(cost.per_step, cost.per_step < 1 ? 4 : 2), " a step, ", money(cost.per_token * 1e6, 3), " a million ",
-          tokens ? "tokens" : "samples", " · ", std::to_string(cost.devices), " devices, ", money(cost.per_hour, 2), " an hour");
-  if (cost.egress_per_step > 0) out += cat(" · ", money(cost.egress_per_step, 4), " a step of it for bytes between sites");
-  if (cost.whole_run > 0) out += cat(" · ", money(cost.whole_run, 0), " for the whole run");
-  return out;
-}
-
-std::string fit_note(const Prediction& p) {
-  if (p.fits && !p.fits_with_margin) return cat("   MAY NOT FIT: the memory margin is ", percent(p.memory_margin));
-  if (p.fits) return "";
-  return p.peak_memory_bytes > p.memory_limit_bytes ? "   DOES NOT FIT" : "   DOES NOT FIT into the hosts' memory";
-}
-
 std::string headline(const PlannerResult& r) {
   const Prediction& p = r.prediction;
-  const bool tokens = r.plan.training.sequence.main > 0 || r.plan.training.sequence.encoder > 0;
+  const bool tokens = counts_tokens(r.plan);
   std::string out = r.plan.label() + "\n";
   out += line("iteration", seconds(p.iteration_ns) + "   " + count(p.tokens_per_s_per_device) +
                                (tokens ? " tokens/s/GPU" : " samples/s/GPU") + "   MFU " + mfu_text(p) + " of " +
@@ -191,7 +172,7 @@ std::string headline(const PlannerResult& r) {
   if (const std::string margin = margin_text(r); !margin.empty())
     out += line("memory margin", wrap(margin, 100, std::string(16, ' ')));
   if (p.cost) out += line("cost", wrap(cost_text(*p.cost, tokens), 100, std::string(16, ' ')));
-  if (p.days > 0) out += line("whole run", fixed(p.days, 1) + " days, " + count(p.device_hours) + " GPU-hours");
+  if (p.days > 0) out += line("whole run", run_words(p));
   return out;
 }
 
@@ -231,11 +212,7 @@ std::string network_section(const Prediction& p) {
         cat("; were each message alone on them ", seconds(n.closed_iteration_ns), ", ",
             percent(std::abs(static_cast<double>(p.iteration_ns - n.closed_iteration_ns)) / static_cast<double>(p.iteration_ns)),
             p.iteration_ns > n.closed_iteration_ns ? " less\n" : " more\n");
-  const auto busiest =
-      std::max_element(n.links.begin(), n.links.end(), [](const LinkUse& a, const LinkUse& b) { return a.busy < b.busy; });
-  if (busiest != n.links.end())
-    out += cat("  busiest links: ", busiest->link, ", ", percent(busiest->busy), " of the iteration, ",
-               percent(busiest->highest_load), " of the capacity at most\n");
+  if (const std::string links = busiest_links(p); !links.empty()) out += cat("  busiest links: ", links, "\n");
   return out;
 }
 
@@ -290,15 +267,49 @@ std::string short_reasons(const PlannerResult& r) {
 
 }  // namespace
 
-std::string job_line(const Plan& plan) {
+std::string job_words(const Plan& plan) {
   const Training& t = plan.training;
   return plan.model_name + " on " +
          (plan.cluster_summary.empty() ? std::to_string(device_count(plan)) + " devices" : plan.cluster_summary) + " · " +
-         std::string(to_string(t.precision)) + " · " + sequence_text(t.sequence) + " · global batch " + grouped(t.global_batch) +
-         " · engine " + plan.engine;
+         std::string(to_string(t.precision)) + " · " + sequence_text(t.sequence) + " · global batch " + grouped(t.global_batch);
 }
 
+std::string job_line(const Plan& plan) { return cat(job_words(plan), " · engine ", plan.engine); }
+
 std::string certificate_text(const SearchSummary& s) { return certificate(s) + not_searched(s); }
+
+std::string at_most(double gap) { return gap > 0 && gap < 0.0005 ? "less than 0.1 %" : cat("at most ", percent(gap)); }
+
+std::string signed_percent(double fraction) { return cat(fraction >= 0 ? "+" : "", percent(fraction)); }
+
+std::string cost_text(const Expense& cost, bool tokens) {
+  const auto money = [&](double amount, int digits) { return cat(fixed(amount, digits), " ", cost.currency); };
+  std::string out =
+      cat(money(cost.per_step, cost.per_step < 1 ? 4 : 2), " a step, ", money(cost.per_token * 1e6, 3), " a million ",
+          tokens ? "tokens" : "samples", " · ", std::to_string(cost.devices), " devices, ", money(cost.per_hour, 2), " an hour");
+  if (cost.egress_per_step > 0) out += cat(" · ", money(cost.egress_per_step, 4), " a step of it for bytes between sites");
+  if (cost.whole_run > 0) out += cat(" · ", money(cost.whole_run, 0), " for the whole run");
+  return out;
+}
+
+std::string fit_note(const Prediction& p) {
+  if (p.fits && !p.fits_with_margin) return cat("   MAY NOT FIT: the memory margin is ", percent(p.memory_margin));
+  if (p.fits) return "";
+  return p.peak_memory_bytes > p.memory_limit_bytes ? "   DOES NOT FIT" : "   DOES NOT FIT into the hosts' memory";
+}
+
+std::string busiest_links(const Prediction& p) {
+  if (!p.network || p.network->links.empty()) return "";
+  const std::vector<LinkUse>& links = p.network->links;
+  const LinkUse& busiest =
+      *std::max_element(links.begin(), links.end(), [](const auto& a, const auto& b) { return a.busy < b.busy; });
+  return cat(busiest.link, ", ", percent(busiest.busy), " of the iteration, ", percent(busiest.highest_load),
+             " of the capacity at most");
+}
+
+std::string run_words(const Prediction& p) { return cat(fixed(p.days, 1), " days, ", count(p.device_hours), " GPU-hours"); }
+
+bool counts_tokens(const Plan& plan) { return plan.training.sequence.main > 0 || plan.training.sequence.encoder > 0; }
 
 }  // namespace espalier::report
 

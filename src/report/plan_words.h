@@ -10,7 +10,23 @@ namespace espalier::report {
 
 /// "llama-3-8b on 1 × 8 h100-sxm-80gb · bf16 · sequence 8,192 · global batch 64 · engine generic"
 std::string job_line(const Plan& plan);
+/// The same without the engine.
+std::string job_words(const Plan& plan);
 /// What is proven of the plan, and what no search looked at.
 std::string certificate_text(const SearchSummary& search);
+/// "at most 2.1 %"; "less than 0.1 %" where the gap would print as 0.0 %.
+std::string at_most(double gap);
+/// "+2.1 %" or "-2.1 %".
+std::string signed_percent(double fraction);
+/// "   DOES NOT FIT" and the like, to be appended to the memory; empty: the plan fits.
+std::string fit_note(const Prediction& prediction);
+/// The price of a step, a million tokens and the whole run.
+std::string cost_text(const Expense& cost, bool tokens);
+/// "rails out, 40.0 % of the iteration, 80.0 % of the capacity at most"; empty: the closed network has no links.
+std::string busiest_links(const Prediction& prediction);
+/// "173.5 days, 266,544 GPU-hours".
+std::string run_words(const Prediction& prediction);
+/// Whether throughput is counted in tokens; false: in samples.
+bool counts_tokens(const Plan& plan);
 
 }  // namespace espalier::report

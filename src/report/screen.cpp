@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: Apache-2.0
+// The first screen of an answer: at most 24 lines of 80 columns. Everything else is in PlannerResult::brief, in
+// `explain` and in the report.
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "base/format.h"
+#include "base/invariant.h"
+#include "espalier/planner.h"
+#include "espalier/text.h"
+#include "plan/engine.h"
+#include "planner/time_parts.h"
+#include "report/beside_text.h"
+#include "report/brief_text.h"
+#include "report/plan_words.h"
+
+namespace espalier::report {
+namespace {
+
+constexpr std::size_t kLabel = 14, kIndent = kLabel + 2;
+
+std::string line(std::string_view name, const std::string& value) {
+  return cat("  ", pad_right(name, kLabel), wrap(value, 100, std::string(kIndent, ' ')), "\n");
+}
+
+/// The engine that runs this very plan: the job's, or the first of those that do; without one the nearest plan that an
+/// engine runs.
+std::string engine_words(const PlannerResult& r) {
+  const std::string own(base_engine(r.plan.engine));
+  if (!r.runs_on) return own == "generic" ? "" : r.plan.engine;
+  const std::vector<std::string>& engines = *r.runs_on;
+  if (std::find(engines.begin(), engines.end(), own) != engines.end()) return r.plan.engine;
+  if (!engines.empty()) return cat("runs on ", engines.front());
+  if (r.runnable)
+    return cat("no engine runs it; ", r.runnable->engine, " runs ", r.runnable->label, ", ", signed_percent(r.runnable->loss));
+  return "no engine runs it";
+}
+
+std::string first_line(const PlannerResult& r) {
+  const std::string engine = engine_words(r);
+  return cat(r.plan.label(), engine.empty() ? "" : cat(" · ", engine), "\n");
+}
+
+std::string step_words(const Prediction& p) {
+  const Confidence& c = p.confidence;
+  if (c.high_s <= 0) return seconds(p.iteration_ns);
+  const auto exact = [](double s) { return seconds(static_cast<std::int64_t>(s * 1e9)); };
+  const std::string range =
+      c.low_s >= 1 ? cat(fixed(c.low_s, 1), "–", fixed(c.high_s, 1), " s") : cat(exact(c.low_s), " – ", exact(c.high_s));
+  return cat(seconds(p.iteration_ns), "   ", fixed(c.level * 100, 0), " % interval ", range);
+}
+
+/// "51.8 % (46.1 % counting half of causal attention)".
+std::string mfu_words(const Prediction& p) {
+  const bool same = p.mfu_causal <= 0 || p.mfu_causal > 0.9999 * p.mfu;
+  return same ? percent(p.mfu) : cat(percent(p.mfu), " (", percent(p.mfu_causal), " causal)");
+}
+
+std::string throughput_words(const PlannerResult& r) {
+  const Prediction& p = r.prediction;
+  return cat(count(p.tokens_per_s_per_device), counts_tokens(r.plan) ? " tokens/s/GPU" : " samples/s/GPU", "   MFU ",
+             mfu_words(p));
+}
+
+std::string memory_words(const Prediction& p) {
+  return cat(gib(p.peak_memory_bytes), " of ", gib(p.memory_limit_bytes), " on the fullest rank", fit_note(p));
+}
+
+/// Compute, exposed communication, bubble and the rest of the busiest stage, a line each.
+std::string time_lines(const PlannerResult& r) {
+  const Prediction& p = r.prediction;
+  const bool pipeline = p.bottleneck.busy_per_stage.size() > 1;
+  const std::vector<planner::TimePart> parts =
+      planner::time_parts(pipeline ? p.bottleneck.breakdown : p.breakdown, planner::host_work_of(r.plan));
+  constexpr std::size_t kNamed = 3;
+  ESPALIER_CHECK(parts.size() > kNamed);
+  planner::TimePart rest{planner::TimeKind::other, "update, host and other", 0};
+  for (std::size_t i = kNamed; i < parts.size(); ++i) rest.ns += parts[i].ns;
+  std::string out;
+  for (std::size_t i = 0; i <= kNamed; ++i) {
+    const planner::TimePart& part = i < kNamed ? parts[i] : rest;
+    const double share = p.iteration_ns > 0 ? static_cast<double>(part.ns) / static_cast<double>(p.iteration_ns) : 0;
+    std::string note;
+    if (i == 0 && pipeline) note = cat("  (stage ", std::to_string(p.bottleneck.stage), ")");
+    if (i == 1 && p.hidden_communication_ns > 0) note = cat("  (", seconds(p.hidden_communication_ns), " overlapped)");
+    out += cat("  ", pad_right(i == 0 ? "time" : "", kLabel), pad_left(percent(share), 6), "  ", pad_right(part.name, 22),
+               pad_left(seconds(part.ns), 10), note, "\n");
+  }
+  return out;
+}
+
+std::string space_words(const SearchSummary& s) {
+  if (s.device_groups) return "in the spaces searched";
+  if (s.partitions) return "with any partition of operators";
+  if (s.layerwise) return "among layer-wise plans";
+  return cat("among ", count(s.space_size), " configurations");
+}
+
+std::string certificate_words(const SearchSummary& s) {
+  if (!searched(s.reason)) return "none: the configuration was given, not searched";
+  const std::string kept = s.memory_margin > 0 ? cat(", ", percent(s.memory_margin), " of memory kept free") : "";
+  if (s.optimal)
+    return cat("optimal: no ", s.asked.simple ? "plan faster than the fastest found" : "faster plan", " exists ", space_words(s),
+               kept);
+  const std::string why = is_whole(s.reason) ? "" : cat("not proven (", to_string(s.reason), "): ");
+  if (s.lower_bound_ns == 0) return cat(why, "plans that were not searched may be faster");
+  return cat(why, at_most(s.gap), " slower than the best plan ", space_words(s), kept);
+}
+
+/// The two fastest other plans that fit and belong to the space.
+std::string alternative_lines(const PlannerResult& r) {
+  std::vector<const Alternative*> near;
+  for (const Alternative& a : r.alternatives)
+    if (a.fits && a.iteration_ns > 0 && !a.outside_space) near.push_back(&a);
+  std::stable_sort(near.begin(), near.end(), [](const auto* a, const auto* b) { return a->iteration_ns < b->iteration_ns; });
+  std::string out;
+  std::vector<std::string> shown{r.plan.label()};
+  for (const Alternative* a : near) {
+    const std::string label = a->plan ? a->plan->label() : a->label;
+    if (shown.size() > 2 || std::find(shown.begin(), shown.end(), label) != shown.end()) continue;
+    const double slower = static_cast<double>(a->iteration_ns) / static_cast<double>(r.prediction.iteration_ns) - 1;
+    const std::string name = a->label == label ? label : cat(a->label, ": ", label);
+    out += line(shown.size() == 1 ? "alternatives" : "", cat(signed_percent(slower), "  ", name));
+    shown.push_back(label);
+  }
+  return out;
+}
+
+std::string option_words(const OptionAnswer& o) {
+  return cat(percent(o.gain), " faster with ", base::joined(o.options), o.numerics ? " (CHANGES TRAINING)" : " (execution only)",
+             ": --engine ", o.engine);
+}
+
+/// What one more flag would change.
+std::string offer_lines(const PlannerResult& r) {
+  std::string out;
+  const bool simplest =
+      r.simplest && r.simplest->label == r.plan.label() && r.simplest->iteration_ns == r.prediction.iteration_ns;
+  if (r.simplest && !simplest)
+    out += line("simpler", cat("--simple: ", r.simplest->label, ", ", signed_percent(r.simplest->loss)));
+  if (simplest && r.search.asked.simple) out += line("simplest", simplest_text(r));
+  for (const OptionAnswer& o : r.options) out += line("option", option_words(o));
+  if (r.restriction && r.restriction->price > 0 && !r.restriction->label.empty())
+    out += line("engine rules", cat("cost ", signed_percent(r.restriction->price), ": ", r.restriction->label, " breaks ",
+                                    base::joined(r.restriction->rules)));
+  return out;
+}
+
+}  // namespace
+}  // namespace espalier::report
+
+namespace espalier {
+
+using namespace report;
+
+std::string PlannerResult::screen(std::size_t width) const {
+  std::string out = first_line(*this) + job_words(plan) + "\n\n";
+  out += line("step", step_words(prediction));
+  out += line("throughput", throughput_words(*this));
+  out += line("memory", memory_words(prediction));
+  out += time_lines(*this);
+  out += line("certificate", certificate_words(search));
+  out += offer_lines(*this);
+  out += alternative_lines(*this);
+  if (const std::string links = busiest_links(prediction); !links.empty()) out += line("busiest links", links);
+  if (prediction.cost) out += line("cost", cost_text(*prediction.cost, counts_tokens(plan)));
+  if (prediction.days > 0) out += line("whole run", run_words(prediction));
+  return lay_out(out + engine_section(*this), width);
+}
+
+}  // namespace espalier
